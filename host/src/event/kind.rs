@@ -1,0 +1,96 @@
+//! The kinds of events, one variant for each fact; names and fields are those of `specs/events.md`.
+
+use serde::Serialize;
+
+/// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ModelUsage {
+    pub input: u64,
+    pub cached: u64,
+    pub output: u64,
+}
+
+impl std::ops::AddAssign for ModelUsage {
+    fn add_assign(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.output = self.output.saturating_add(more.output);
+    }
+}
+
+/// Bytes that a step printed, for `--verbose`; never part of the JSON stream.
+#[derive(Debug, Clone)]
+pub struct StepOutput(pub bytes::Bytes);
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EventKind {
+    /// Another task holds the repository; `holder` says who, as far as it is known.
+    Waiting { repo: String, holder: Option<String> },
+    TaskStarted { repo: String, pipeline_sha256: String },
+    Constraints { constraints: Vec<String>, non_goals: Vec<String>, boundaries: Vec<String> },
+    /// A milestone text of the specification, word for word.
+    Milestone { text: String, attempt: Option<u32> },
+    /// Bytes so far and in all, as far as the engine says.
+    ImagePull { image: String, status: String, current: Option<u64>, total: Option<u64> },
+    /// A component is being compiled because the cache does not hold it.
+    ComponentCompiled { name: String, sha256: String, duration_ms: u64 },
+    ScoutStarted { scout: String, sha256: String, attempt: u32 },
+    ScoutFinished {
+        scout: String,
+        /// `ok` or `failed`.
+        outcome: String,
+        duration_ms: u64,
+        summary: String,
+        error: Option<String>,
+    },
+    /// A line that a component says about its progress.
+    ComponentStep { name: String, message: String },
+    /// A line that a component wrote to its log; `level` is `debug`, `info` or `warn`.
+    ComponentLog { name: String, level: String, message: String },
+    ComponentDenied { name: String, grant: String, object: String },
+    ModelRequest {
+        role: String,
+        request_id: Option<String>,
+        /// HTTP status, none when no answer came.
+        status: Option<u16>,
+        attempt: u32,
+        usage: ModelUsage,
+        duration_ms: u64,
+    },
+    /// What the Editor thinks is wrong or decided; shown with `--verbose`.
+    Diagnosis { text: String },
+    Edit {
+        path: String,
+        op: String,
+        version: u64,
+        sha256_before: Option<String>,
+        sha256_after: Option<String>,
+    },
+    EditRefused { path: String, op: String, reason: String },
+    VerifyStarted { run_id: String, attempt: u32 },
+    #[serde(skip)]
+    StepOutput(StepOutput),
+    StepFinished { run_id: String, name: String, exit_code: Option<i64>, duration_ms: u64 },
+    VerifyFinished {
+        run_id: String,
+        /// `PASS`, `FAIL` or `INFRA_ERROR`.
+        status: String,
+        error_type: Option<String>,
+        reason: Option<String>,
+        duration_ms: u64,
+    },
+    Replan { number: u32, attempt: u32, strategy: String, requery: Vec<String> },
+    Snapshot { path: String, milestone: String },
+    /// Always the last event of a task.
+    TaskFinished {
+        state: String,
+        exit_code: u8,
+        run_id: Option<String>,
+        reason: Option<String>,
+        summary: Option<String>,
+        report_path: Option<String>,
+        tokens: std::collections::BTreeMap<String, ModelUsage>,
+        gate_inputs_changed: Vec<String>,
+    },
+}

@@ -1,0 +1,25 @@
+//! The one table from how a command ended to its exit code.
+
+/// How a command ended, as the process tells it to its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// SUCCESS, PROPOSED, PASS.
+    Ok = 0,
+    /// Refused or failed before running, nothing to do, a check that failed.
+    Refused = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// STUCK, and FAIL of `verify`.
+    Stuck = 3,
+    /// INFRA_ERROR.
+    Infra = 4,
+    /// CANCELLED, by a signal or `act cancel`.
+    Cancelled = 130,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

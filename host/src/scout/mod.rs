@@ -1,0 +1,37 @@
+//! Asking a Scout and believing the answer.
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+/// What the Editor wants to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    pub text: String,
+    /// What the host adds: `tail_log`, `failing_step`, `rejection`, `package`, in this order where present.
+    pub context: Vec<(String, String)>,
+}
+
+/// One way to get an answer; one call is one attempt.
+pub trait Scout: Send + Sync {
+    /// `scout-a`, `scout-b` or the name it was approved under.
+    fn name(&self) -> &str;
+    /// Digest of the bytes that answer.
+    fn sha256(&self) -> &str;
+    /// The report as JSON text, not yet checked.
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, QueryFailure>>;
+}
+
+/// Why one attempt gave no report.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct QueryFailure {
+    pub message: String,
+    /// Whether another attempt may succeed.
+    pub can_heal: bool,
+    pub retry_after: Option<std::time::Duration>,
+    pub cancelled: bool,
+}
