@@ -1,0 +1,3 @@
+//! File tools.
+#[cfg(any(target_family = "wasm", clippy))]
+mod component;
