@@ -6,7 +6,11 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "how a build script talks to cargo")]
 
-#[allow(dead_code, unreachable_pub, reason = "a module of the library, of which this needs one function")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "a module of the library, of which this needs one function"
+)]
 #[path = "src/component/custom_section.rs"]
 mod custom_section;
 
