@@ -29,6 +29,19 @@ pub enum ErrorType {
     Unknown,
 }
 
+impl ErrorType {
+    /// The word of the response, as it stands in events and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DockerUnavailable => "docker_unavailable",
+            Self::ContainerCreation => "container_creation",
+            Self::ImagePull => "image_pull",
+            Self::ResourceExhaustion => "resource_exhaustion",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
     pub code: String,

@@ -1,0 +1,84 @@
+//! What each verification of a task said, kept for diagnosis, REPLAN and the stuck report.
+
+use crate::verifier::{FailReason, VerifyResponse};
+
+/// One failed attempt as the failure matrix shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    pub number: u32,
+    pub run_id: String,
+    /// Number of the strategy, from 1.
+    pub strategy: u32,
+    /// The step that ended the run.
+    pub step: Option<String>,
+    pub exit_code: Option<i64>,
+    pub reason: &'static str,
+    /// The first line that looks like the failure itself.
+    pub first_failing_line: String,
+}
+
+const LINE: usize = 200;
+
+impl Attempt {
+    pub fn of(number: u32, strategy: u32, response: &VerifyResponse) -> Self {
+        let (step, exit_code) = failing_step(response);
+        Self {
+            number,
+            run_id: response.run_id.clone().unwrap_or_default(),
+            strategy,
+            step,
+            exit_code,
+            reason: reason_word(response.reason),
+            first_failing_line: first_failing_line(response.tail_log.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+pub fn reason_word(reason: Option<FailReason>) -> &'static str {
+    match reason {
+        Some(FailReason::StepFailed) | None => "step_failed",
+        Some(FailReason::Timeout) => "timeout",
+        Some(FailReason::SourceWrites) => "source_writes",
+        Some(FailReason::TreeChanged) => "tree_changed",
+    }
+}
+
+/// The last executed command of the manifest: the pipeline stops at the first failure.
+pub fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
+    let last = response
+        .manifest
+        .as_ref()
+        .and_then(|manifest| manifest.get("commands_executed")?.as_array()?.last().cloned());
+    let Some(last) = last else { return (None, None) };
+    (
+        last.get("name").and_then(|name| name.as_str()).map(str::to_owned),
+        last.get("exit_code").and_then(serde_json::Value::as_i64),
+    )
+}
+
+/// A line that names an error or a failure, else the last one that says anything.
+fn first_failing_line(log: &str) -> String {
+    const SIGNS: [&str; 7] = ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
+    let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let sign = |line: &&str| {
+        let line = line.to_lowercase();
+        SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    let found = lines.clone().find(sign).or_else(|| lines.next_back()).unwrap_or_default();
+    found.chars().take(LINE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_that_names_the_failure_wins_over_the_last_one() {
+        assert_eq!(
+            first_failing_line("run 1\nFAIL: add 2 3: expected 5, got -1\n1 of 2 done\n"),
+            "FAIL: add 2 3: expected 5, got -1"
+        );
+        assert_eq!(first_failing_line("one\n\ntwo\n"), "two");
+        assert_eq!(first_failing_line(""), "");
+    }
+}

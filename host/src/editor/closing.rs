@@ -1,0 +1,170 @@
+//! The end of a task: summary, stuck report with hypotheses, or nothing at all after a cancel.
+
+use super::attempt::Attempt;
+use super::ending::Ending;
+use super::hands::Answer;
+use super::session::{End, Session};
+use super::tools::{self, Done, Hypothesis};
+use super::{Finished, State, hypotheses, prompt, verification};
+use crate::context::{self, Moment, StuckReport, Summary, VerifiedRun};
+use crate::event::EventKind;
+use crate::model::ToolResult;
+
+impl Session<'_> {
+    pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
+        let Some(last) = &self.last else {
+            return self.report(&Ending::ModelIdle, vec![], false);
+        };
+        let run_id = last.run_id.clone().unwrap_or_default();
+        let files = self.editor.hands.changed();
+        let by_host = done.is_none();
+        let done = done.unwrap_or_else(|| Done {
+            what: "The files below were changed.".to_owned(),
+            why: format!(
+                "The task asked for it. Strategy: {}",
+                self.strategies.last().map(String::as_str).unwrap_or_default()
+            ),
+            tests: None,
+        });
+        let summary = Summary {
+            task_id: self.editor.brief.task_id.clone(),
+            what: done.what,
+            why: done.why,
+            tests: done.tests,
+            run_id: run_id.clone(),
+            attempts: self.last_attempt,
+            files_changed: self.changed(),
+            gate_inputs_changed: vec![],
+            allowed_paths_changed: files.iter().filter(|f| f.guarded).map(|f| f.path.clone()).collect(),
+            warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
+            by_host,
+        };
+        let written = self.snapshot(Moment::Success).and_then(|()| {
+            self.editor.notes.summary(&summary).map_err(|error| {
+                End::Stuck(Ending::infra("unknown", format!("the summary could not be written: {error}")))
+            })
+        });
+        if let Err(End::Stuck(ending)) = written {
+            return self.report(&ending, vec![], false);
+        }
+        Finished {
+            state: State::Success,
+            run_id: Some(run_id),
+            reason: None,
+            summary: Some(summary.render()),
+            report_path: None,
+        }
+    }
+
+    pub(super) async fn end(&self, end: End) -> Finished {
+        match end {
+            End::Cancelled => Finished {
+                state: State::Cancelled,
+                run_id: None,
+                reason: Some("cancelled".into()),
+                summary: None,
+                report_path: None,
+            },
+            End::Stuck(ending) => {
+                let (theories, derived) = match ending {
+                    Ending::HardStop => match self.hypotheses().await {
+                        Some(items) => (items, false),
+                        None => (hypotheses::derived(&self.attempts), true),
+                    },
+                    Ending::ModelIdle => (hypotheses::derived(&self.attempts), true),
+                    Ending::Infra { .. } => (vec![], false),
+                };
+                if self.editor.cancel.is_cancelled() {
+                    return Box::pin(self.end(End::Cancelled)).await;
+                }
+                self.report(&ending, theories, derived)
+            }
+        }
+    }
+
+    /// The model's own theories, asked for twice at most; none when it does not deliver.
+    async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
+        let offered = [tools::hypotheses_tool()];
+        let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
+        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        conversation.say(&prompt::hard_stop(self.assignment(), &self.attempts, verification::tail(log)));
+        for _ in 0..2 {
+            let turn = self.turn(conversation.as_mut()).await.ok()?;
+            let mut items = vec![];
+            let mut wrong = String::from("call `hypotheses`");
+            for call in &turn.calls {
+                match tools::read_hypotheses(call) {
+                    Ok(read) => items.extend(read),
+                    Err(why) => wrong = why,
+                }
+            }
+            let items = hypotheses::usable(items, &self.attempts);
+            if items.len() >= hypotheses::NEEDED {
+                return Some(items);
+            }
+            let needed = format!(
+                "{wrong}: at least {} are needed, each with a run_id of the list and evidence",
+                hypotheses::NEEDED
+            );
+            let results = turn.calls.iter().map(|call| ToolResult {
+                id: call.id.clone(),
+                content: Answer::refusal("bad_arguments", &needed).json,
+                is_error: true,
+            });
+            if turn.calls.is_empty() {
+                conversation.say(&needed);
+            } else {
+                conversation.answer(results.collect()).ok()?;
+            }
+        }
+        None
+    }
+
+    pub(super) fn report(&self, ending: &Ending, hypotheses: Vec<Hypothesis>, derived: bool) -> Finished {
+        let state = match ending {
+            Ending::Infra { .. } => State::InfraError,
+            _ => State::Stuck,
+        };
+        let infrastructure = match ending {
+            Ending::Infra { code, diagnosis } => Some((code.clone(), diagnosis.clone())),
+            _ => None,
+        };
+        let written = self.editor.notes.stuck_report(&StuckReport {
+            task_id: self.editor.brief.task_id.clone(),
+            task_text: self.editor.brief.text.clone(),
+            state: state.as_str().to_owned(),
+            reason: ending.reason().to_owned(),
+            hypotheses: hypotheses.into_iter().map(cited).collect(),
+            hypotheses_derived: derived,
+            infrastructure: infrastructure.clone(),
+            strategies: self.strategies.clone(),
+            runs: self.attempts.iter().map(verified).collect(),
+            files_modified: self.changed(),
+        });
+        if let Err(error) = &written {
+            let text = format!("the stuck report could not be written: {error}");
+            self.editor.events.emit(EventKind::Diagnosis { text });
+        }
+        Finished {
+            state,
+            run_id: self.last.as_ref().and_then(|last| last.run_id.clone()),
+            reason: Some(ending.reason().to_owned()),
+            summary: infrastructure.map(|(_, diagnosis)| diagnosis),
+            report_path: written.ok(),
+        }
+    }
+}
+
+fn cited(item: Hypothesis) -> context::Hypothesis {
+    context::Hypothesis { text: item.text, run_id: item.run_id, evidence: item.evidence }
+}
+
+fn verified(attempt: &Attempt) -> VerifiedRun {
+    VerifiedRun {
+        attempt: attempt.number,
+        run_id: Some(attempt.run_id.clone()),
+        status: "FAIL".to_owned(),
+        failing_step: attempt.step.clone(),
+        reason: Some(format!("{}: {}", attempt.reason, attempt.first_failing_line)),
+    }
+}

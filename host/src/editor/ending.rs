@@ -1,0 +1,27 @@
+//! How a task can end without success, and the stable word for it.
+
+/// Why the task ended without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// Twelve attempts without a green one.
+    HardStop,
+    /// The model stopped acting.
+    ModelIdle,
+    /// The machine failed: a stable code and what was seen.
+    Infra { code: String, diagnosis: String },
+}
+
+impl Ending {
+    pub fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
+        Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
+    }
+
+    /// The `reason` of the finished task.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::HardStop => "hard_stop",
+            Self::ModelIdle => "model_idle",
+            Self::Infra { code, .. } => code,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the Editor edits with: the tools of a component, and the record of what they changed.
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::ToolSpec;
+
+/// What a tool answers, as JSON text for the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub json: String,
+    pub is_error: bool,
+}
+
+impl Answer {
+    pub fn refusal(reason: &str, message: &str) -> Self {
+        let json = serde_json::json!({"ok": false, "reason": reason, "message": message});
+        Self { json: json.to_string(), is_error: true }
+    }
+}
+
+/// A file that this task changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedFile {
+    pub path: String,
+    /// `created`, `changed` or `deleted`.
+    pub op: String,
+    /// Digest as it stands now, none when it is gone.
+    pub sha256: Option<String>,
+    /// Guarded by name and opened by the user for this task.
+    pub guarded: bool,
+}
+
+pub trait Hands: Send + Sync {
+    fn tools(&self) -> Vec<ToolSpec>;
+    /// Never fails as a call: a trap or a limit is an answer that the model can act on.
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: &'a str,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Answer>;
+    /// Rises with every write.
+    fn writes(&self) -> u64;
+    /// Edits refused so far.
+    fn refused(&self) -> u32;
+    /// Files that differ from what they were when the task began, by path.
+    fn changed(&self) -> Vec<ChangedFile>;
+}

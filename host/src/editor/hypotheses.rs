@@ -1,0 +1,104 @@
+//! Theories about a hard stop: which of the model's count, and what the failures suggest without it. Pure.
+
+use super::attempt::Attempt;
+use super::tools::Hypothesis;
+
+pub const NEEDED: usize = 3;
+
+/// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
+pub fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
+    items
+        .into_iter()
+        .filter(|item| {
+            attempts.iter().any(|attempt| attempt.run_id == item.run_id)
+                && !item.text.trim().is_empty()
+                && !item.evidence.trim().is_empty()
+        })
+        .collect()
+}
+
+/// What the failure matrix alone suggests, for when the model cannot be asked: one theory for each way the
+/// attempts failed, then what the strategies have in common, until there are enough.
+pub fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
+    let mut items: Vec<Hypothesis> = vec![];
+    let mut kinds: Vec<(&Option<String>, &str)> = vec![];
+    for attempt in attempts {
+        let kind = (&attempt.step, attempt.first_failing_line.as_str());
+        if kinds.contains(&kind) {
+            continue;
+        }
+        kinds.push(kind);
+        items.push(Hypothesis {
+            text: format!(
+                "Step {} fails for the reason its output names.",
+                attempt.step.as_deref().unwrap_or("-")
+            ),
+            run_id: attempt.run_id.clone(),
+            evidence: evidence(attempt),
+        });
+    }
+    let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else { return items };
+    let general = [
+        (first, "The failure was there before the first edit or does not depend on the edited files."),
+        (last, "The last strategy changed something the failing step does not reach."),
+        (last, "The environment of the step (image, tools, network, time) lacks what it needs."),
+    ];
+    for (attempt, text) in general {
+        if items.len() >= NEEDED {
+            break;
+        }
+        items.push(Hypothesis {
+            text: text.to_owned(),
+            run_id: attempt.run_id.clone(),
+            evidence: evidence(attempt),
+        });
+    }
+    items
+}
+
+fn evidence(attempt: &Attempt) -> String {
+    format!("step {}: {}", attempt.step.as_deref().unwrap_or("-"), attempt.first_failing_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempts(lines: &[&str]) -> Vec<Attempt> {
+        lines
+            .iter()
+            .enumerate()
+            .map(|(index, line)| Attempt {
+                number: index as u32 + 1,
+                run_id: format!("run_20260101_000000_aaaaa{index}"),
+                strategy: 1,
+                step: Some("test".into()),
+                exit_code: Some(1),
+                reason: "step_failed",
+                first_failing_line: (*line).to_owned(),
+            })
+            .collect()
+    }
+
+    /// EDITOR-31: at least three, each citing a run and a step, also without a model.
+    #[test]
+    fn derived_hypotheses_are_three_and_cite_runs() {
+        for lines in [vec!["a"; 12], vec!["a", "b", "c", "d"], vec!["a"]] {
+            let attempts = attempts(&lines);
+            let items = derived(&attempts);
+            assert!(items.len() >= NEEDED, "{items:?}");
+            assert_eq!(usable(items.clone(), &attempts), items);
+        }
+        assert!(derived(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_hypothesis_about_an_unknown_run_does_not_count() {
+        let item = Hypothesis {
+            text: "t".into(),
+            run_id: "run_20260101_000000_zzzzzz".into(),
+            evidence: "e".into(),
+        };
+        assert!(usable(vec![item], &attempts(&["a"])).is_empty());
+    }
+}

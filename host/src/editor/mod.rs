@@ -1,0 +1,105 @@
+//! The Editor role: it owns the plan and every decision of the loop, and is the only writer of the
+//! repository. Decisions are pure (`debug_loop`, `phase`, `strategy`, `replan`); `session` performs them.
+
+mod asking;
+mod attempt;
+mod closing;
+mod debug_loop;
+mod ending;
+mod hands;
+mod hypotheses;
+mod phase;
+mod planning;
+mod prompt;
+mod replan;
+mod session;
+mod strategy;
+mod tools;
+mod verification;
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+pub use hands::{Answer, Hands};
+
+use crate::context::Notebook;
+use crate::event::Events;
+use crate::model::Model;
+use crate::scout::{Scout, query::ReportCheck};
+use crate::verifier::Verifier;
+
+/// The user's assignment, parsed once and never changed.
+#[derive(Debug, Clone, Default)]
+pub struct Brief {
+    pub task_id: String,
+    pub text: String,
+    pub constraints: Vec<String>,
+    pub non_goals: Vec<String>,
+    pub boundaries: Vec<String>,
+    pub package: Option<String>,
+    /// Our own unresolved stuck report of an earlier task in this repository.
+    pub stuck_report: Option<String>,
+}
+
+/// Everything a session works with; each part is replaceable on its own.
+pub struct Editor {
+    pub brief: Brief,
+    pub model: Arc<dyn Model>,
+    /// Scout A, Scout B, then any others.
+    pub scouts: Vec<Arc<dyn Scout>>,
+    pub check: Arc<dyn ReportCheck>,
+    pub hands: Arc<dyn Hands>,
+    pub verifier: Arc<dyn Verifier>,
+    /// Digest of the tree as it stands, by the same rule as the manifest's.
+    pub tree_digest: Box<dyn Fn() -> std::io::Result<String> + Send + Sync>,
+    /// The log of a run of this task, or of one step of it.
+    pub read_log: Box<dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync>,
+    pub notes: Notebook<AgentDir>,
+    pub events: Events,
+    pub cancel: CancellationToken,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    Success,
+    Stuck,
+    InfraError,
+    Cancelled,
+}
+
+impl State {
+    /// The word of the task's state everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "SUCCESS",
+            Self::Stuck => "STUCK",
+            Self::InfraError => "INFRA_ERROR",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+}
+
+/// How a task ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    pub state: State,
+    /// The green run of a success, else the last one.
+    pub run_id: Option<String>,
+    /// A stable word for everything but success.
+    pub reason: Option<String>,
+    pub summary: Option<String>,
+    pub report_path: Option<String>,
+}
+
+impl Editor {
+    /// Works until the task has ended, one way or another; never fails as a call.
+    pub async fn work(&self) -> Finished {
+        session::run(self).await
+    }
+
+    /// A task that ended before its first conversation: the image could not be had.
+    pub fn infra_before_work(&self, code: &str, diagnosis: &str) -> Finished {
+        session::infra_before_work(self, code, diagnosis)
+    }
+}

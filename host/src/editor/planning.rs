@@ -1,0 +1,125 @@
+//! Plans: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
+
+use serde_json::json;
+
+use super::hands::Answer;
+use super::phase::Phase;
+use super::prompt::{self, FailedStrategy};
+use super::session::{End, Session, answered, refusal_hint};
+use super::strategy::SAME_STRATEGY_REFUSALS;
+use super::ending::Ending;
+use super::tools::Plan;
+use super::{replan, verification};
+use crate::context::{EditorState, Moment, Snapshot};
+use crate::event::{EventKind, Milestone};
+use crate::scout::Question;
+
+impl Session<'_> {
+    /// Closes the books on the strategy in hand and words the next conversation.
+    pub(super) fn start_replan(&mut self, number: u32, attempt: u32) -> String {
+        if let Some(plan) = self.plan.take() {
+            self.failed.push(FailedStrategy { plan, attempts: std::mem::take(&mut self.failures) });
+        }
+        self.phase = Phase::Planning;
+        self.replanning = Some((number, attempt));
+        self.same_strategy = 0;
+        self.same_tree = 0;
+        self.verified_in_strategy = false;
+        let changed = self.changed();
+        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let tail = verification::tail(log);
+        prompt::replanning(self.assignment(), &self.reports, &self.failed, &changed, tail)
+    }
+
+    /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
+    pub(super) async fn adopt(&mut self, plan: Plan) -> Result<Answer, End> {
+        if plan.strategy.trim().is_empty() {
+            return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
+        }
+        let first = self.strategies.is_empty();
+        let mut mark = "";
+        if !first && self.replanning.is_some() && self.tried.knows_strategy(&plan.strategy) {
+            if self.same_strategy < SAME_STRATEGY_REFUSALS {
+                self.same_strategy += 1;
+                return Ok(Answer::refusal("same_strategy", refusal_hint("same_strategy")));
+            }
+            mark = " (repeats an earlier strategy)";
+        }
+        let unknown: Vec<_> =
+            plan.questions.keys().filter(|name| !self.has_scout(name)).cloned().collect();
+        if !unknown.is_empty() {
+            let message = format!("questions: no Scout {}; there are {}", unknown.join(", "), self.scouts());
+            return Ok(Answer::refusal("bad_arguments", &message));
+        }
+
+        let requery: Vec<String> = match self.replanning {
+            None => vec![],
+            Some(_) => {
+                let failures = self.failed.last().map(|last| last.attempts.as_slice()).unwrap_or_default();
+                replan::requery(failures).into_iter().map(str::to_owned).collect()
+            }
+        };
+        let asked: Vec<(String, Question)> = self
+            .editor
+            .scouts
+            .iter()
+            .map(|scout| scout.name())
+            .filter(|name| {
+                (first && ["scout-a", "scout-b"].contains(name))
+                    || plan.questions.contains_key(*name)
+                    || requery.iter().any(|again| again == name)
+            })
+            .map(|name| (name.to_owned(), self.question(plan.questions.get(name))))
+            .collect();
+        let mut answer = json!({"ok": true});
+        if !asked.is_empty() {
+            let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
+            answer["reports"] = self.ask(&asked).await?;
+            self.decisions.push(format!("asked {}", names.join(" and ")));
+        }
+
+        self.strategies.push(format!("{}{mark}", plan.strategy.trim()));
+        self.tried.add_strategy(&plan.strategy);
+        self.plan = Some(plan);
+        match self.replanning.take() {
+            Some((number, attempt)) => {
+                let strategy = self.strategies.last().cloned().unwrap_or_default();
+                self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
+                self.snapshot(Moment::Replan { number })?;
+            }
+            None if first => self.snapshot(Moment::TaskStart)?,
+            None => {}
+        }
+        if self.phase == Phase::Planning {
+            self.phase = Phase::Working;
+            self.milestone(Milestone::Implementing);
+        }
+        Ok(ok(&answer))
+    }
+
+    pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {
+        let strategies = self.strategies.iter().enumerate();
+        let mut decisions: Vec<String> =
+            strategies.map(|(at, strategy)| format!("strategy {}: {strategy}", at + 1)).collect();
+        decisions.extend(self.decisions.iter().cloned());
+        let state = EditorState {
+            hypothesis: self.strategies.last().cloned().unwrap_or_default(),
+            files_modified: self.changed(),
+            verify_attempts: self.verified.clone(),
+            decisions,
+        };
+        let snapshot = Snapshot {
+            taken: crate::clock::now(),
+            moment,
+            task_id: &self.editor.brief.task_id,
+            task_text: &self.editor.brief.text,
+            scouts: &self.reports,
+            editor: &state,
+        };
+        let path = self.editor.notes.snapshot(&snapshot).map_err(|error| {
+            End::Stuck(Ending::infra("unknown", format!("the context snapshot could not be written: {error}")))
+        })?;
+        self.editor.events.emit(EventKind::Snapshot { path, milestone: moment.word().to_owned() });
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! What the Editor's model is told at the start of a conversation. Pure text, no clock, no ids of the host:
+//! the same task gives the same bytes.
+
+use super::attempt::Attempt;
+use super::tools::Plan;
+use crate::context::ScoutPayload;
+
+pub const EDITOR: &str = include_str!("prompts/editor.md");
+pub const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
+
+/// The user's words, which every conversation repeats.
+#[derive(Debug, Clone, Copy)]
+pub struct Assignment<'a> {
+    pub text: &'a str,
+    pub constraints: &'a [String],
+    pub non_goals: &'a [String],
+    pub boundaries: &'a [String],
+    /// Directory of the monorepo package the task is scoped to.
+    pub package: Option<&'a str>,
+}
+
+fn list(into: &mut String, title: &str, items: &[String]) {
+    if items.is_empty() {
+        return;
+    }
+    into.push_str(&format!("\n\n{title}:"));
+    for item in items {
+        into.push_str(&format!("\n- {item}"));
+    }
+}
+
+fn assignment(task: Assignment<'_>) -> String {
+    let mut text = format!("Task:\n{}", task.text.trim());
+    // The sections stand in the text as well, but here they cannot be overlooked.
+    list(&mut text, "Constraints (always in force)", task.constraints);
+    list(&mut text, "Non-goals (always in force)", task.non_goals);
+    list(&mut text, "Boundaries (always in force)", task.boundaries);
+    if let Some(package) = task.package {
+        text.push_str(&format!("\n\nScope: work inside `{package}`."));
+    }
+    text
+}
+
+/// First message of a task; `report` is our own unresolved stuck report, if there is one.
+pub fn opening(task: Assignment<'_>, report: Option<&str>) -> String {
+    let mut text = assignment(task);
+    if let Some(report) = report {
+        text.push_str("\n\nAn earlier attempt at work in this repository got stuck. Its report:\n");
+        text.push_str(report.trim());
+    }
+    text.push_str("\n\nStart with `plan`.");
+    text
+}
+
+/// A strategy that failed, for the conversation after a REPLAN.
+#[derive(Debug, Clone)]
+pub struct FailedStrategy {
+    pub plan: Plan,
+    pub attempts: Vec<Attempt>,
+}
+
+/// First message after a REPLAN: facts, constraints, what was tried and why it failed.
+pub fn replanning(
+    task: Assignment<'_>,
+    reports: &[ScoutPayload],
+    tried: &[FailedStrategy],
+    changed: &[String],
+    tail: &str,
+) -> String {
+    let mut text = assignment(task);
+    if let Some(first) = tried.first() {
+        list(&mut text, "Criteria", &first.plan.criteria);
+        list(&mut text, "Acceptance", &first.plan.acceptance);
+    }
+    for report in reports {
+        text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
+    }
+    text.push_str("\n\nTried so far, without success:");
+    for (index, strategy) in tried.iter().enumerate() {
+        text.push_str(&format!("\n{}. {}", index + 1, strategy.plan.strategy.trim()));
+        for attempt in &strategy.attempts {
+            text.push_str(&format!("\n   - {}", attempt_line(attempt)));
+        }
+    }
+    list(&mut text, "Files changed so far; the tree stands as it was left, fix forward", changed);
+    text.push_str(&format!("\n\nEnd of the last log:\n{}", tail.trim_end()));
+    text.push_str(
+        "\n\nThree attempts in a row failed. Call `plan` with a strategy that differs from every one above.",
+    );
+    text
+}
+
+/// Everything the model needs to explain a hard stop.
+pub fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> String {
+    let mut text = assignment(task);
+    text.push_str("\n\nFailed runs:");
+    for attempt in attempts {
+        text.push_str(&format!("\n- {}", attempt_line(attempt)));
+    }
+    text.push_str(&format!("\n\nEnd of the last log:\n{}", tail.trim_end()));
+    text
+}
+
+pub fn attempt_line(attempt: &Attempt) -> String {
+    format!(
+        "attempt {} ({}): {} in step {}: {}",
+        attempt.number,
+        attempt.run_id,
+        attempt.reason,
+        attempt.step.as_deref().unwrap_or("-"),
+        attempt.first_failing_line
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(items: &[&str]) -> Vec<String> {
+        items.iter().map(|item| (*item).to_owned()).collect()
+    }
+
+    /// EDITOR-12: the user's sections are part of every conversation, also after a REPLAN.
+    #[test]
+    fn constraints_stand_in_every_first_message() {
+        let constraints = texts(&["keep the public API"]);
+        let task = Assignment {
+            text: "Fix add",
+            constraints: &constraints,
+            non_goals: &[],
+            boundaries: &[],
+            package: None,
+        };
+        let plan = Plan {
+            criteria: texts(&["adds"]),
+            acceptance: vec![],
+            non_goals: vec![],
+            strategy: "flip the sign".into(),
+            questions: Default::default(),
+        };
+        let tried = [FailedStrategy { plan, attempts: vec![] }];
+        for text in [opening(task, None), replanning(task, &[], &tried, &[], ""), hard_stop(task, &[], "")] {
+            assert!(text.contains("Constraints (always in force):\n- keep the public API"), "{text}");
+        }
+    }
+
+    /// EDITOR-3: the system prompt is small enough that task and tools stay within 6 kB.
+    #[test]
+    fn the_system_prompt_stays_small() {
+        assert!(EDITOR.len() < 2000, "{}", EDITOR.len());
+    }
+}

@@ -1,0 +1,383 @@
+//! One task from its first conversation to its end: asks, edits, verifies and does what the pure modules
+//! beside it decide. Only sequence and IO.
+
+use serde_json::{Value, json};
+
+use super::attempt::{self, Attempt};
+use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
+use super::hands::Answer;
+use super::phase::{self, Overdue, Phase, Silence};
+use super::prompt::{self, Assignment, FailedStrategy};
+use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
+use super::ending::Ending;
+use super::tools::{self, Call, Done, Plan};
+use super::{Editor, Finished, verification};
+use crate::context::{ScoutPayload, VerifyAttempt};
+use crate::event::{EventKind, Milestone};
+use crate::model::{
+    Ask, Conversation, ModelError, Stop, TimerPause, ToolCall, ToolResult, ToolSpec, Turn, with_attempts,
+};
+use crate::verifier::{ErrorType, Status, VerifyResponse};
+
+/// Why a task ends without success; carried up by `?`.
+pub(super) enum End {
+    Cancelled,
+    Stuck(Ending),
+}
+
+/// How one conversation was left.
+enum Left {
+    /// REPLAN of this number, after this attempt.
+    Replan { number: u32, attempt: u32 },
+    /// Green and closed, with the model's own account if it gave one.
+    Finished(Option<Done>),
+}
+
+/// What one tool call leads to.
+enum Step {
+    Answer(Answer),
+    Leave(Left),
+}
+
+impl From<Answer> for Step {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+pub(super) fn answered(value: &Value) -> Answer {
+    Answer { json: value.to_string(), is_error: false }
+}
+
+pub(super) struct Session<'a> {
+    pub(super) editor: &'a Editor,
+    pub(super) debug_loop: DebugLoop,
+    pub(super) phase: Phase,
+    /// The plan in force.
+    pub(super) plan: Option<Plan>,
+    /// Raw reports, newest per Scout, in the order of the Scouts.
+    pub(super) reports: Vec<ScoutPayload>,
+    pub(super) tried: Tried,
+    pub(super) failed: Vec<FailedStrategy>,
+    /// Failures under the strategy in hand.
+    pub(super) failures: Vec<Attempt>,
+    pub(super) attempts: Vec<Attempt>,
+    /// Every verification, green ones too, as snapshots show them.
+    pub(super) verified: Vec<VerifyAttempt>,
+    pub(super) strategies: Vec<String>,
+    pub(super) decisions: Vec<String>,
+    pub(super) same_strategy: u32,
+    pub(super) same_tree: u32,
+    /// REPLAN that a new plan still has to answer.
+    pub(super) replanning: Option<(u32, u32)>,
+    pub(super) writes_verified: u64,
+    pub(super) verified_in_strategy: bool,
+    pub(super) last: Option<VerifyResponse>,
+    pub(super) last_attempt: u32,
+    pub(super) verifications: u32,
+}
+
+pub(super) async fn run(editor: &Editor) -> Finished {
+    let mut session = Session::new(editor);
+    let end = match session.drive().await {
+        Ok(done) => return session.succeed(done),
+        Err(end) => end,
+    };
+    session.end(end).await
+}
+
+pub(super) fn infra_before_work(editor: &Editor, code: &str, diagnosis: &str) -> Finished {
+    let session = Session::new(editor);
+    session.report(&Ending::infra(code, diagnosis), vec![], false)
+}
+
+impl<'a> Session<'a> {
+    fn new(editor: &'a Editor) -> Self {
+        Self {
+            editor,
+            debug_loop: DebugLoop::default(),
+            phase: Phase::Planning,
+            plan: None,
+            reports: vec![],
+            tried: Tried::default(),
+            failed: vec![],
+            failures: vec![],
+            attempts: vec![],
+            verified: vec![],
+            strategies: vec![],
+            decisions: vec![],
+            same_strategy: 0,
+            same_tree: 0,
+            replanning: None,
+            writes_verified: editor.hands.writes(),
+            verified_in_strategy: false,
+            last: None,
+            last_attempt: 0,
+            verifications: 0,
+        }
+    }
+
+    pub(super) fn assignment(&self) -> Assignment<'a> {
+        let brief = &self.editor.brief;
+        Assignment {
+            text: &brief.text,
+            constraints: &brief.constraints,
+            non_goals: &brief.non_goals,
+            boundaries: &brief.boundaries,
+            package: brief.package.as_deref(),
+        }
+    }
+
+    pub(super) fn milestone(&self, milestone: Milestone) {
+        self.editor.events.emit(milestone.into());
+    }
+
+    fn edited(&self) -> bool {
+        self.editor.hands.writes() != self.writes_verified
+    }
+
+    async fn drive(&mut self) -> Result<Option<Done>, End> {
+        self.milestone(Milestone::Analyzing);
+        let mut opening = prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
+        loop {
+            match self.converse(&opening).await? {
+                Left::Finished(done) => return Ok(done),
+                Left::Replan { number, attempt } => {
+                    self.milestone(Milestone::Replanning);
+                    opening = self.start_replan(number, attempt);
+                }
+            }
+        }
+    }
+
+    /// One conversation, until it is left for a REPLAN or the task is done.
+    async fn converse(&mut self, opening: &str) -> Result<Left, End> {
+        let mut offered = tools::host_tools();
+        offered.extend(self.editor.hands.tools());
+        let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &offered);
+        conversation.say(opening);
+        // Turns without a tool call in a row, turns since the last verification, turns since green.
+        let (mut silent, mut turns, mut closing) = (0, 0, 0);
+        loop {
+            let turn = self.turn(conversation.as_mut()).await?;
+            let (was_closing, verified) = (self.phase == Phase::Closing, self.verifications);
+            turns += 1;
+            // What the host does by itself after this turn; its outcome is said to the model.
+            let mut unasked = None;
+            if turn.calls.is_empty() {
+                silent += 1;
+                let cut = matches!(turn.stop, Stop::Length | Stop::Refused);
+                match phase::after_silence(self.phase, self.edited(), cut, silent) {
+                    Silence::Nudge => conversation.say(phase::nudge(self.phase, cut)),
+                    Silence::Idle => return Err(End::Stuck(Ending::ModelIdle)),
+                    Silence::HostSummary => unasked = Some(self.close().await?),
+                    Silence::Verify => unasked = Some(self.verify().await?),
+                }
+            } else {
+                silent = 0;
+                let mut results = Vec::with_capacity(turn.calls.len());
+                for call in turn.calls {
+                    match self.perform(&call, &offered).await? {
+                        Step::Leave(left) => return Ok(left),
+                        Step::Answer(answer) => results.push(ToolResult {
+                            id: call.id,
+                            content: answer.json,
+                            is_error: answer.is_error,
+                        }),
+                    }
+                }
+                conversation.answer(results).map_err(|error| model_failed(&error))?;
+            }
+            let still_closing = was_closing && self.phase == Phase::Closing;
+            closing = if still_closing { closing + 1 } else { 0 };
+            if unasked.is_none() {
+                unasked = match phase::after_turns(self.phase, turns, closing) {
+                    Overdue::No => None,
+                    Overdue::Idle => return Err(End::Stuck(Ending::ModelIdle)),
+                    Overdue::Verify => Some(self.verify().await?),
+                    Overdue::HostSummary => Some(self.close().await?),
+                };
+            }
+            match unasked {
+                None => {}
+                Some(Step::Leave(left)) => return Ok(left),
+                Some(Step::Answer(answer)) => {
+                    silent = 0;
+                    conversation.say(&answer.json);
+                }
+            }
+            if self.verifications != verified {
+                turns = 0;
+            }
+        }
+    }
+
+    /// One turn of the model, asked for again while trouble may pass.
+    pub(super) async fn turn(&self, conversation: &mut dyn Conversation) -> Result<Turn, End> {
+        let cancel = &self.editor.cancel;
+        let turn = with_attempts(&TimerPause, cancel, async |attempt| {
+            conversation.next(Ask { attempt, ..Ask::default() }, cancel).await
+        });
+        turn.await.map_err(|error| {
+            if cancel.is_cancelled() { End::Cancelled } else { model_failed(&error) }
+        })
+    }
+
+    async fn perform(&mut self, call: &ToolCall, offered: &[ToolSpec]) -> Result<Step, End> {
+        if !offered.iter().any(|tool| tool.name == call.name) {
+            return Ok(Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into());
+        }
+        if let Some(reason) = phase::refusal(self.phase, &call.name) {
+            return Ok(Answer::refusal(reason, refusal_hint(reason)).into());
+        }
+        Ok(match tools::read_call(call) {
+            Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
+            Call::Plan(plan) => self.adopt(plan).await?.into(),
+            Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
+            Call::Verify => return self.verify().await,
+            Call::ReadLog(wanted) => self.read_log(&wanted).into(),
+            Call::Done(done) => return Ok(self.done(done)),
+            Call::Component => {
+                let answer =
+                    self.editor.hands.call(&call.name, &call.arguments, &self.editor.cancel).await;
+                if self.editor.cancel.is_cancelled() {
+                    return Err(End::Cancelled);
+                }
+                if self.phase == Phase::Closing && self.edited() {
+                    self.phase = Phase::Working;
+                }
+                answer.into()
+            }
+        })
+    }
+
+    fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
+        if !self.attempts.iter().any(|attempt| attempt.run_id == wanted.run_id) {
+            return Answer::refusal("not_found", "no run of this task has that run_id");
+        }
+        match (self.editor.read_log)(&wanted.run_id, wanted.step.as_deref()) {
+            Ok(log) => answered(&json!({"ok": true, "run_id": wanted.run_id, "log": log})),
+            Err(error) => Answer::refusal("not_found", &error.to_string()),
+        }
+    }
+
+    /// Whether the last run was green and judged exactly the tree as it stands.
+    fn tree_is_green(&self) -> bool {
+        let verified = self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
+        verified.is_some() && verified == (self.editor.tree_digest)().ok()
+    }
+
+    fn done(&mut self, done: Done) -> Step {
+        if !self.tree_is_green() {
+            self.phase = Phase::Working;
+            let message = "the tree has changed since the green run; call verify again";
+            return Answer::refusal("not_verified", message).into();
+        }
+        Step::Leave(Left::Finished(Some(done)))
+    }
+
+    /// A green model that never says `done`: closed by the host, unless the tree changed meanwhile.
+    async fn close(&mut self) -> Result<Step, End> {
+        if self.tree_is_green() {
+            return Ok(Step::Leave(Left::Finished(None)));
+        }
+        self.verify().await
+    }
+
+    async fn verify(&mut self) -> Result<Step, End> {
+        let fingerprint = self.fingerprint();
+        if !self.verified_in_strategy
+            && self.debug_loop.replans() > 0
+            && self.tried.knows_tree(&fingerprint)
+        {
+            if self.same_tree < SAME_STRATEGY_REFUSALS {
+                self.same_tree += 1;
+                let message = "this tree was verified before and failed; change something first";
+                return Ok(Answer::refusal("same_strategy", message).into());
+            }
+            if let Some(last) = self.strategies.last_mut() {
+                last.push_str(" (verified an unchanged tree)");
+            }
+        }
+        self.verified_in_strategy = true;
+        self.writes_verified = self.editor.hands.writes();
+
+        let number = self.debug_loop.next_attempt();
+        self.last_attempt = number;
+        self.verifications += 1;
+        self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
+        self.milestone(Milestone::Verifying);
+        let response = self.editor.verifier.run(number, &self.editor.cancel).await;
+        let Some(response) = response.filter(|_| !self.editor.cancel.is_cancelled()) else {
+            return Err(End::Cancelled);
+        };
+        let next = self.debug_loop.judge(verification::verdict(&response));
+        let told = answered(&verification::told(&response, number));
+        self.verified.push(VerifyAttempt {
+            number,
+            run_id: response.run_id.clone(),
+            status: verification::status_word(response.status).to_owned(),
+            reason: response.reason.map(|reason| attempt::reason_word(Some(reason)).to_owned()),
+        });
+        if response.status == Status::Fail {
+            self.milestone(Milestone::VerificationFailed);
+            let failure = Attempt::of(number, self.strategies.len() as u32, &response);
+            self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
+            self.failures.push(failure.clone());
+            self.attempts.push(failure);
+            self.tried.add_tree(&fingerprint);
+        }
+        let diagnosis = response.error_message.clone().unwrap_or_default();
+        let error_type = response.error_type;
+        self.last = Some(response);
+        match next {
+            NextStep::Fix => {
+                self.phase = Phase::Working;
+                Ok(Step::Answer(Answer { is_error: true, ..told }))
+            }
+            NextStep::Finish => {
+                self.phase = Phase::Closing;
+                Ok(told.into())
+            }
+            NextStep::Replan { number: replan } => {
+                Ok(Step::Leave(Left::Replan { number: replan, attempt: number }))
+            }
+            NextStep::HardStop => Err(End::Stuck(Ending::HardStop)),
+            NextStep::InfraStop => {
+                let code = error_type.map_or("unknown", ErrorType::as_str);
+                Err(End::Stuck(Ending::infra(code, diagnosis)))
+            }
+        }
+    }
+
+    /// The changes of this task so far, as one text that is equal when they are.
+    fn fingerprint(&self) -> String {
+        let mut text = String::new();
+        for file in self.editor.hands.changed() {
+            text.push_str(&format!("{} {}\n", file.sha256.as_deref().unwrap_or("-"), file.path));
+        }
+        text
+    }
+
+    pub(super) fn changed(&self) -> Vec<String> {
+        self.editor.hands.changed().iter().map(|file| format!("{} ({})", file.path, file.op)).collect()
+    }
+}
+
+fn model_failed(error: &ModelError) -> End {
+    let diagnosis = format!("the model did not answer: {error}");
+    End::Stuck(Ending::infra("model_unavailable", diagnosis))
+}
+
+pub(super) fn tree_digest(response: &VerifyResponse) -> Option<String> {
+    Some(response.manifest.as_ref()?.get("tree_digest")?.as_str()?.to_owned())
+}
+
+pub(super) fn refusal_hint(reason: &str) -> &'static str {
+    match reason {
+        "plan_first" => "call plan before any other tool",
+        "not_verified" => "only a green run of the current tree finishes a task; call verify",
+        "same_strategy" => "this strategy failed before; plan a different one",
+        _ => "",
+    }
+}

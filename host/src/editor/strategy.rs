@@ -1,0 +1,62 @@
+//! Whether a REPLAN is a new strategy or an old one in other clothes. Pure.
+
+/// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
+pub const SAME_STRATEGY_REFUSALS: u32 = 2;
+
+/// What has been tried: the words of every plan and the fingerprint of every tree that was verified.
+#[derive(Debug, Clone, Default)]
+pub struct Tried {
+    strategies: Vec<String>,
+    trees: Vec<String>,
+}
+
+/// Letters and digits only, in lower case: punctuation, spacing and capitals make no new strategy.
+fn essence(strategy: &str) -> String {
+    let mut words = String::new();
+    for word in strategy.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
+        words.extend(word.chars().flat_map(char::to_lowercase));
+        words.push(' ');
+    }
+    words
+}
+
+impl Tried {
+    pub fn add_strategy(&mut self, strategy: &str) {
+        self.strategies.push(essence(strategy));
+    }
+
+    pub fn knows_strategy(&self, strategy: &str) -> bool {
+        self.strategies.contains(&essence(strategy))
+    }
+
+    pub fn add_tree(&mut self, fingerprint: &str) {
+        if !self.knows_tree(fingerprint) {
+            self.trees.push(fingerprint.to_owned());
+        }
+    }
+
+    pub fn knows_tree(&self, fingerprint: &str) -> bool {
+        self.trees.iter().any(|known| known == fingerprint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_punctuation_is_no_other_strategy() {
+        let mut tried = Tried::default();
+        tried.add_strategy("Fix the sign in add()");
+        assert!(tried.knows_strategy("fix  the sign in `add`."));
+        assert!(!tried.knows_strategy("Rewrite add()"));
+    }
+
+    #[test]
+    fn a_tree_that_failed_is_known_again() {
+        let mut tried = Tried::default();
+        tried.add_tree("aa");
+        assert!(tried.knows_tree("aa"));
+        assert!(!tried.knows_tree("bb"));
+    }
+}

@@ -1,0 +1,216 @@
+//! The host's own tools of the Editor's conversation: what the model is offered and what it asked for.
+//!
+//! File tools come from the tool component; these five (and `hypotheses` at a hard stop) are answered by
+//! the session itself. Descriptions reach the model with every request: short on purpose.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::model::{ToolCall, ToolSpec};
+
+/// What the model wants to do, as it wrote it down.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    pub criteria: Vec<String>,
+    pub acceptance: Vec<String>,
+    #[serde(default)]
+    pub non_goals: Vec<String>,
+    pub strategy: String,
+    #[serde(default)]
+    pub questions: BTreeMap<String, String>,
+}
+
+/// The model's own account of a finished task.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    pub what: String,
+    pub why: String,
+    #[serde(default)]
+    pub tests: Option<String>,
+}
+
+/// A theory about a hard stop, tied to a run and something in it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hypothesis {
+    pub text: String,
+    pub run_id: String,
+    pub evidence: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AskScout {
+    pub scout: String,
+    pub question: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadLog {
+    pub run_id: String,
+    #[serde(default)]
+    pub step: Option<String>,
+}
+
+/// One call of the model, sorted by who answers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    Plan(Plan),
+    AskScout(AskScout),
+    Verify,
+    ReadLog(ReadLog),
+    Done(Done),
+    /// A tool of a component, arguments unread.
+    Component,
+    /// Arguments that do not fit; says where.
+    BadArguments(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+pub fn read_call(call: &ToolCall) -> Call {
+    match call.name.as_str() {
+        "plan" => read(call, Call::Plan),
+        "ask_scout" => read(call, Call::AskScout),
+        "verify" => read(call, |Nothing {}| Call::Verify),
+        "read_log" => read(call, Call::ReadLog),
+        "done" => read(call, Call::Done),
+        _ => Call::Component,
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(call: &'a ToolCall, as_call: impl Fn(T) -> Call) -> Call {
+    let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+    match serde_json::from_str(text) {
+        Ok(arguments) => as_call(arguments),
+        Err(error) => Call::BadArguments(error.to_string()),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hypotheses {
+    items: Vec<Hypothesis>,
+}
+
+pub fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String> {
+    if call.name != "hypotheses" {
+        return Err(format!("{} is no tool here", call.name));
+    }
+    serde_json::from_str::<Hypotheses>(&call.arguments)
+        .map(|all| all.items)
+        .map_err(|error| error.to_string())
+}
+
+fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: parameters.to_string(),
+    }
+}
+
+/// The host's tools, always in this order.
+pub fn host_tools() -> Vec<ToolSpec> {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let text = json!({"type": "string"});
+    vec![
+        spec(
+            "plan",
+            "First call. State success criteria, acceptance checks, non-goals and your strategy. \
+             `questions` maps scout-a (code map) or scout-b (build, tests) to a question of yours.",
+            json!({"type": "object", "required": ["criteria", "acceptance", "strategy"], "properties": {
+                "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
+                "questions": {"type": "object", "additionalProperties": text}}}),
+        ),
+        spec(
+            "ask_scout",
+            "Ask a read-only Scout about the repository or a failure.",
+            json!({"type": "object", "required": ["scout", "question"],
+                "properties": {"scout": text, "question": text}}),
+        ),
+        spec(
+            "verify",
+            "Run the whole verification pipeline in a fresh container.",
+            json!({"type": "object", "properties": {}}),
+        ),
+        spec(
+            "read_log",
+            "Read the log of a run, of one step if named.",
+            json!({"type": "object", "required": ["run_id"],
+                "properties": {"run_id": text, "step": text}}),
+        ),
+        spec(
+            "done",
+            "Only after a green verify of the current tree: what changed, why, which tests were added \
+             or why none.",
+            json!({"type": "object", "required": ["what", "why"],
+                "properties": {"what": text, "why": text, "tests": text}}),
+        ),
+    ]
+}
+
+/// The only tool at a hard stop.
+pub fn hypotheses_tool() -> ToolSpec {
+    let text = json!({"type": "string"});
+    spec(
+        "hypotheses",
+        "At least three theories why every attempt failed, each with a run_id of the list and the step, \
+         file or line that speaks for it.",
+        json!({"type": "object", "required": ["items"], "properties": {"items": {"type": "array",
+            "minItems": 3, "items": {"type": "object", "required": ["text", "run_id", "evidence"],
+            "properties": {"text": text, "run_id": text, "evidence": text}}}}}),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, arguments: &str) -> ToolCall {
+        ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }
+    }
+
+    /// Security line 151: arguments that are no JSON, of the wrong type, missing or too many are refused.
+    #[test]
+    fn arguments_that_do_not_fit_are_refused_with_their_place() {
+        for (name, arguments) in [
+            ("plan", "not json"),
+            ("plan", r#"{"criteria":["a"],"acceptance":[]}"#),
+            ("ask_scout", r#"{"scout":1,"question":"x"}"#),
+            ("verify", r#"{"step":"test"}"#),
+            ("done", "[]"),
+        ] {
+            let Call::BadArguments(why) = read_call(&call(name, arguments)) else {
+                panic!("{name} {arguments} was taken")
+            };
+            assert!(why.contains("line 1"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_call_without_arguments_is_an_empty_object() {
+        assert_eq!(read_call(&call("verify", "")), Call::Verify);
+        assert_eq!(read_call(&call("verify", "{}")), Call::Verify);
+    }
+
+    #[test]
+    fn other_names_belong_to_components() {
+        assert_eq!(read_call(&call("edit_line", "whatever")), Call::Component);
+    }
+
+    /// EDITOR-3: the host's own tools cost little in every request.
+    #[test]
+    fn host_tools_stay_small() {
+        let bytes: usize =
+            host_tools().iter().map(|t| t.name.len() + t.description.len() + t.parameters.len()).sum();
+        assert!(bytes < 2000, "{bytes}");
+    }
+}

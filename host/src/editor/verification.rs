@@ -1,0 +1,81 @@
+//! A verification as the conversation sees it: what the model is told about the response.
+
+use serde_json::{Value, json};
+
+use super::attempt;
+use super::debug_loop::{HARD_STOP_AFTER, Verdict};
+use crate::verifier::{Status, VerifyResponse};
+
+/// The model gets the end of the tail; the rest is one `read_log` away.
+const TAIL: usize = 8 * 1024;
+
+pub fn verdict(response: &VerifyResponse) -> Verdict {
+    match response.status {
+        Status::Pass => Verdict::Green,
+        Status::Fail => Verdict::Failed,
+        Status::InfraError => Verdict::Infra,
+    }
+}
+
+pub fn status_word(status: Status) -> &'static str {
+    match status {
+        Status::Pass => "PASS",
+        Status::Fail => "FAIL",
+        Status::InfraError => "INFRA_ERROR",
+    }
+}
+
+/// The last bytes of a log, from the start of a line where there is one.
+pub fn tail(log: &str) -> &str {
+    let from = log.len().saturating_sub(TAIL);
+    if from == 0 {
+        return log;
+    }
+    let from = (from..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    let rest = log.get(from..).unwrap_or_default();
+    match rest.split_once('\n') {
+        Some((_, lines)) if !lines.is_empty() => lines,
+        _ => rest,
+    }
+}
+
+/// The result of `verify` for PASS and FAIL.
+pub fn told(response: &VerifyResponse, attempt: u32) -> Value {
+    let (step, exit_code) = attempt::failing_step(response);
+    let warnings: Vec<_> = response.warnings.iter().map(|warning| &warning.message).collect();
+    match response.status {
+        Status::Pass => json!({
+            "ok": true,
+            "status": "PASS",
+            "run_id": response.run_id,
+            "attempt": format!("{attempt}/{HARD_STOP_AFTER}"),
+            "warnings": warnings,
+            "next": "call done, or edit on and verify again",
+        }),
+        _ => json!({
+            "ok": false,
+            "status": status_word(response.status),
+            "run_id": response.run_id,
+            "attempt": format!("{attempt}/{HARD_STOP_AFTER}"),
+            "reason": attempt::reason_word(response.reason),
+            "step": step,
+            "exit_code": exit_code,
+            "warnings": warnings,
+            "tail": tail(response.tail_log.as_deref().unwrap_or_default()),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_tail_starts_at_a_line_and_a_character() {
+        let log: String = (0..4000).map(|n| format!("é line {n}\n")).collect();
+        let end = tail(&log);
+        assert!(end.len() <= TAIL && end.starts_with("é line ") && end.ends_with("line 3999\n"));
+        assert_eq!(tail("short"), "short");
+        assert!(tail(&"é".repeat(TAIL)).len() <= TAIL);
+    }
+}
