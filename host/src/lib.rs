@@ -19,9 +19,13 @@
 //! judge and follows `editor/debug_loop` until summary or stuck report. Everything that happens goes out
 //! as an `event`; only `output` prints.
 
+pub mod cli;
 pub mod clock;
+pub mod context;
 pub mod event;
 pub mod exit;
 pub mod model;
+pub mod output;
 pub mod scout;
+pub mod task;
 pub mod verifier;

@@ -1,5 +1,9 @@
 //! The program: parse, run, turn the outcome into an exit code.
 
+use act::exit::Exit;
+
 fn main() -> std::process::ExitCode {
-    act::exit::Exit::Ok.into()
+    act::output::install_panic_hook();
+    // The hook has told what happened; what is left is the code that callers see.
+    std::panic::catch_unwind(|| act::cli::run(std::env::args_os())).unwrap_or(Exit::Infra).into()
 }

@@ -1,0 +1,163 @@
+//! The command line: arguments, one call into the module that does it, one result.
+//!
+//! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
+
+mod demo;
+mod run;
+mod runtime;
+mod task_text;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::exit::Exit;
+use crate::output::{ColourWish, Failure, Output};
+
+const AFTER_HELP: &str = "\
+Examples:
+  act demo                                    watch a whole task with a scripted model
+  act run \"fix the failing test in parser\"    one task in this repository
+  act run --file task.md --verbose            the task from a file, with every detail
+  git diff | act run -                        the task from standard input
+
+Exit codes:
+  0    SUCCESS: the pipeline is green
+  1    refused, or failed before the task started
+  2    the command line makes no sense
+  3    STUCK: see agent/stuck_report.md
+  4    INFRA_ERROR: engine, image, model or machine
+  130  CANCELLED by a signal
+
+Model access comes from the environment:
+  AGENT_LLM_BASE_URL and AGENT_LLM_MODEL (a Chat Completions server; its key in OPENAI_API_KEY)";
+
+/// A coding agent that is done when your own tests are green
+///
+/// The Editor plans and edits, WebAssembly Scouts read the repository, a container runs your pipeline and
+/// decides. The model gets no shell and no git.
+#[derive(Debug, Parser)]
+#[command(name = "act", version, after_help = AFTER_HELP)]
+struct Cli {
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: Color,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Run),
+    Demo(demo::Demo),
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for ColourWish {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}
+
+/// Runs one command line and answers how it ended; everything that is to be said has been said.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return answer_instead(&error),
+    };
+    let colour = ColourWish::from(cli.color);
+    let (output, result) = match cli.command {
+        Command::Run(run) => {
+            let output = Output::new(colour, run.verbose);
+            let result = run.run(&output);
+            (output, result)
+        }
+        Command::Demo(demo) => {
+            let output = Output::new(colour, demo.verbose);
+            let result = demo.run(cli.color, &output);
+            (output, result)
+        }
+    };
+    result.unwrap_or_else(|failure: Failure| {
+        output.failure(&failure);
+        failure.exit
+    })
+}
+
+/// Help and version are results; everything else that clap says is a usage error, which may echo what was
+/// typed and is therefore printed by us.
+fn answer_instead(error: &clap::Error) -> Exit {
+    let output = Output::new(ColourWish::Auto, false);
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        output.notice(&format!("act: {}", text.strip_prefix("error: ").unwrap_or(&text)));
+        Exit::Usage
+    } else {
+        output.result(&text);
+        Exit::Ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Cli, clap::error::ErrorKind> {
+        Cli::try_parse_from(std::iter::once(&"act").chain(arguments)).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn the_command_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_task_has_exactly_one_source() {
+        // CLI-4
+        use clap::error::ErrorKind::{ArgumentConflict, MissingRequiredArgument};
+        assert!(parse(&["run", "text"]).is_ok());
+        assert!(parse(&["run", "-"]).is_ok());
+        assert!(parse(&["run", "--file", "task.md"]).is_ok());
+        assert_eq!(parse(&["run"]).unwrap_err(), MissingRequiredArgument);
+        assert_eq!(parse(&["run", "text", "--file", "task.md"]).unwrap_err(), ArgumentConflict);
+    }
+
+    #[test]
+    fn globs_are_checked_before_anything_runs() {
+        assert!(parse(&["run", "x", "--allow-path", ".vscode/**", "--allow-path", "a"]).is_ok());
+        assert!(parse(&["run", "x", "--allow-path", "a[",]).is_err());
+    }
+
+    #[test]
+    fn colour_is_a_global_option() {
+        assert!(parse(&["--color", "never", "demo"]).is_ok());
+        assert!(parse(&["demo", "--color", "always"]).is_ok());
+        assert!(parse(&["demo", "--color", "sometimes"]).is_err());
+    }
+
+    #[test]
+    fn help_has_examples_and_every_exit_code() {
+        // CLI-2
+        let help = Cli::command().render_long_help().to_string();
+        for exit in
+            [Exit::Ok, Exit::Refused, Exit::Usage, Exit::Stuck, Exit::Infra, Exit::Cancelled]
+        {
+            let row = format!("\n  {} ", exit as u8);
+            assert!(help.contains(&row), "no row for {exit:?} in {help}");
+        }
+        assert!(help.contains("act run --file task.md"));
+    }
+}

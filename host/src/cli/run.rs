@@ -1,0 +1,53 @@
+//! `act run`: one task in one repository, to a green run of its pipeline.
+
+use std::path::PathBuf;
+
+use clap::ArgGroup;
+
+use super::runtime;
+use super::task_text::Source;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task::RunArgs;
+
+/// Run one task until the pipeline of `agent.yaml` is green
+///
+/// The text is free. Lines that are just `Constraints:`, `Non-goals:` or `Boundaries:` open lists that hold
+/// for the whole task. The working tree is left changed for you to review; nothing is committed.
+#[derive(Debug, clap::Args)]
+#[command(group = ArgGroup::new("source").required(true).args(["text", "file"]))]
+pub(super) struct Run {
+    /// What is to be done; `-` reads it from standard input
+    text: Option<String>,
+    /// Read the task from a file
+    #[arg(long)]
+    file: Option<PathBuf>,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Let this task change guarded paths that match; may be repeated
+    #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
+    allow_path: Vec<String>,
+}
+
+impl Run {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let text = Source::of(self.text, self.file).read()?;
+        let args =
+            RunArgs { text, repo: self.repo, verbose: self.verbose, allow_paths: self.allow_path };
+        runtime::block_on(perform(args, output))?
+    }
+}
+
+/// The one call into `task`.
+async fn perform(args: RunArgs, _output: &Output) -> Result<Exit, Failure> {
+    crate::task::TaskRequest::parse(&args.text)?;
+    Err(Failure::refused("not_wired", "tasks cannot be run yet"))
+}
+
+fn glob(text: &str) -> Result<String, globset::Error> {
+    globset::Glob::new(text).map(|glob| glob.glob().to_owned())
+}

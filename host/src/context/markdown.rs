@@ -1,0 +1,98 @@
+//! Foreign text inside our Markdown: kept as it is where that is promised, and never able to become a
+//! heading, a list or a fact of ours.
+
+use std::fmt::Write as _;
+
+/// `payload` byte for byte: between the line feed after the opening line and the line feed before the
+/// closing fence, which is longer than any run of backticks in the payload.
+pub(super) fn fence(language: &str, payload: &str) -> String {
+    let fence = "`".repeat(longest_backtick_run(payload).max(2) + 1);
+    format!("{fence}{language}\n{payload}\n{fence}\n")
+}
+
+/// One line of code, delimited by more backticks than it holds. Line breaks and controls are escaped.
+pub(super) fn code(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    let fence = "`".repeat(longest_backtick_run(&line) + 1);
+    // Markdown takes one space off each side where both are there.
+    let pad =
+        if line.starts_with('`') || line.ends_with('`') || line.is_empty() { " " } else { "" };
+    format!("{fence}{pad}{line}{pad}{fence}")
+}
+
+/// Prose of the model: a quotation, whose end no text inside it can bring about.
+pub(super) fn quote(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.trim().lines() {
+        let _ = writeln!(out, "{}", format!("> {line}").trim_end());
+    }
+    if out.is_empty() { "> (nothing)\n".into() } else { out }
+}
+
+/// A list of code spans, or a word that says there is none.
+pub(super) fn code_list<S: AsRef<str>>(items: &[S]) -> String {
+    if items.is_empty() {
+        return "none\n".into();
+    }
+    items.iter().fold(String::new(), |mut out, item| {
+        let _ = writeln!(out, "- {}", code(item.as_ref()));
+        out
+    })
+}
+
+fn longest_backtick_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_any_run_inside() {
+        assert_eq!(fence("json", "{}"), "```json\n{}\n```\n");
+        assert_eq!(fence("json", "a\n````\n# mine"), "`````json\na\n````\n# mine\n`````\n");
+    }
+
+    #[test]
+    fn a_code_span_is_one_line_and_holds_backticks() {
+        assert_eq!(code("src/a.rs"), "`src/a.rs`");
+        assert_eq!(code("a`b"), "``a`b``");
+        assert_eq!(code("`"), "`` ` ``");
+        assert_eq!(code("a\n# b\u{1b}"), "`a\\n# b\\u{1b}`");
+    }
+
+    #[test]
+    fn prose_cannot_leave_its_quotation() {
+        assert_eq!(
+            quote("fixed\n\n# How verified\nrun_x\r\n"),
+            "> fixed\n>\n> # How verified\n> run_x\n"
+        );
+        assert_eq!(quote(" \n"), "> (nothing)\n");
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_fence_holds_can_be_read_back(payload in "[`~a\n\r {}]{0,60}") {
+            let text = fence("json", &payload);
+            let (opening, rest) = text.split_once('\n').unwrap();
+            let closing = format!("\n{}\n", opening.trim_end_matches("json"));
+            prop_assert_eq!(rest.find(&closing), Some(payload.len()));
+            prop_assert_eq!(&rest[..payload.len()], payload);
+        }
+
+        #[test]
+        fn every_line_of_a_quotation_is_marked(text in "[#`>a\n\r -]{0,60}") {
+            prop_assert!(quote(&text).lines().all(|line| line.starts_with('>')));
+        }
+    }
+}

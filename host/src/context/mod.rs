@@ -1,0 +1,18 @@
+//! The Editor's memory for people: `agent/context_NNN.md`, `summary.md` and `stuck_report.md`.
+//!
+//! What a file says is rendered by pure functions; how it reaches the disk is `AgentFiles`, because the
+//! repository may have prepared links and directories under these names. Nothing here is read back as
+//! truth: the files are for people and for the next task's model, the host's records are elsewhere.
+
+mod agent_files;
+mod markdown;
+mod notebook;
+mod snapshot;
+mod stuck_report;
+mod summary;
+
+pub use agent_files::AgentFiles;
+pub use notebook::{ContextError, Notebook};
+pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot, VerifyAttempt};
+pub use stuck_report::{Hypothesis, StuckReport, VerifiedRun};
+pub use summary::Summary;

@@ -1,0 +1,109 @@
+//! What `summary.md` says about the last success (pure): prose of the model, facts of the host.
+
+use std::fmt::Write as _;
+
+use super::markdown::{code, code_list, quote};
+
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    pub task_id: String,
+    pub what: String,
+    pub why: String,
+    /// What the Editor says about tests: which were added, or why none.
+    pub tests: Option<String>,
+    pub run_id: String,
+    pub attempts: u32,
+    pub files_changed: Vec<String>,
+    /// Changed files that the verification depends on.
+    pub gate_inputs_changed: Vec<String>,
+    /// Changed files that are guarded and were allowed for this task.
+    pub allowed_paths_changed: Vec<String>,
+    /// Warnings of the green run.
+    pub warnings: Vec<String>,
+    /// The host wrote it, because the Editor did not.
+    pub by_host: bool,
+}
+
+impl Summary {
+    /// No commit message and no pull request text: the tree is the user's.
+    pub fn render(&self) -> String {
+        let mut out = String::from("# Summary\n\n");
+        if self.by_host {
+            out.push_str("The Editor wrote no summary; the host did.\n\n");
+        }
+        let tests = self.tests.as_deref().unwrap_or("The Editor said nothing about tests.");
+        // Writing to a string does not fail.
+        let _ = write!(
+            out,
+            "## What changed\n\n{}\n{}\n## Why\n\n{}\n## How it was verified\n\n\
+             The whole pipeline was green in {} at attempt {} of task {}.\n\n## Tests\n\n{}",
+            quote(&self.what),
+            code_list(&self.files_changed),
+            quote(&self.why),
+            code(&self.run_id),
+            self.attempts,
+            code(&self.task_id),
+            quote(tests),
+        );
+        let lists = [
+            ("Changed, and verification depends on it", &self.gate_inputs_changed),
+            ("Guarded, and allowed for this task", &self.allowed_paths_changed),
+            ("Warnings of the run", &self.warnings),
+        ];
+        for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
+            let _ = write!(out, "\n## {title}\n\n{}", code_list(items));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            task_id: "t-abc123".into(),
+            what: "Handle centuries.".into(),
+            why: "1900 was a leap year.".into(),
+            run_id: "run_20261121_100000_abc123".into(),
+            attempts: 2,
+            files_changed: vec!["leap.sh".into()],
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn a_summary_says_what_why_how_verified_and_tests() {
+        // CONTEXT-7
+        assert_eq!(
+            summary().render(),
+            "# Summary\n\n## What changed\n\n> Handle centuries.\n\n- `leap.sh`\n\n\
+             ## Why\n\n> 1900 was a leap year.\n\n## How it was verified\n\n\
+             The whole pipeline was green in `run_20261121_100000_abc123` at attempt 2 of task `t-abc123`.\n\n\
+             ## Tests\n\n> The Editor said nothing about tests.\n"
+        );
+    }
+
+    #[test]
+    fn changed_gate_inputs_and_allowed_paths_are_named() {
+        let text = Summary {
+            gate_inputs_changed: vec!["test.sh".into()],
+            allowed_paths_changed: vec![".envrc".into()],
+            ..summary()
+        }
+        .render();
+        assert!(
+            text.contains("## Changed, and verification depends on it\n\n- `test.sh`\n"),
+            "{text}"
+        );
+        assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+    }
+
+    #[test]
+    fn prose_cannot_claim_a_verification() {
+        let text =
+            Summary { what: "x\n## How it was verified\nin run_evil".into(), ..summary() }.render();
+        assert_eq!(text.lines().filter(|line| *line == "## How it was verified").count(), 1);
+    }
+}

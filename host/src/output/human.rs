@@ -1,0 +1,122 @@
+//! The reader of events for a person: lines on stderr as things happen.
+//!
+//! Each line is written whole and at once. A place that redraws lines would be another reader, chosen in
+//! `Output` where stderr is a terminal.
+
+use std::io::Write;
+
+use super::image_pull::PullLines;
+use super::line::{Line, Tone};
+use super::progress;
+use super::step_lines::StepLines;
+use crate::event::{Event, EventKind, Sink, StepOutput};
+
+pub(super) struct Human<W> {
+    out: W,
+    colour: bool,
+    verbose: bool,
+    pull: PullLines,
+    step: StepLines,
+}
+
+impl<W: Write> Human<W> {
+    pub(super) fn new(out: W, colour: bool, verbose: bool) -> Self {
+        Self { out, colour, verbose, pull: PullLines::default(), step: StepLines::default() }
+    }
+
+    fn show(&mut self, lines: impl IntoIterator<Item = Line>) {
+        let text: String = lines.into_iter().map(|line| line.render(self.colour)).collect();
+        if !text.is_empty() {
+            super::put(&mut self.out, &text);
+        }
+    }
+}
+
+/// Marked, so that a step cannot speak in our name.
+fn step_line(text: String) -> Line {
+    Line::of(Tone::Faint, "  | ").and(Tone::Plain, text)
+}
+
+impl<W: Write + Send> Sink for Human<W> {
+    fn event(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::StepOutput(StepOutput(bytes)) => {
+                if self.verbose {
+                    let lines = self.step.push(bytes);
+                    self.show(lines.into_iter().map(step_line));
+                }
+            }
+            EventKind::ImagePull { image, status, current, total } => {
+                let line = self.pull.line(image, status, *current, *total);
+                self.show(line);
+            }
+            kind => {
+                let rest = match kind {
+                    EventKind::StepFinished { .. } | EventKind::VerifyFinished { .. } => {
+                        self.step.take()
+                    }
+                    _ => None,
+                };
+                self.show(
+                    rest.map(step_line).into_iter().chain(progress::lines(kind, self.verbose)),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::event::Milestone;
+
+    fn shown(verbose: bool, kinds: Vec<EventKind>) -> String {
+        let mut human = Human::new(vec![], false, verbose);
+        for kind in kinds {
+            human.event(&Event {
+                seq: 1,
+                time: crate::clock::now(),
+                task_id: "t-000000".into(),
+                kind,
+            });
+        }
+        String::from_utf8(human.out).unwrap()
+    }
+
+    fn story() -> Vec<EventKind> {
+        vec![
+            Milestone::Attempt { number: 1, of: 12 }.into(),
+            Milestone::Verifying.into(),
+            EventKind::StepOutput(StepOutput(Bytes::from_static(
+                b"ok 1\nAttempt 9/12...\n\x1b[31mno",
+            ))),
+            EventKind::StepFinished {
+                run_id: "run_x".into(),
+                name: "test".into(),
+                exit_code: Some(1),
+                duration_ms: 40,
+            },
+            Milestone::VerificationFailed.into(),
+        ]
+    }
+
+    #[test]
+    fn without_verbose_only_milestones() {
+        assert_eq!(
+            shown(false, story()),
+            "Attempt 1/12...\nRunning verification...\nVerification failed, debugging...\n"
+        );
+    }
+
+    #[test]
+    fn step_output_is_marked_sanitised_and_complete() {
+        // security line 108
+        assert_eq!(
+            shown(true, story()),
+            "Attempt 1/12...\nRunning verification...\n  | ok 1\n  | Attempt 9/12...\n  | no\n  \
+             step test: exit 1 after 0.0 s\nVerification failed, debugging...\n"
+        );
+    }
+}

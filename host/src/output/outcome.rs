@@ -1,0 +1,134 @@
+//! The reader of events that writes a task's result to stdout when it has ended.
+
+use std::io::Write;
+
+use super::line::{Line, Tone};
+use super::terminal_text;
+use crate::event::{Event, EventKind, Sink};
+use crate::exit::Exit;
+
+pub(super) struct Outcome<W> {
+    out: W,
+    colour: bool,
+}
+
+impl<W> Outcome<W> {
+    pub(super) fn new(out: W, colour: bool) -> Self {
+        Self { out, colour }
+    }
+}
+
+impl<W: Write + Send> Sink for Outcome<W> {
+    fn event(&mut self, event: &Event) {
+        if let Some(text) = text(&event.kind, self.colour) {
+            super::put(&mut self.out, &text);
+        }
+    }
+}
+
+/// The summary as it was written, then one line with the state, then where to look.
+fn text(kind: &EventKind, colour: bool) -> Option<String> {
+    let EventKind::TaskFinished {
+        state,
+        exit_code,
+        run_id,
+        reason,
+        summary,
+        report_path,
+        gate_inputs_changed,
+        ..
+    } = kind
+    else {
+        return None;
+    };
+    let mut text = String::new();
+    if let Some(summary) =
+        summary.as_deref().map(str::trim_end).filter(|summary| !summary.is_empty())
+    {
+        text.push_str(&terminal_text::block(summary));
+        text.push_str("\n\n");
+    }
+    let good = *exit_code == Exit::Ok as u8;
+    let tone = if good { Tone::Good } else { Tone::Bad };
+    let why = match (reason, run_id) {
+        (_, Some(run_id)) if good => format!(": verified by {run_id}"),
+        (Some(reason), Some(run_id)) => format!(": {reason}, last run {run_id}"),
+        (Some(reason), None) => format!(": {reason}"),
+        (None, Some(run_id)) => format!(": last run {run_id}"),
+        (None, None) => String::new(),
+    };
+    let mut lines = vec![Line::of(tone, state).and(Tone::Plain, why)];
+    if !gate_inputs_changed.is_empty() {
+        let files = gate_inputs_changed.join(", ");
+        lines.push(
+            Line::of(Tone::Caution, "Changed, and verification depends on it:")
+                .and(Tone::Plain, format!(" {files}")),
+        );
+    }
+    if *exit_code == Exit::Cancelled as u8 {
+        lines.push(Line::plain("Changes made so far stay in the working tree."));
+    }
+    lines.extend(report_path.as_ref().map(|path| Line::plain(format!("Report: {path}"))));
+    text.extend(lines.iter().map(|line| line.render(colour)));
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(state: &str, exit: Exit) -> EventKind {
+        EventKind::TaskFinished {
+            state: state.into(),
+            exit_code: exit as u8,
+            run_id: None,
+            reason: None,
+            summary: None,
+            report_path: None,
+            tokens: Default::default(),
+            gate_inputs_changed: vec![],
+        }
+    }
+
+    #[test]
+    fn a_success_names_the_run_that_proves_it() {
+        let mut kind = finished("SUCCESS", Exit::Ok);
+        if let EventKind::TaskFinished { run_id, summary, gate_inputs_changed, .. } = &mut kind {
+            *run_id = Some("run_20261121_100000_abc123".into());
+            *summary = Some("# Summary\n\nFixed \x1b[5mit.\n".into());
+            *gate_inputs_changed = vec!["test.sh".into()];
+        }
+        assert_eq!(
+            text(&kind, false).unwrap(),
+            "# Summary\n\nFixed it.\n\nSUCCESS: verified by run_20261121_100000_abc123\n\
+             Changed, and verification depends on it: test.sh\n"
+        );
+    }
+
+    #[test]
+    fn a_stuck_task_names_reason_run_and_report() {
+        let mut kind = finished("STUCK", Exit::Stuck);
+        if let EventKind::TaskFinished { run_id, reason, report_path, .. } = &mut kind {
+            *run_id = Some("run_x".into());
+            *reason = Some("hard_stop".into());
+            *report_path = Some("agent/stuck_report.md".into());
+        }
+        assert_eq!(
+            text(&kind, false).unwrap(),
+            "STUCK: hard_stop, last run run_x\nReport: agent/stuck_report.md\n"
+        );
+    }
+
+    #[test]
+    fn a_cancelled_task_says_that_changes_stay() {
+        assert_eq!(
+            text(&finished("CANCELLED", Exit::Cancelled), false).unwrap(),
+            "CANCELLED\nChanges made so far stay in the working tree.\n"
+        );
+    }
+
+    #[test]
+    fn nothing_else_is_a_result() {
+        assert_eq!(text(&EventKind::Diagnosis { text: "x".into() }, false), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! A panic says one line that can be reported, and nothing that a terminal acts on.
+
+use std::panic::PanicHookInfo;
+
+use super::line::{Line, Tone};
+
+/// Longer messages are cut: a panic may carry data.
+const MAX_MESSAGE: usize = 600;
+
+pub fn install_hook() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
+        super::put(
+            &mut std::io::stderr().lock(),
+            &line(&message(info), place.as_deref()).render(false),
+        );
+    }));
+}
+
+fn message(info: &PanicHookInfo<'_>) -> String {
+    let payload = info.payload();
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+        .into()
+}
+
+fn line(message: &str, place: Option<&str>) -> Line {
+    let cut: String = message.chars().take(MAX_MESSAGE).collect();
+    let mark = if cut.len() < message.len() { "…" } else { "" };
+    let place = place.map(|place| format!(" at {place}")).unwrap_or_default();
+    Line::of(Tone::Plain, format!("act: internal error{place}: {cut}{mark}; please report this"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_one_bounded_sanitised_line() {
+        // security line 166
+        let text = line("bad\nname \x1b]0;x\x07here", Some("src/a.rs:3")).render(true);
+        assert_eq!(
+            text,
+            "act: internal error at src/a.rs:3: bad\\nname here; please report this\n"
+        );
+        let long = line(&"x".repeat(5000), None).render(true);
+        assert!(long.len() < MAX_MESSAGE + 100 && long.contains('…'), "{long}");
+    }
+}

@@ -1,0 +1,252 @@
+//! What each fact looks like as lines of progress (pure: event in, lines out).
+//!
+//! Without `--verbose`: milestones, what a person waits for, and trouble. With it also the Scouts'
+//! summaries, the diagnosis, every edit and what the steps print.
+
+use super::line::{Line, Tone};
+use crate::event::{EventKind, ModelUsage};
+
+/// Lines for one event. Pulls and step output keep state and are not decided here.
+pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
+    let mut lines = always(kind);
+    if verbose {
+        lines.extend(details(kind));
+    }
+    lines
+}
+
+fn always(kind: &EventKind) -> Vec<Line> {
+    match kind {
+        EventKind::Waiting { repo, holder } => {
+            let holder = holder.as_deref().unwrap_or("another act process");
+            vec![Line::of(Tone::Caution, "Waiting:").and(
+                Tone::Plain,
+                format!(
+                    " {holder} works in {repo}; this task starts when it ends (Ctrl-C to give up)"
+                ),
+            )]
+        }
+        EventKind::Constraints { constraints, non_goals, boundaries } => {
+            [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
+                .into_iter()
+                .filter(|(_, items)| !items.is_empty())
+                .flat_map(|(title, items)| {
+                    let items = items.iter().map(|item| Line::plain(format!("- {item}")));
+                    std::iter::once(Line::of(Tone::Strong, title)).chain(items)
+                })
+                .collect()
+        }
+        EventKind::Milestone { text, .. } => vec![Line::of(Tone::Strong, text)],
+        EventKind::ComponentCompiled { name, duration_ms, .. } => vec![Line::of(
+            Tone::Faint,
+            format!(
+                "Compiled component {name} in {}, kept for the next time",
+                seconds(*duration_ms)
+            ),
+        )],
+        EventKind::ScoutFinished { scout, error: Some(error), .. } => {
+            vec![
+                Line::of(Tone::Caution, format!("{}:", scout_name(scout)))
+                    .and(Tone::Plain, format!(" {error}")),
+            ]
+        }
+        EventKind::ModelRequest { role, status, attempt, .. } if failed(*status) => {
+            let answer = match status {
+                Some(status) => format!("answered with status {status}"),
+                None => "gave no answer".into(),
+            };
+            vec![
+                Line::of(Tone::Caution, "Model:")
+                    .and(Tone::Plain, format!(" {answer} to {role}, attempt {attempt}")),
+            ]
+        }
+        _ => vec![],
+    }
+}
+
+fn details(kind: &EventKind) -> Vec<Line> {
+    let text = match kind {
+        EventKind::TaskStarted { repo, pipeline_sha256 } => {
+            format!("task in {repo}, gated by pipeline {}", short(pipeline_sha256))
+        }
+        EventKind::ScoutStarted { scout, sha256, attempt } => {
+            format!("{} ({}), attempt {attempt}", scout_name(scout), short(sha256))
+        }
+        EventKind::ScoutFinished { scout, outcome, duration_ms, summary, error: None } => {
+            let head =
+                detail(format!("{} {outcome} after {}", scout_name(scout), seconds(*duration_ms)));
+            return std::iter::once(head).chain(paragraph(summary)).collect();
+        }
+        EventKind::ComponentStep { name, message } => format!("{name}: {message}"),
+        EventKind::ComponentLog { name, level, message } => format!("{name} [{level}]: {message}"),
+        EventKind::ComponentDenied { name, grant, object } => {
+            format!("{name} was denied {grant}: {object}")
+        }
+        EventKind::ModelRequest { role, status, usage, duration_ms, .. } if !failed(*status) => {
+            format!("model for {role}: {}, {}", tokens(usage), seconds(*duration_ms))
+        }
+        EventKind::Diagnosis { text } => {
+            return std::iter::once(detail("diagnosis:".into())).chain(paragraph(text)).collect();
+        }
+        EventKind::Edit { path, op, version, .. } => format!("{op} {path}, now version {version}"),
+        EventKind::EditRefused { path, op, reason } => format!("{op} {path} refused: {reason}"),
+        EventKind::VerifyStarted { run_id, attempt } => format!("{run_id}, attempt {attempt}"),
+        EventKind::StepFinished { name, exit_code, duration_ms, .. } => {
+            let end = match exit_code {
+                Some(code) => format!("exit {code}"),
+                None => "no exit code".into(),
+            };
+            format!("step {name}: {end} after {}", seconds(*duration_ms))
+        }
+        EventKind::VerifyFinished { run_id, status, error_type, reason, duration_ms } => {
+            let why = error_type.as_ref().or(reason.as_ref());
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            format!("{run_id}: {status}{why} after {}", seconds(*duration_ms))
+        }
+        EventKind::Replan { number, strategy, requery, .. } => {
+            let again = if requery.is_empty() {
+                String::new()
+            } else {
+                format!(", asking {} again", requery.join(" and "))
+            };
+            let head = detail(format!("plan {}{again}", number.saturating_add(1)));
+            return std::iter::once(head).chain(paragraph(strategy)).collect();
+        }
+        EventKind::Snapshot { path, .. } => format!("wrote {path}"),
+        EventKind::TaskFinished { tokens: spent, .. } if !spent.is_empty() => {
+            let spent: Vec<_> =
+                spent.iter().map(|(role, usage)| format!("{role} {}", tokens(usage))).collect();
+            format!("tokens: {}", spent.join("; "))
+        }
+        _ => return vec![],
+    };
+    vec![detail(text)]
+}
+
+fn detail(text: String) -> Line {
+    Line::of(Tone::Faint, format!("  {text}"))
+}
+
+fn paragraph(text: &str) -> impl Iterator<Item = Line> {
+    text.trim().lines().map(|line| Line::of(Tone::Faint, format!("    {line}")))
+}
+
+fn failed(status: Option<u16>) -> bool {
+    status.is_none_or(|status| !(200..300).contains(&status))
+}
+
+/// As the milestones call the two of our own.
+fn scout_name(scout: &str) -> &str {
+    match scout {
+        "scout-a" => "Scout A",
+        "scout-b" => "Scout B",
+        other => other,
+    }
+}
+
+fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
+}
+
+fn tokens(usage: &ModelUsage) -> String {
+    format!("{} in ({} cached), {} out", usage.input, usage.cached, usage.output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Milestone;
+
+    fn text(kind: &EventKind, verbose: bool) -> String {
+        lines(kind, verbose).iter().map(|line| line.render(false)).collect()
+    }
+
+    #[test]
+    fn a_milestone_is_shown_in_its_own_words() {
+        let attempt = EventKind::from(Milestone::Attempt { number: 2, of: 12 });
+        assert_eq!(text(&attempt, false), "Attempt 2/12...\n");
+        assert_eq!(text(&attempt, true), "Attempt 2/12...\n");
+    }
+
+    #[test]
+    fn waiting_says_for_whom() {
+        let waiting =
+            EventKind::Waiting { repo: "/r".into(), holder: Some("t-abc123 (pid 7)".into()) };
+        assert!(text(&waiting, false).starts_with("Waiting: t-abc123 (pid 7) works in /r;"));
+        let unknown = EventKind::Waiting { repo: "/r".into(), holder: None };
+        assert!(text(&unknown, false).starts_with("Waiting: another act process works in /r;"));
+    }
+
+    #[test]
+    fn constraints_are_echoed_by_section_and_empty_sections_left_out() {
+        let constraints = EventKind::Constraints {
+            constraints: vec!["no new dependency".into()],
+            non_goals: vec![],
+            boundaries: vec!["src/".into(), "tests/".into()],
+        };
+        assert_eq!(
+            text(&constraints, false),
+            "Constraints:\n- no new dependency\nBoundaries:\n- src/\n- tests/\n"
+        );
+    }
+
+    #[test]
+    fn verbose_adds_summaries_diagnosis_and_edits() {
+        let scout = EventKind::ScoutFinished {
+            scout: "scout-a".into(),
+            outcome: "ok".into(),
+            duration_ms: 1250,
+            summary: "two files\none risk".into(),
+            error: None,
+        };
+        assert_eq!(text(&scout, false), "");
+        assert_eq!(text(&scout, true), "  Scout A ok after 1.2 s\n    two files\n    one risk\n");
+        let edit = EventKind::Edit {
+            path: "a.sh".into(),
+            op: "edit_line".into(),
+            version: 2,
+            sha256_before: None,
+            sha256_after: None,
+        };
+        assert_eq!(text(&edit, false), "");
+        assert_eq!(text(&edit, true), "  edit_line a.sh, now version 2\n");
+        let diagnosis = EventKind::Diagnosis { text: "off by one".into() };
+        assert_eq!(text(&diagnosis, true), "  diagnosis:\n    off by one\n");
+    }
+
+    #[test]
+    fn trouble_is_shown_without_verbose() {
+        let request = EventKind::ModelRequest {
+            role: "editor".into(),
+            request_id: None,
+            status: Some(500),
+            attempt: 2,
+            usage: ModelUsage::default(),
+            duration_ms: 3,
+        };
+        assert_eq!(text(&request, false), "Model: answered with status 500 to editor, attempt 2\n");
+        let scout = EventKind::ScoutFinished {
+            scout: "scout-b".into(),
+            outcome: "failed".into(),
+            duration_ms: 1,
+            summary: String::new(),
+            error: Some("timed out".into()),
+        };
+        assert_eq!(text(&scout, false), "Scout B: timed out\n");
+    }
+
+    #[test]
+    fn names_from_elsewhere_stay_on_their_line() {
+        // security line 166
+        let log = EventKind::ComponentLog {
+            name: "x\x1b[2J".into(),
+            level: "info".into(),
+            message: "a\nAttempt 1/12...\u{9b}1m".into(),
+        };
+        assert_eq!(text(&log, true), "  x [info]: a\\nAttempt 1/12...\\u{9b}1m\n");
+    }
+}
