@@ -1,0 +1,58 @@
+//! The Scout that is a component: one store for each attempt, nothing remembered between two.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::{QueryFailure, Question, Scout};
+use crate::component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services};
+
+pub struct ComponentScout {
+    name: String,
+    component: LoadedComponent,
+    services: Services,
+    /// For one attempt, the model's time included.
+    wall: Duration,
+}
+
+impl ComponentScout {
+    pub fn new(name: &str, component: LoadedComponent, services: Services, wall: Duration) -> Self {
+        Self { name: name.to_owned(), component, services, wall }
+    }
+}
+
+impl Scout for ComponentScout {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sha256(&self) -> &str {
+        &self.component.sha256
+    }
+
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, QueryFailure>> {
+        Box::pin(async move {
+            let asked = ScoutQuestion {
+                text: question.text.clone(),
+                context: question.context.clone(),
+                facts_only: false,
+            };
+            let services = self.services.clone();
+            self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
+        })
+    }
+}
+
+fn failure(failure: ComponentFailure) -> QueryFailure {
+    let (can_heal, retry_after, cancelled) = match &failure {
+        ComponentFailure::Cancelled => (false, None, true),
+        ComponentFailure::Model(error) => (error.can_heal(), error.retry_after, false),
+        _ => (true, None, false),
+    };
+    QueryFailure { message: failure.to_string(), can_heal, retry_after, cancelled }
+}
