@@ -11,7 +11,7 @@
 //! 3 scout verifier
 //! 2 component artifacts context
 //! 1 workspace model config output
-//! 0 event clock exit
+//! 0 event clock exit secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -20,8 +20,10 @@
 //! as an `event`; only `output` prints.
 
 pub mod clock;
+pub mod config;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod scout;
+pub mod secret;
 pub mod verifier;
