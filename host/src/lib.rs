@@ -11,7 +11,7 @@
 //! 3 scout verifier
 //! 2 component artifacts context
 //! 1 workspace model config output
-//! 0 event clock exit
+//! 0 event clock exit secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -22,10 +22,12 @@
 pub mod cli;
 pub mod clock;
 pub mod context;
+pub mod config;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
 pub mod scout;
 pub mod task;
+pub mod secret;
 pub mod verifier;
