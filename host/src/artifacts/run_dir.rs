@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 
 use super::layout::directory;
 use super::manifest::Manifest;
@@ -105,11 +105,45 @@ impl RunDir {
         Ok(swept)
     }
 
+    /// What the run left, as absolute paths: manifest, logs, and the parts that steps wrote something into.
+    pub fn artifact_paths(&self) -> io::Result<Vec<String>> {
+        let mut found = vec![];
+        if statat(&self.handle, "manifest.json", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            found.push("manifest.json".to_owned());
+        }
+        let mut logs = names(&self.logs)?;
+        logs.sort();
+        found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
+        for part in STEP_PARTS {
+            let opened = openat(&self.handle, part, super::layout::DIRECTORY, Mode::empty());
+            if let Ok(part_handle) = opened
+                && !names(&part_handle)?.is_empty()
+            {
+                found.push(part.to_owned());
+            }
+        }
+        let absolute = |name: String| self.path.join(name).to_string_lossy().into_owned();
+        Ok(found.into_iter().map(absolute).collect())
+    }
+
     /// Bytes that an ordinary user can still write on the run's file system.
     pub fn free_space(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.handle.as_fd())?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
+}
+
+/// At most so many that a directory full of names costs nothing.
+fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    const MOST: usize = 1000;
+    let mut names = vec![];
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") && names.len() < MOST {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// `step-{nn}-{name}.log`, counted from 1; what is not `[A-Za-z0-9._-]` in a name becomes `_`.
