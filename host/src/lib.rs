@@ -19,15 +19,16 @@
 //! judge and follows `editor/debug_loop` until summary or stuck report. Everything that happens goes out
 //! as an `event`; only `output` prints.
 
+pub mod artifacts;
 pub mod cli;
 pub mod clock;
-pub mod context;
 pub mod config;
+pub mod context;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
 pub mod scout;
-pub mod task;
 pub mod secret;
+pub mod task;
 pub mod verifier;
