@@ -1,0 +1,3 @@
+//! Rules that hold over several modules, without containers.
+
+mod layers;
