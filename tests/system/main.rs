@@ -1,5 +1,7 @@
 //! The real program in its own process, from the command line to the exit code.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
+
 #[path = "../harness/mod.rs"]
 mod harness;
 

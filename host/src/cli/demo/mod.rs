@@ -32,24 +32,26 @@ pub(super) struct Demo {
 
 impl Demo {
     pub(super) fn run(self, color: super::Color, output: &Output) -> Result<Exit, Failure> {
-        let place = Place::create(&std::env::temp_dir(), TaskId::random().as_str())
-            .map_err(|error| trouble("failed to make a temporary directory", &error))?;
         let say = |text: String| output.progress(&Line::of(Tone::Faint, text));
-        say(format!(
-            "Demo in {}; the model is scripted, everything else is real.",
-            place.root().display()
-        ));
         let image = match LocalImage::find() {
             Some(image) => {
                 super::runtime::block_on(engine::provide(&image))??;
-                say(format!("Image {} made from this machine's busybox.", image.tag));
                 image.tag
             }
             None => {
-                say(format!("No static busybox here; the task pulls {}.", image::FALLBACK));
+                say(format!(
+                    "No static busybox on this machine; the task pulls {}.",
+                    image::FALLBACK
+                ));
                 image::FALLBACK.to_owned()
             }
         };
+        let place = Place::create(&std::env::temp_dir(), TaskId::random().as_str())
+            .map_err(|error| trouble("failed to make a temporary directory", &error))?;
+        say(format!(
+            "Demo in {}: the model is scripted, everything else is real.",
+            place.root().display()
+        ));
         place.fill(&image).map_err(|error| trouble("failed to write the repository", &error))?;
         let model = engine::model()?;
         let program = std::env::current_exe()
