@@ -20,6 +20,7 @@
 //! judge and follows `editor/debug_loop` until summary or stuck report. Everything that happens goes out
 //! as an `event`; only `output` prints.
 
+pub mod artifacts;
 pub mod cli;
 pub mod clock;
 pub mod context;

@@ -1,11 +1,37 @@
 //! The gate: whole pipelines in a fresh container over a read-only repository.
+//!
+//! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
+//! `docker_error` says which trouble of the engine is which `error_type`.
 
+mod container;
+mod docker_error;
+mod docker_verifier;
+mod engine;
+mod environment;
+mod image;
+mod oom;
+mod owner;
+mod passwd;
+mod pipeline;
+mod request;
 mod response;
+mod source_tree;
+mod step;
+mod step_log;
+mod view;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use docker_error::{EngineUnavailable, InfraError};
+pub use docker_verifier::DockerVerifier;
+pub use engine::Engine;
+pub use image::ResolvedImage;
+pub use pipeline::{
+    Judged, Limits, Pipeline, Step, StepEnd, StepReport, StepRunner, Verdict, Workspace, run_steps,
+};
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
+pub use source_tree::SourceTree;
 
 /// One run of the whole pipeline.
 pub trait Verifier: Send + Sync {

@@ -2,12 +2,24 @@
 
 use serde::Serialize;
 
+use super::docker_error::InfraError;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
     Pass,
     Fail,
     InfraError,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::InfraError => "INFRA_ERROR",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -19,6 +31,17 @@ pub enum FailReason {
     TreeChanged,
 }
 
+impl FailReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StepFailed => "step_failed",
+            Self::Timeout => "timeout",
+            Self::SourceWrites => "source_writes",
+            Self::TreeChanged => "tree_changed",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
@@ -27,6 +50,18 @@ pub enum ErrorType {
     ImagePull,
     ResourceExhaustion,
     Unknown,
+}
+
+impl ErrorType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DockerUnavailable => "docker_unavailable",
+            Self::ContainerCreation => "container_creation",
+            Self::ImagePull => "image_pull",
+            Self::ResourceExhaustion => "resource_exhaustion",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,8 +81,75 @@ pub struct VerifyResponse {
     pub artifact_paths: Vec<String>,
     /// The run's manifest as it was written.
     pub manifest: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<ErrorType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
     pub reason: Option<FailReason>,
     pub warnings: Vec<Warning>,
+}
+
+/// Trouble before there was a run: everything that only a run has is null.
+impl From<InfraError> for VerifyResponse {
+    fn from(error: InfraError) -> Self {
+        Self {
+            status: Status::InfraError,
+            run_id: None,
+            tail_log: None,
+            artifact_paths: vec![],
+            manifest: None,
+            error_type: Some(error.error_type),
+            error_message: Some(error.message),
+            reason: None,
+            warnings: vec![],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // VERIFIER-2
+    #[test]
+    fn only_an_infra_error_has_error_fields_and_the_rest_is_null() {
+        let mut response = VerifyResponse::from(InfraError {
+            error_type: ErrorType::ImagePull,
+            message: "no such image".into(),
+        });
+        assert_eq!(
+            serde_json::to_string(&response).unwrap(),
+            r#"{"status":"INFRA_ERROR","run_id":null,"tail_log":null,"artifact_paths":[],"manifest":null,"error_type":"image_pull","error_message":"no such image","reason":null,"warnings":[]}"#
+        );
+        (response.status, response.error_type, response.error_message) = (Status::Pass, None, None);
+        let passed = serde_json::to_value(&response).unwrap();
+        assert!(passed.get("error_type").is_none() && passed.get("error_message").is_none());
+    }
+
+    #[test]
+    fn words_and_serialised_forms_agree() {
+        fn word(value: impl Serialize) -> String {
+            serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+        }
+        for status in [Status::Pass, Status::Fail, Status::InfraError] {
+            assert_eq!(word(status), status.as_str());
+        }
+        for reason in [
+            FailReason::StepFailed,
+            FailReason::Timeout,
+            FailReason::SourceWrites,
+            FailReason::TreeChanged,
+        ] {
+            assert_eq!(word(reason), reason.as_str());
+        }
+        for error in [
+            ErrorType::DockerUnavailable,
+            ErrorType::ContainerCreation,
+            ErrorType::ImagePull,
+            ErrorType::ResourceExhaustion,
+            ErrorType::Unknown,
+        ] {
+            assert_eq!(word(error), error.as_str());
+        }
+    }
 }

@@ -1,0 +1,235 @@
+//! ARTIFACT_DIR itself: which directory it is, which directories it must not be, and its top level.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+use std::{fs, io};
+
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+
+use super::run_dir::RunDir;
+use super::run_id::RunId;
+
+pub(super) const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
+#[derive(Debug)]
+pub struct ArtifactDir {
+    path: PathBuf,
+    runs: OwnedFd,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactDirError {
+    #[error("no home directory for artifacts; set AGENT_ARTIFACT_DIR to an absolute path")]
+    NoHome,
+    #[error("artifact directory {path} is {what}; set AGENT_ARTIFACT_DIR to another absolute path")]
+    Refused { path: PathBuf, what: &'static str },
+    #[error("artifact directory {path} cannot be used; make it writable or set AGENT_ARTIFACT_DIR")]
+    Unusable { path: PathBuf, source: io::Error },
+}
+
+impl ArtifactDir {
+    /// The configured place, else `.agent-artifacts` in the home directory. An empty value is no value.
+    pub fn locate(
+        configured: Option<OsString>,
+        home: Option<OsString>,
+    ) -> Result<PathBuf, ArtifactDirError> {
+        match configured.filter(|value| !value.is_empty()) {
+            Some(value) => Ok(value.into()),
+            None => home
+                .filter(|value| !value.is_empty())
+                .map(|home| Path::new(&home).join(".agent-artifacts"))
+                .ok_or(ArtifactDirError::NoHome),
+        }
+    }
+
+    /// Refuses what must not be an ARTIFACT_DIR before anything is created, then creates what is missing
+    /// with mode 0700. An existing directory keeps its mode; what we put into it is closed by itself.
+    pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
+        let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
+        let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        if !path.is_absolute() {
+            return Err(refused("not an absolute path"));
+        }
+        if path.components().any(|part| part == Component::ParentDir) {
+            return Err(refused("written with '..'"));
+        }
+        let (existing, missing) = existing_part(path).map_err(unusable)?;
+        if !existing.is_dir() {
+            return Err(refused("not a directory, or lies below a file"));
+        }
+        if existing.parent().is_none() && missing.as_os_str().is_empty() {
+            return Err(refused("the root of the file system"));
+        }
+        if lies_in(&existing, repo).map_err(unusable)? {
+            return Err(refused("the repository or inside it"));
+        }
+        let path = existing.join(missing);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
+        let top = rustix::fs::open(&path, DIRECTORY, Mode::empty())
+            .map_err(|error| unusable(error.into()))?;
+        let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
+        let runs = child("runs").map_err(unusable)?;
+        child("cache").map_err(unusable)?;
+        probe(&runs).map_err(unusable)?;
+        Ok(Self { path, runs })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A fresh run directory under a fresh id.
+    pub fn create_run(&self, at: chrono::DateTime<chrono::Utc>) -> io::Result<RunDir> {
+        // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
+        for _ in 0..20 {
+            let id = RunId::generate(at);
+            match mkdirat(&self.runs, id.as_str(), Mode::RWXU) {
+                Ok(()) => {
+                    let handle = openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?;
+                    let path = self.path.join("runs").join(id.as_str());
+                    return RunDir::new(id, path, handle);
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("no free run id"))
+    }
+
+    /// The handle of an existing run, never through a link.
+    pub(super) fn run(&self, id: &RunId) -> io::Result<OwnedFd> {
+        Ok(openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?)
+    }
+}
+
+/// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.
+pub(super) fn directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// The longest existing prefix with its links resolved, and what is missing below it.
+fn existing_part(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    for prefix in path.ancestors() {
+        match prefix.canonicalize() {
+            Ok(found) => {
+                let missing = path.strip_prefix(prefix).unwrap_or(Path::new("")).to_owned();
+                return Ok((found, missing));
+            }
+            // A dangling link is in the way of everything below it.
+            Err(error) if prefix.symlink_metadata().is_ok() => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// By identity, not by spelling: another letter case or a second mount is the same directory.
+fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
+    let repo = fs::metadata(repo)?;
+    for ancestor in path.ancestors() {
+        let found = fs::metadata(ancestor)?;
+        if (found.dev(), found.ino()) == (repo.dev(), repo.ino()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Permission bits and read-only mounts lie in too many ways; a file that was made does not.
+fn probe(directory: &OwnedFd) -> io::Result<()> {
+    let name = format!(".probe-{}", RunId::generate(crate::clock::now()));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+    Ok(unlinkat(directory, name.as_str(), AtFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn open(path: &Path, repo: &Path) -> Result<ArtifactDir, String> {
+        ArtifactDir::open(path, repo).map_err(|error| error.to_string())
+    }
+
+    // ARTIFACT-1
+    #[test]
+    fn the_configured_place_wins_over_home_and_empty_is_unset() {
+        let locate = |configured: &str, home: &str| {
+            ArtifactDir::locate(Some(configured.into()), Some(home.into()))
+        };
+        assert_eq!(locate("/data/a", "/home/me").unwrap(), Path::new("/data/a"));
+        assert_eq!(locate("", "/home/me").unwrap(), Path::new("/home/me/.agent-artifacts"));
+        assert!(matches!(locate("", ""), Err(ArtifactDirError::NoHome)));
+    }
+
+    // security line 124
+    #[test]
+    fn refuses_root_the_repository_what_lies_inside_it_and_relative_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        std::os::unix::fs::symlink(&repo, dir.path().join("alias")).unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        for path in [
+            PathBuf::from("/"),
+            PathBuf::from("artifacts"),
+            repo.clone(),
+            repo.join("a/b"),
+            dir.path().join("alias/a"),
+            dir.path().join("x/../repo/a"),
+            dir.path().join("file"),
+            dir.path().join("file/below"),
+        ] {
+            let error = open(&path, &repo).expect_err(&path.display().to_string());
+            assert!(error.contains("AGENT_ARTIFACT_DIR"), "{error}");
+        }
+        assert_eq!(
+            fs::read_dir(&repo).unwrap().count(),
+            0,
+            "nothing was created in the repository"
+        );
+    }
+
+    // security line 124
+    #[test]
+    fn creates_what_is_missing_for_the_caller_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        let path = dir.path().join("new/artifacts");
+        open(&path, &repo).unwrap();
+        open(&path, &repo).unwrap();
+        for made in [path.clone(), path.join("runs"), path.join("cache")] {
+            assert_eq!(
+                fs::metadata(&made).unwrap().permissions().mode() & 0o777,
+                0o700,
+                "{made:?}"
+            );
+        }
+        assert_eq!(fs::read_dir(path.join("runs")).unwrap().count(), 0, "the probe is gone");
+    }
+
+    #[test]
+    fn a_link_in_place_of_runs_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (repo, path, outside) =
+            (dir.path().join("repo"), dir.path().join("a"), dir.path().join("outside"));
+        for made in [&repo, &path, &outside] {
+            fs::create_dir(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, path.join("runs")).unwrap();
+        assert!(open(&path, &repo).is_err());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,177 @@
+//! Reading the logs of a run back: by run id and step name, never by path.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+
+use super::layout::{ArtifactDir, DIRECTORY};
+use super::run_dir::safe_name;
+use super::run_id::{RunId, RunIdError};
+
+/// The end of a log as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogText {
+    pub text: String,
+    /// Bytes of the log before `text`.
+    pub left_out: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error(transparent)]
+    RunId(#[from] RunIdError),
+    #[error("no run {run_id} in the artifact directory; old runs are deleted")]
+    NoRun { run_id: RunId },
+    #[error("run {run_id} has no step {step:?}; its steps are: {steps}")]
+    NoStep { run_id: RunId, step: String, steps: String },
+    #[error("the log of run {run_id} cannot be read; look at the run's directory")]
+    Unreadable { run_id: RunId, source: io::Error },
+}
+
+impl ArtifactDir {
+    /// The combined log, or the log of one step, opened for reading.
+    pub fn open_log(&self, run_id: &str, step: Option<&str>) -> Result<File, LogError> {
+        let run_id = RunId::parse(run_id)?;
+        let unreadable =
+            |source: io::Error| LogError::Unreadable { run_id: run_id.clone(), source };
+        let run = match self.run(&run_id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LogError::NoRun { run_id });
+            }
+            other => other.map_err(unreadable)?,
+        };
+        let logs = openat(&run, "logs", DIRECTORY, Mode::empty())
+            .map_err(|error| unreadable(error.into()))?;
+        let name = match step {
+            None => "combined.log".to_owned(),
+            Some(step) => {
+                let names = step_logs(&logs).map_err(unreadable)?;
+                match find(&names, step) {
+                    Some(name) => name,
+                    None => {
+                        let steps =
+                            names.iter().filter_map(|name| step_of(name)).collect::<Vec<_>>();
+                        let step = step.chars().take(100).collect();
+                        return Err(LogError::NoStep { run_id, step, steps: steps.join(", ") });
+                    }
+                }
+            }
+        };
+        // Non-blocking, so that a FIFO in the file's place cannot hang the host.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = openat(&logs, name.as_str(), flags, Mode::empty())
+            .map_err(|error| unreadable(error.into()))?;
+        let stat = fstat(&opened).map_err(|error| unreadable(error.into()))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(unreadable(io::Error::other("not a regular file")));
+        }
+        Ok(opened.into())
+    }
+
+    /// The last `limit` bytes of a log as valid UTF-8.
+    pub fn read_log(
+        &self,
+        run_id: &str,
+        step: Option<&str>,
+        limit: u64,
+    ) -> Result<LogText, LogError> {
+        let mut file = self.open_log(run_id, step)?;
+        let run_id = RunId::parse(run_id)?;
+        let read = |file: &mut File| -> io::Result<LogText> {
+            let size = file.metadata()?.len();
+            let left_out = size.saturating_sub(limit);
+            file.seek(SeekFrom::Start(left_out))?;
+            let mut bytes = vec![];
+            file.take(limit).read_to_end(&mut bytes)?;
+            Ok(LogText { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
+        };
+        read(&mut file).map_err(|source| LogError::Unreadable { run_id, source })
+    }
+}
+
+fn step_logs(logs: &std::os::fd::OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in Dir::read_from(logs)? {
+        let entry = entry?;
+        if let Ok(name) = entry.file_name().to_str()
+            && step_of(name).is_some()
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Of several steps with one name the last that ran.
+fn find(names: &[String], step: &str) -> Option<String> {
+    let step = safe_name(step);
+    names.iter().rfind(|name| step_of(name) == Some(&step)).cloned()
+}
+
+fn step_of(log: &str) -> Option<&str> {
+    let (number, name) = log.strip_prefix("step-")?.strip_suffix(".log")?.split_once('-')?;
+    (number.len() >= 2 && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn run() -> (tempfile::TempDir, ArtifactDir, super::super::RunDir) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("repo")).unwrap();
+        let artifacts = ArtifactDir::open(&dir.path().join("a"), &dir.path().join("repo")).unwrap();
+        let run = artifacts.create_run(crate::clock::now()).unwrap();
+        run.create_log("combined.log").unwrap().write_all(b"one\ntwo\xff\n").unwrap();
+        run.create_log("step-01-unit_test.log").unwrap().write_all(b"one\n").unwrap();
+        run.create_log("step-02-unit_test.log").unwrap().write_all(b"two\n").unwrap();
+        (dir, artifacts, run)
+    }
+
+    // ARTIFACT-9
+    #[test]
+    fn reads_the_end_of_a_log_by_run_and_step() {
+        let (_dir, artifacts, run) = run();
+        let read = |step, limit| artifacts.read_log(run.id().as_str(), step, limit).unwrap();
+        let all = LogText { text: "one\ntwo\u{fffd}\n".into(), left_out: 0 };
+        assert_eq!(read(None, 1000), all);
+        assert_eq!(read(None, 5), LogText { text: "two\u{fffd}\n".into(), left_out: 4 });
+        assert_eq!(read(Some("unit test"), 100).text, "two\n");
+    }
+
+    // security line 126
+    #[test]
+    fn no_name_leads_out_of_the_logs() {
+        let (dir, artifacts, run) = run();
+        let id = run.id().as_str();
+        assert!(matches!(artifacts.read_log("../../etc/passwd", None, 9), Err(LogError::RunId(_))));
+        for step in ["../../manifest.json", "", "combined", "../step-01-unit_test"] {
+            let error = artifacts.read_log(id, Some(step), 9).unwrap_err().to_string();
+            assert!(error.contains("unit_test"), "{error}");
+        }
+        let absent = "run_20260101_000000_aaaaaa";
+        assert!(matches!(artifacts.read_log(absent, None, 9), Err(LogError::NoRun { .. })));
+
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "secret").unwrap();
+        std::os::unix::fs::symlink(&secret, run.path().join("logs/step-03-x.log")).unwrap();
+        assert!(matches!(artifacts.read_log(id, Some("x"), 9), Err(LogError::Unreadable { .. })));
+        let fifo = run.path().join("logs/step-04-f.log");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(matches!(artifacts.read_log(id, Some("f"), 9), Err(LogError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn host_files_are_created_new_and_never_through_a_link() {
+        let (dir, _artifacts, run) = run();
+        assert!(run.create_log("combined.log").is_err());
+        let outside = dir.path().join("outside");
+        std::os::unix::fs::symlink(&outside, run.path().join("logs/step-05-y.log")).unwrap();
+        assert!(run.create_log("step-05-y.log").is_err());
+        assert!(!outside.exists());
+    }
+}

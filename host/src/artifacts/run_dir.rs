@@ -1,0 +1,170 @@
+//! One run's directory: made by handle, written by the host alone where the host's files are.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
+
+use super::layout::directory;
+use super::manifest::Manifest;
+use super::remove::remove_tree;
+use super::run_id::RunId;
+use super::sweep::{Swept, sweep};
+
+/// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
+pub const STEP_PARTS: [&str; 6] = ["build", "tmp", "db", "snapshots", "home", "cache"];
+
+/// What of them does not outlive the run: `cache` is the run's own, the view is a copy of the repository.
+const SCRATCH: [(&str, &str); 1] = [("build", "tree")];
+
+const NEW_FILE: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Longest part of a step's name that its log file carries.
+const MAX_NAME: usize = 100;
+
+#[derive(Debug)]
+pub struct RunDir {
+    id: RunId,
+    path: PathBuf,
+    handle: OwnedFd,
+    logs: OwnedFd,
+}
+
+impl RunDir {
+    pub(super) fn new(id: RunId, path: PathBuf, handle: OwnedFd) -> io::Result<Self> {
+        let logs = directory(&handle, "logs")?;
+        for part in STEP_PARTS {
+            directory(&handle, part)?;
+        }
+        Ok(Self { id, path, handle, logs })
+    }
+
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the copy view goes, made new.
+    pub fn create_view(&self) -> io::Result<OwnedFd> {
+        let build = directory(&self.handle, "build")?;
+        rustix::fs::mkdirat(&build, "tree", Mode::RWXU)?;
+        directory(&build, "tree")
+    }
+
+    /// A new file below `logs`.
+    pub fn create_log(&self, name: &str) -> io::Result<File> {
+        Ok(openat(&self.logs, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// Whole or not at all: written beside, synced, then renamed.
+    pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(manifest)?;
+        text.push(b'\n');
+        let beside = ".manifest.json.new";
+        let written = (|| {
+            let mut file: File =
+                openat(&self.handle, beside, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into();
+            file.write_all(&text)?;
+            file.sync_all()?;
+            Ok(renameat(&self.handle, beside, &self.handle, "manifest.json")?)
+        })();
+        if written.is_err() {
+            // Best effort: the failure to report is the first one.
+            let _ = unlinkat(&self.handle, beside, AtFlags::empty());
+        }
+        written
+    }
+
+    /// Removes the view and the run's own cache. Only after the container is gone.
+    pub fn remove_scratch(&self) -> io::Result<()> {
+        for (part, name) in SCRATCH {
+            remove_tree(&directory(&self.handle, part)?, name)?;
+        }
+        remove_tree(&self.handle, "cache")
+    }
+
+    /// Takes away what must not survive in the parts that steps wrote. Only after the container is gone.
+    pub fn sweep(&self) -> io::Result<Swept> {
+        let mut swept = Swept::default();
+        for part in STEP_PARTS {
+            match openat(&self.handle, part, super::layout::DIRECTORY, Mode::empty()) {
+                Ok(part) => swept += sweep(part)?,
+                Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(swept)
+    }
+
+    /// What the run left, as absolute paths: manifest, logs, and the parts that steps wrote something into.
+    pub fn artifact_paths(&self) -> io::Result<Vec<String>> {
+        let mut found = vec![];
+        if statat(&self.handle, "manifest.json", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            found.push("manifest.json".to_owned());
+        }
+        let mut logs = names(&self.logs)?;
+        logs.sort();
+        found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
+        for part in STEP_PARTS {
+            let opened = openat(&self.handle, part, super::layout::DIRECTORY, Mode::empty());
+            if let Ok(part_handle) = opened
+                && !names(&part_handle)?.is_empty()
+            {
+                found.push(part.to_owned());
+            }
+        }
+        let absolute = |name: String| self.path.join(name).to_string_lossy().into_owned();
+        Ok(found.into_iter().map(absolute).collect())
+    }
+
+    /// Bytes that an ordinary user can still write on the run's file system.
+    pub fn free_space(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstatvfs(self.handle.as_fd())?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// At most so many that a directory full of names costs nothing.
+fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
+    const MOST: usize = 1000;
+    let mut names = vec![];
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") && names.len() < MOST {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// `step-{nn}-{name}.log`, counted from 1; what is not `[A-Za-z0-9._-]` in a name becomes `_`.
+pub fn log_name(number: usize, step: &str) -> String {
+    format!("step-{number:02}-{}.log", safe_name(step))
+}
+
+pub(super) fn safe_name(step: &str) -> String {
+    let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    step.chars().take(MAX_NAME).map(|c| if kept(c) { c } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // ARTIFACT-5
+    #[test]
+    fn a_step_log_is_numbered_and_its_name_is_one_harmless_component() {
+        assert_eq!(log_name(1, "test"), "step-01-test.log");
+        assert_eq!(log_name(12, "../a b/ü\n"), "step-12-.._a_b___.log");
+        assert_eq!(log_name(3, &"x".repeat(5_000)).len(), "step-03-.log".len() + MAX_NAME);
+    }
+}

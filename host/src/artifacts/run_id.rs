@@ -1,0 +1,104 @@
+//! Run ids: `run_{YYYYMMDD}_{HHMMSS}_{6 of [a-z0-9]}`, in UTC.
+
+use std::fmt;
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use rand::RngExt;
+
+const SUFFIX: usize = 6;
+const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+
+/// A name that is known to be a run id, so it is also known to be one harmless path component.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a run id: {shown:?}; run ids look like run_20260131_235959_a1b2c3")]
+pub struct RunIdError {
+    shown: String,
+}
+
+impl RunId {
+    /// A new id; the caller creates its directory and asks again when that name is taken.
+    pub fn generate(at: DateTime<Utc>) -> Self {
+        let mut rng = rand::rng();
+        let suffix: String = (0..SUFFIX)
+            .filter_map(|_| ALPHABET.get(rng.random_range(0..ALPHABET.len())))
+            .map(|byte| char::from(*byte))
+            .collect();
+        Self(format!("run_{}_{suffix}", at.format("%Y%m%d_%H%M%S")))
+    }
+
+    pub fn parse(text: &str) -> Result<Self, RunIdError> {
+        let refused = || RunIdError { shown: text.chars().take(64).collect() };
+        let rest = text.strip_prefix("run_").ok_or_else(refused)?;
+        let (time, suffix) = rest.rsplit_once('_').ok_or_else(refused)?;
+        // chrono alone would accept signs, blanks and missing zeros.
+        let digits = time.len() == 15
+            && time.bytes().enumerate().all(|(at, byte)| match at {
+                8 => byte == b'_',
+                _ => byte.is_ascii_digit(),
+            });
+        let named = suffix.len() == SUFFIX && suffix.bytes().all(|byte| ALPHABET.contains(&byte));
+        if digits && named && NaiveDateTime::parse_from_str(time, "%Y%m%d_%H%M%S").is_ok() {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(refused())
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeZone;
+
+    use super::*;
+
+    // ARTIFACT-2
+    #[test]
+    fn a_generated_id_has_the_documented_form_and_parses_back() {
+        let at = Utc.with_ymd_and_hms(2026, 1, 31, 23, 59, 58).unwrap();
+        let ids: std::collections::BTreeSet<_> = (0..200).map(|_| RunId::generate(at)).collect();
+        assert_eq!(ids.len(), 200, "the suffix tells runs of one second apart");
+        for id in ids {
+            assert!(id.as_str().starts_with("run_20260131_235958_"), "{id}");
+            assert_eq!(RunId::parse(id.as_str()), Ok(id));
+        }
+    }
+
+    // security line 126
+    #[test]
+    fn nothing_but_a_run_id_parses() {
+        let long = "r".repeat(10_000);
+        for text in [
+            "",
+            "run_",
+            "../../etc/passwd",
+            "run_x/../../y",
+            "run_20260131_235959_a1b2c3/..",
+            "run_20260131_235959_A1B2C3",
+            "run_20260131_235959_a1b2c",
+            "run_20260131_235959_a1b2c34",
+            "run_20261331_235959_a1b2c3",
+            "run_20260131_246060_a1b2c3",
+            "run_+2260131_235959_a1b2c3",
+            "run_20260131_235959_a1b2c\n",
+            "run_20260131_235959_a1b2é",
+            "run_evil",
+            &long,
+        ] {
+            let error = RunId::parse(text).expect_err(text);
+            assert!(error.to_string().len() < 600, "the message is bounded");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One container from create to remove. Whatever ends the run, an unwinding panic included, removes it.
+
+use std::time::Duration;
+
+use bollard::models::{
+    ContainerState, EndpointSettings, NetworkConnectRequest, NetworkDisconnectRequest,
+};
+use bollard::query_parameters::{
+    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
+    KillContainerOptions, RemoveContainerOptions, StartContainerOptions,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::docker_error::{EngineError, InfraError, Phase};
+use super::engine::{Engine, QUICK, WORK};
+use super::image::ResolvedImage;
+use super::oom::OomWatch;
+use super::passwd::name_the_user;
+use super::request::ContainerRequest;
+use super::response::ErrorType;
+
+/// How long a dropped container may hold its thread; afterwards the next start's sweep has to find it.
+const LAST_MOMENT: Duration = Duration::from_secs(10);
+/// A cancelled run waits this long for an answer that would tell whether there is a container.
+const CANCELLED_CREATE: Duration = Duration::from_secs(2);
+
+pub(super) struct Container {
+    pub(super) engine: Engine,
+    pub(super) name: String,
+    pub(super) oom: OomWatch,
+    _guard: Guard,
+}
+
+/// Whether the container runs, and what its end looked like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) running: bool,
+    pub(super) oom_killed: bool,
+}
+
+impl Container {
+    /// Creates, prepares and starts. None when cancelled. The name is ours and the guard is armed before the
+    /// engine hears of it, so there is no moment in which a container could be lost.
+    pub(super) async fn start(
+        engine: &Engine,
+        name: String,
+        request: ContainerRequest,
+        image: &ResolvedImage,
+        ids: (u32, u32),
+        cancel: &CancellationToken,
+    ) -> Result<Option<Self>, InfraError> {
+        let guard = Guard::arm(engine, &name);
+        let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
+        let create = engine.docker.create_container(Some(options), request.body());
+        let create = engine.call(Phase::Create, WORK, create);
+        tokio::pin!(create);
+        let created = tokio::select! {
+            created = &mut create => created,
+            () = cancel.cancelled() => {
+                // Removing what the engine is still making would miss it.
+                let _ = tokio::time::timeout(CANCELLED_CREATE, create).await;
+                guard.remove().await?;
+                return Ok(None);
+            }
+        };
+        let started = async {
+            created?;
+            name_the_user(engine, &name, ids.0, ids.1).await?;
+            let oom = OomWatch::new(engine, &name);
+            let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
+            engine.call(Phase::Start, WORK, start).await?;
+            Ok::<_, EngineError>(oom)
+        };
+        let started = tokio::select! {
+            started = started => started,
+            () = cancel.cancelled() => {
+                guard.remove().await?;
+                return Ok(None);
+            }
+        };
+        match started {
+            Ok(oom) => {
+                Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, _guard: guard }))
+            }
+            Err(error) => {
+                let error = explain(engine, &name, image, error).await;
+                // The first failure is the one to tell.
+                let _ = guard.remove().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Kills and removes; on an error the guard tries once more.
+    pub(super) async fn remove(self) -> Result<(), EngineError> {
+        self._guard.remove().await
+    }
+
+    /// Ends all processes at once; nothing in the container can delay or survive it.
+    pub(super) async fn kill(&self) -> Result<(), EngineError> {
+        let options = KillContainerOptions { signal: "KILL".to_owned() };
+        let kill = self.engine.docker.kill_container(&self.name, Some(options));
+        match self.engine.call(Phase::Remove, WORK, kill).await {
+            // Not running any more, or gone.
+            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// A container that is gone does not run.
+    pub(super) async fn state(&self) -> Result<State, EngineError> {
+        let inspect =
+            self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
+        match self.engine.call(Phase::Inspect, QUICK, inspect).await {
+            Ok(found) => Ok(read_state(found.state.unwrap_or_default())),
+            Err(error) if error.status() == Some(404) => {
+                Ok(State { running: false, oom_killed: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes every network away; what was taken is the answer, for `attach`.
+    pub(super) async fn detach(&self) -> Result<Vec<String>, EngineError> {
+        let inspect =
+            self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
+        let found = self.engine.call(Phase::Network, QUICK, inspect).await?;
+        let networks = found.network_settings.and_then(|settings| settings.networks);
+        let names: Vec<String> = networks.unwrap_or_default().into_keys().collect();
+        for network in &names {
+            let request =
+                NetworkDisconnectRequest { container: self.name.clone(), force: Some(true) };
+            let call = self.engine.docker.disconnect_network(network, request);
+            self.engine.call(Phase::Network, WORK, call).await?;
+        }
+        Ok(names)
+    }
+
+    pub(super) async fn attach(&self, networks: &[String]) -> Result<(), EngineError> {
+        for network in networks {
+            let request = NetworkConnectRequest {
+                container: self.name.clone(),
+                endpoint_config: Some(EndpointSettings::default()),
+            };
+            let call = self.engine.docker.connect_network(network, request);
+            self.engine.call(Phase::Network, WORK, call).await?;
+        }
+        Ok(())
+    }
+}
+
+fn read_state(state: ContainerState) -> State {
+    State { running: state.running.unwrap_or(false), oom_killed: state.oom_killed.unwrap_or(false) }
+}
+
+/// Engines word a missing shell differently; asking for the file is certain.
+async fn explain(
+    engine: &Engine,
+    name: &str,
+    image: &ResolvedImage,
+    error: EngineError,
+) -> InfraError {
+    let missing_image = error.phase == Phase::Create && error.status() == Some(404);
+    if error.phase == Phase::Start && error.status().is_some() {
+        let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
+        let probe = engine.docker.get_container_archive_info(name, Some(options));
+        let probe = engine.call(Phase::Inspect, QUICK, probe).await;
+        if probe.is_err_and(|error| error.status() == Some(404)) {
+            return InfraError::new(
+                ErrorType::ContainerCreation,
+                format!(
+                    "image {} has no /bin/sh, which every step needs; use an image with a shell",
+                    image.reference
+                ),
+            );
+        }
+    }
+    let mut error = InfraError::from(error);
+    if missing_image {
+        error.message =
+            format!("image {} is gone from the engine: {}", image.reference, error.message);
+    }
+    error
+}
+
+/// Removes the container unless somebody did so properly.
+struct Guard {
+    engine: Engine,
+    name: String,
+    armed: std::sync::atomic::AtomicBool,
+}
+
+impl Guard {
+    fn arm(engine: &Engine, name: &str) -> Self {
+        Self { engine: engine.clone(), name: name.to_owned(), armed: true.into() }
+    }
+
+    async fn remove(&self) -> Result<(), EngineError> {
+        let removed = self.engine.remove(&self.name).await;
+        if removed.as_ref().is_ok() || removed.as_ref().is_err_and(EngineError::unreachable) {
+            self.armed.store(false, std::sync::atomic::Ordering::Relaxed);
+        }
+        removed
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !*self.armed.get_mut() {
+            return;
+        }
+        // The runtime may be unwinding or gone, so the removal brings its own; the wait is bounded.
+        let (docker, name) = (self.engine.docker.clone(), self.name.clone());
+        let (done, wait) = std::sync::mpsc::channel();
+        let removal = std::thread::Builder::new().name("act-remove".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            if let Ok(runtime) = runtime {
+                let options = RemoveContainerOptions { v: true, force: true, link: false };
+                let removed = docker.remove_container(&name, Some(options));
+                // Nobody is left to hear of a failure; the labels let a later start find it.
+                let _ =
+                    runtime.block_on(async { tokio::time::timeout(LAST_MOMENT, removed).await });
+            }
+            let _ = done.send(());
+        });
+        if removal.is_ok() {
+            let _ = wait.recv_timeout(LAST_MOMENT);
+        }
+    }
+}

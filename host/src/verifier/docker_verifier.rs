@@ -1,0 +1,378 @@
+//! One run of the gate, from the first question to the engine to the last byte of the manifest.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
+use rustix::process::{getegid, geteuid};
+use tokio_util::sync::CancellationToken;
+
+use super::Verifier;
+use super::container::Container;
+use super::docker_error::InfraError;
+use super::engine::Engine;
+use super::environment::step_environment;
+use super::image::ResolvedImage;
+use super::owner::Process;
+use super::pipeline::{Judged, Pipeline, Verdict, Workspace, oom_warning, run_steps, settle};
+use super::request::{ContainerRequest, mounts};
+use super::response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
+use super::source_tree::SourceTree;
+use super::step::ContainerSteps;
+use super::step_log::RunLog;
+use super::view;
+use crate::artifacts::{ArtifactDir, ComponentDigest, Manifest, Platform, RunDir, Swept};
+use crate::event::{EventKind, Events};
+
+/// Beyond the steps' own time, before a forgotten container ends by itself.
+const LIFETIME_SLACK: u64 = 600;
+/// A cancelled run does not wait longer than this for its own files.
+const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
+
+/// The gate of one task.
+#[derive(Clone)]
+pub struct DockerVerifier {
+    pub engine: Engine,
+    pub image: ResolvedImage,
+    pub artifacts: Arc<ArtifactDir>,
+    /// The repository's root, absolute and with its links resolved.
+    pub repo: PathBuf,
+    pub tree: Arc<dyn SourceTree>,
+    pub pipeline: Arc<Pipeline>,
+    pub task_id: Option<String>,
+    /// Of the components that took part in the task.
+    pub components: Vec<ComponentDigest>,
+    pub events: Events,
+}
+
+impl Verifier for DockerVerifier {
+    fn run<'a>(
+        &'a self,
+        attempt: u32,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<VerifyResponse>> {
+        Box::pin(self.verify(attempt, cancel))
+    }
+}
+
+/// What a run learns beside its verdict.
+#[derive(Default)]
+struct Facts {
+    commit: Option<String>,
+    digest: Option<String>,
+    digest_after: Option<String>,
+    tail: Option<String>,
+    warnings: Vec<Warning>,
+}
+
+impl DockerVerifier {
+    async fn verify(&self, attempt: u32, cancel: &CancellationToken) -> Option<VerifyResponse> {
+        let (began, start) = (Instant::now(), crate::clock::now());
+        let answered = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return None,
+            answered = self.engine.ping() => answered,
+        };
+        if let Err(error) = answered {
+            return Some(InfraError::from(error).into());
+        }
+        let artifacts = self.artifacts.clone();
+        let run = match blocking(move || artifacts.create_run(start)).await {
+            Ok(run) => Arc::new(run),
+            Err(error) => {
+                return Some(InfraError::from_io("create the run's directory", &error).into());
+            }
+        };
+        let run_id = run.id().to_string();
+        self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt });
+
+        let mut facts = Facts::default();
+        let judged = self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra);
+        if judged.verdict == Verdict::Cancelled {
+            let run = run.clone();
+            let cleanup = blocking(move || run.remove_scratch());
+            // What is left then goes with the run's directory.
+            let _ = tokio::time::timeout(CANCELLED_CLEANUP, cleanup).await;
+            return None;
+        }
+        self.clean(&run, &mut facts).await;
+        let response = self.conclude(&run, facts, judged, start).await;
+        self.events.emit(EventKind::VerifyFinished {
+            run_id,
+            status: response.status.as_str().to_owned(),
+            error_type: response.error_type.map(|error| error.as_str().to_owned()),
+            reason: response.reason.map(|reason| reason.as_str().to_owned()),
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        Some(response)
+    }
+
+    /// From the tree to the verdict. No container is left when this returns.
+    async fn judge(
+        &self,
+        run: &Arc<RunDir>,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) -> Result<Judged, InfraError> {
+        if matches!(self.pipeline.workspace, Workspace::Overlay | Workspace::Readonly) {
+            return Err(InfraError::new(
+                ErrorType::ContainerCreation,
+                "this build of act only has the copy view; set verification.workspace to copy or auto",
+            ));
+        }
+        let Some(git) = self.prepare(run, facts, cancel).await? else { return Ok(cancelled()) };
+        let mut log = RunLog::create(run)
+            .map_err(|error| InfraError::from_io("create the run's log", &error))?;
+        let name = format!("act-{}", run.id());
+        let ids = (geteuid().as_raw(), getegid().as_raw());
+        let request = self.request(run, git, ids)?;
+        let started =
+            Container::start(&self.engine, name, request, &self.image, ids, cancel).await?;
+        let Some(container) = started else { return Ok(cancelled()) };
+
+        let mut steps = ContainerSteps {
+            container: &container,
+            pipeline: &self.pipeline,
+            run,
+            log: &mut log,
+            events: &self.events,
+            cancel,
+            warnings: vec![],
+            detached: None,
+        };
+        let mut judged = run_steps(&self.pipeline, &mut steps).await;
+        judged.warnings.append(&mut steps.warnings);
+        if judged.verdict == Verdict::Pass && judged.commands.iter().all(|command| !command.oom) {
+            // An event may come late or not at all; the flag is set once the container has stopped.
+            let stopped = container.kill().await;
+            if stopped.is_ok() && matches!(container.state().await, Ok(state) if state.oom_killed) {
+                judged.warnings.push(oom_warning(None));
+            }
+        }
+        if let Err(error) = container.remove().await {
+            let message =
+                format!("{}; the next start of act removes it", InfraError::from(error).message);
+            judged.warnings.push(Warning {
+                code: "container_left".to_owned(),
+                step: None,
+                message,
+            });
+        }
+        let infra = matches!(judged.verdict, Verdict::Infra(_));
+        facts.tail = (log.printed() || !infra).then(|| log.tail());
+        if judged.verdict != Verdict::Cancelled {
+            judged.verdict = self.compare(judged.verdict, facts, cancel).await;
+        }
+        Ok(judged)
+    }
+
+    /// Digest, commit and copy view; whether `.git` can be mounted. None when cancelled.
+    async fn prepare(
+        &self,
+        run: &Arc<RunDir>,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) -> Result<Option<bool>, InfraError> {
+        let (run, tree, repo) = (run.clone(), self.tree.clone(), self.repo.clone());
+        let (pipeline, stop) = (self.pipeline.clone(), cancel.clone());
+        let work = blocking(move || {
+            let digest = tree.digest()?;
+            let view = run.create_view()?;
+            let paths = tree.copy_set(&pipeline.include)?;
+            view::copy(&repo, &paths, view.try_clone()?, &stop)?;
+            let git = view::has_git_directory(&repo)?;
+            // Mount points and working directory exist even where the tree lacks them.
+            if git {
+                view::ensure_directory(&view, ".git".as_ref())?;
+            }
+            if let Some(package) = &pipeline.package {
+                view::ensure_directory(&view, package.as_ref())?;
+            }
+            Ok((digest, tree.head(), git))
+        });
+        tokio::pin!(work);
+        let done = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                let _ = tokio::time::timeout(CANCELLED_CLEANUP, work).await;
+                return Ok(None);
+            }
+            done = &mut work => done,
+        };
+        let (digest, commit, git) =
+            done.map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
+        (facts.digest, facts.commit) = (Some(digest), commit);
+        Ok(Some(git))
+    }
+
+    fn request(
+        &self,
+        run: &RunDir,
+        git: bool,
+        ids: (u32, u32),
+    ) -> Result<ContainerRequest, InfraError> {
+        let pipeline = &self.pipeline;
+        let steps = u64::try_from(pipeline.steps.len()).unwrap_or(u64::MAX);
+        let lifetime_seconds = pipeline
+            .step_timeout
+            .as_secs()
+            .saturating_mul(steps)
+            .saturating_add(LIFETIME_SLACK)
+            // What every `sleep` takes.
+            .min(u64::from(u32::MAX / 2));
+        let lifetime = i64::try_from(lifetime_seconds).unwrap_or(i64::MAX);
+        let deadline = crate::clock::now().timestamp().saturating_add(lifetime);
+        Ok(ContainerRequest {
+            image_id: self.image.id.clone(),
+            mounts: mounts(&self.repo, run.path(), git)?,
+            environment: step_environment(self.image.path.as_deref()),
+            user: format!("{}:{}", ids.0, ids.1),
+            limits: pipeline.limits,
+            network: pipeline.steps.iter().any(|step| pipeline.network_of(step)),
+            lifetime_seconds,
+            labels: Process::this().labels(run.id().as_str(), deadline),
+        })
+    }
+
+    /// Was it one tree all the way? None of the run's own cleaning happens before this is known.
+    async fn compare(
+        &self,
+        verdict: Verdict,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) -> Verdict {
+        let tree = self.tree.clone();
+        let after = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Verdict::Cancelled,
+            after = blocking(move || tree.digest()) => after,
+        };
+        match (after, &facts.digest) {
+            (Ok(after), Some(before)) => {
+                let verdict = settle(verdict, before, &after);
+                facts.digest_after = Some(after);
+                verdict
+            }
+            (Err(error), _) if verdict == Verdict::Pass => {
+                Verdict::Infra(InfraError::from_io("read the repository after the run", &error))
+            }
+            _ => verdict,
+        }
+    }
+
+    async fn clean(&self, run: &Arc<RunDir>, facts: &mut Facts) {
+        let run = run.clone();
+        let cleaned = blocking(move || {
+            run.remove_scratch()?;
+            run.sweep()
+        });
+        let mut warn = |code: &str, message: String| {
+            facts.warnings.push(Warning { code: code.to_owned(), step: None, message });
+        };
+        match cleaned.await {
+            Ok(swept) if swept == Swept::default() => {}
+            Ok(Swept { privileged, foreign, too_deep }) => warn(
+                "artifacts_changed",
+                format!(
+                    "made harmless in the run's directory: {privileged} setuid or setgid files, \
+                     {foreign} files of another owner and {too_deep} too deep directories removed"
+                ),
+            ),
+            Err(error) => {
+                warn("cleanup_failed", format!("failed to clean the run's directory: {error}"))
+            }
+        }
+    }
+
+    async fn conclude(
+        &self,
+        run: &Arc<RunDir>,
+        facts: Facts,
+        judged: Judged,
+        start: DateTime<Utc>,
+    ) -> VerifyResponse {
+        let (mut status, mut reason, mut error) = parts(judged.verdict);
+        let manifest = Manifest {
+            run_id: run.id().to_string(),
+            task_id: self.task_id.clone(),
+            timestamp_start: crate::clock::seconds(start),
+            timestamp_end: crate::clock::seconds(crate::clock::now()),
+            commit_sha: facts.commit,
+            status: status.as_str().to_owned(),
+            reason: reason.map(|reason| reason.as_str().to_owned()),
+            commands_executed: judged.commands,
+            platform: Platform {
+                os: self.image.os.clone(),
+                arch: self.image.arch.clone(),
+                container_image: self.image.reference.clone(),
+            },
+            image_digest: self.image.digest.clone(),
+            tree_digest: facts.digest,
+            tree_digest_after: facts.digest_after,
+            pipeline_sha256: self.pipeline.sha256.clone(),
+            workspace: "copy".to_owned(),
+            engine: self.engine.identity().clone(),
+            components: self.components.clone(),
+            audit_head: None,
+            act_version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let (dir, written) = (run.clone(), manifest.clone());
+        let written = blocking(move || dir.write_manifest(&written)).await;
+        let manifest = match written {
+            Ok(()) => serde_json::to_value(&manifest).ok(),
+            // Without its record a run proves nothing.
+            Err(failed) => {
+                (status, reason) = (Status::InfraError, None);
+                error.get_or_insert(InfraError::from_io("write the manifest", &failed));
+                None
+            }
+        };
+        let mut warnings = judged.warnings;
+        warnings.extend(facts.warnings);
+        let dir = run.clone();
+        VerifyResponse {
+            status,
+            run_id: Some(run.id().to_string()),
+            tail_log: facts.tail,
+            artifact_paths: blocking(move || dir.artifact_paths()).await.unwrap_or_default(),
+            manifest,
+            error_type: error.as_ref().map(|error| error.error_type),
+            error_message: error.map(|error| error.message),
+            reason,
+            warnings,
+        }
+    }
+}
+
+fn parts(verdict: Verdict) -> (Status, Option<FailReason>, Option<InfraError>) {
+    match verdict {
+        Verdict::Pass => (Status::Pass, None, None),
+        Verdict::Fail(reason) => (Status::Fail, Some(reason), None),
+        Verdict::Infra(error) => (Status::InfraError, None, Some(error)),
+        // Handled before anything is concluded.
+        Verdict::Cancelled => (Status::InfraError, None, None),
+    }
+}
+
+fn infra(error: InfraError) -> Judged {
+    Judged { verdict: Verdict::Infra(error), commands: vec![], warnings: vec![] }
+}
+
+fn cancelled() -> Judged {
+    Judged { verdict: Verdict::Cancelled, commands: vec![], warnings: vec![] }
+}
+
+/// Off the runtime's threads; a panic goes on where it was waited for.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(std::io::Error::other("the program is shutting down")),
+        },
+    }
+}

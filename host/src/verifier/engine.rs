@@ -1,0 +1,190 @@
+//! The container engine: finding it, every call bounded in time, and removing what dead owners left.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+
+use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
+use super::owner::{Process, RUN_ID, is_orphan, start_time};
+use crate::artifacts::EngineIdentity;
+
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+
+/// For questions that an engine answers from memory.
+pub(super) const QUICK: Duration = Duration::from_secs(20);
+/// For work of the engine: unpacking, mounting, killing.
+pub(super) const WORK: Duration = Duration::from_secs(110);
+
+/// An engine that answered.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    pub(super) docker: Docker,
+    host: String,
+    identity: EngineIdentity,
+}
+
+impl Engine {
+    /// The engine that `DOCKER_HOST` names, else the default socket.
+    pub async fn connect() -> Result<Self, EngineUnavailable> {
+        let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
+        Self::connect_to(host.as_deref().unwrap_or(DEFAULT_HOST)).await
+    }
+
+    /// The engine at `unix://PATH`, or at `tcp://` on this machine.
+    pub async fn connect_to(host: &str) -> Result<Self, EngineUnavailable> {
+        let unavailable = |why: String, hint: &str| EngineUnavailable {
+            host: host.to_owned(),
+            why,
+            hint: hint.to_owned(),
+        };
+        if !is_local(host) {
+            return Err(unavailable(
+                "only an engine on this machine can see the repository".to_owned(),
+                "set DOCKER_HOST to unix://PATH of a local engine, or unset it",
+            ));
+        }
+        let failed = |error: &Error| {
+            unavailable(EngineError::new(Phase::Connect, error).message, hint(error))
+        };
+        // Without negotiation every call is refused by engines older than this client.
+        let docker = Docker::connect_with_host(host).map_err(|error| failed(&error))?;
+        let asked = async {
+            let docker = docker.negotiate_version().await?;
+            let version = docker.version().await?;
+            Ok((docker, version))
+        };
+        let (docker, version) = tokio::time::timeout(QUICK, asked)
+            .await
+            .unwrap_or(Err(Error::RequestTimeoutError))
+            .map_err(|error| failed(&error))?;
+        let parts = version.components.unwrap_or_default();
+        let podman = parts.iter().any(|part| part.name.to_lowercase().contains("podman"));
+        let identity = EngineIdentity {
+            name: if podman { "podman" } else { "docker" }.to_owned(),
+            version: version.version.unwrap_or_default(),
+        };
+        Ok(Self { docker, host: host.to_owned(), identity })
+    }
+
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub fn identity(&self) -> &EngineIdentity {
+        &self.identity
+    }
+
+    /// Removes the containers of runs whose owner is dead; how many.
+    pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options =
+            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+        let listed =
+            self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
+        let (this, now) = (Process::this(), crate::clock::now().timestamp());
+        let mut removed = 0;
+        for container in listed {
+            let labels = container.labels.unwrap_or_default();
+            let Some(id) = container.id else { continue };
+            if is_orphan(&labels, &this, now, start_time) {
+                self.remove(&id).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    pub(super) async fn ping(&self) -> Result<(), EngineError> {
+        self.call(Phase::Connect, QUICK, self.docker.ping()).await.map(drop)
+    }
+
+    /// Kills and removes with anonymous volumes; a container that is gone already is fine.
+    pub(super) async fn remove(&self, container: &str) -> Result<(), EngineError> {
+        let removed = self.docker.remove_container(
+            container,
+            Some(RemoveContainerOptions { v: true, force: true, link: false }),
+        );
+        match self.call(Phase::Remove, WORK, removed).await {
+            // 409: somebody else's removal is under way.
+            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(super) async fn call<T>(
+        &self,
+        phase: Phase,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, EngineError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(answer) => answer.map_err(|error| EngineError::new(phase, &error)),
+            Err(_) => Err(EngineError::silent(phase)),
+        }
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    let Some(address) = host.strip_prefix("tcp://").or_else(|| host.strip_prefix("http://")) else {
+        return host.starts_with("unix://");
+    };
+    let address = address.split('/').next().unwrap_or_default();
+    let name = match address.strip_prefix('[') {
+        Some(v6) => v6.split(']').next(),
+        None => address.split(':').next(),
+    };
+    name.is_some_and(|name| {
+        name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    })
+}
+
+fn hint(error: &Error) -> &'static str {
+    match io_cause(error).map(io::Error::kind) {
+        Some(io::ErrorKind::PermissionDenied) => {
+            "add your user to the group of the socket (usually `docker`) and log in again"
+        }
+        _ if cfg!(target_os = "macos") => {
+            "start it with `open -a Docker`, or set DOCKER_HOST to its socket"
+        }
+        _ => "start it with `sudo systemctl start docker`, or set DOCKER_HOST to its socket",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_local_behind_a_socket_or_a_loopback_address() {
+        for host in
+            ["unix:///x.sock", "tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"]
+        {
+            assert!(is_local(host), "{host}");
+        }
+        for host in
+            ["tcp://10.0.0.1:2375", "tcp://127.0.0.1.example.com:1", "ssh://me@box", "", "x"]
+        {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+
+    // VERIFIER-19
+    #[tokio::test]
+    async fn an_absent_engine_is_named_with_its_socket_and_how_to_start_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = format!("unix://{}", dir.path().join("none.sock").display());
+        let dead = dir.path().join("dead.sock");
+        drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+        let dead = format!("unix://{}", dead.display());
+        for host in [missing.as_str(), dead.as_str(), "tcp://127.0.0.1:1"] {
+            let message = Engine::connect_to(host).await.unwrap_err().to_string();
+            assert!(message.starts_with("Docker unavailable"), "{message}");
+            assert!(message.contains(host) && message.contains("start it with"), "{message}");
+        }
+    }
+}

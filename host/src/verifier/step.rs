@@ -1,0 +1,312 @@
+//! One step as an exec in the run's container, and when its result counts.
+
+use std::time::{Duration, Instant};
+
+use bollard::container::LogOutput;
+use bollard::exec::{StartExecOptions, StartExecResults};
+use bollard::models::ExecConfig;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, StreamExt};
+use tokio_util::sync::CancellationToken;
+
+use super::container::Container;
+use super::docker_error::{EngineError, InfraError, Phase};
+use super::engine::{QUICK, WORK};
+use super::pipeline::{KILLED, Pipeline, Step, StepEnd, StepReport, StepRunner};
+use super::request::VIEW;
+use super::response::{ErrorType, Warning};
+use super::step_log::RunLog;
+use crate::artifacts::RunDir;
+use crate::event::{EventKind, Events, StepOutput};
+
+/// Below this a failed step is blamed on the disk.
+const FREE_SPACE: u64 = 1024 * 1024;
+/// For what a killed container had still printed.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+/// The first of the pauses between questions to an exec that closed its output but goes on.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// What an exec that the engine could not start counts as, as in a shell.
+const NOT_EXECUTABLE: i64 = 126;
+
+pub(super) struct ContainerSteps<'a> {
+    pub(super) container: &'a Container,
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) run: &'a RunDir,
+    pub(super) log: &'a mut RunLog,
+    pub(super) events: &'a Events,
+    pub(super) cancel: &'a CancellationToken,
+    pub(super) warnings: Vec<Warning>,
+    /// Networks taken away for a step without; given back for the next one with.
+    pub(super) detached: Option<Vec<String>>,
+}
+
+/// Why a step ends other than by its exit code.
+enum Broken {
+    TimedOut,
+    Infra(InfraError),
+}
+
+impl From<EngineError> for Broken {
+    fn from(error: EngineError) -> Self {
+        Self::Infra(error.into())
+    }
+}
+
+impl StepRunner for ContainerSteps<'_> {
+    fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport> {
+        Box::pin(async move {
+            let seen = self.container.oom.count();
+            let began = Instant::now();
+            let end = self.execute(number, step).await;
+            let duration = began.elapsed();
+            let (end, oom) = self.examine(end, seen).await;
+            self.events.emit(EventKind::StepFinished {
+                run_id: self.run.id().to_string(),
+                name: step.name.clone(),
+                exit_code: match end {
+                    StepEnd::Exited(code) => Some(code),
+                    _ => None,
+                },
+                duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            });
+            StepReport { end, oom, duration }
+        })
+    }
+}
+
+impl ContainerSteps<'_> {
+    async fn execute(&mut self, number: usize, step: &Step) -> StepEnd {
+        let logged = |error: std::io::Error| {
+            StepEnd::Infra(InfraError::from_io("write the step's log", &error))
+        };
+        if let Err(error) = self.log.begin(self.run, number, &step.name) {
+            return logged(error);
+        }
+        let cancel = self.cancel;
+        let end = tokio::select! {
+            biased;
+            () = cancel.cancelled() => StepEnd::Cancelled,
+            end = self.attempt(number, step) => match end {
+                Ok(code) => StepEnd::Exited(code),
+                Err(Broken::TimedOut) => StepEnd::TimedOut,
+                Err(Broken::Infra(error)) => StepEnd::Infra(error),
+            },
+        };
+        match self.log.end() {
+            Err(error) if end != StepEnd::Cancelled => logged(error),
+            _ => end,
+        }
+    }
+
+    async fn attempt(&mut self, number: usize, step: &Step) -> Result<i64, Broken> {
+        self.set_network(self.pipeline.network_of(step)).await?;
+        let container = self.container;
+        let (engine, docker) = (&container.engine, &container.engine.docker);
+        let create = docker.create_exec(&container.name, exec(self.pipeline, step));
+        let exec = match engine.call(Phase::Exec, WORK, create).await {
+            Ok(created) => created.id,
+            Err(error) => return Err(self.ended_early(number, error).await),
+        };
+        let options =
+            StartExecOptions { detach: false, tty: false, output_capacity: Some(64 * 1024) };
+        match engine.call(Phase::Exec, WORK, docker.start_exec(&exec, Some(options))).await {
+            Ok(StartExecResults::Attached { mut output, .. }) => {
+                let limit = tokio::time::sleep(self.pipeline.step_timeout);
+                tokio::pin!(limit);
+                let ended = async {
+                    self.read(&mut output, step).await?;
+                    self.exit_code(&exec, step).await
+                };
+                let ended = tokio::select! {
+                    ended = ended => Some(ended),
+                    () = limit => None,
+                };
+                match ended {
+                    Some(ended) => ended,
+                    None => {
+                        // An exec cannot be killed, and what it started could outlive a polite signal: the
+                        // container goes.
+                        container.kill().await?;
+                        let last = self.read(&mut output, step);
+                        let _ = tokio::time::timeout(LAST_WORDS, last).await;
+                        Err(Broken::TimedOut)
+                    }
+                }
+            }
+            // We never ask for it.
+            Ok(StartExecResults::Detached) => self.exit_code(&exec, step).await,
+            Err(error) if error.status().is_some() && container.state().await?.running => {
+                // The engine is well and so is the container: what cannot run is the step's own making.
+                let words = format!("{}\n", error.message);
+                self.write(Bytes::from(words)).map_err(Broken::Infra)?;
+                let found = engine.call(Phase::Inspect, QUICK, docker.inspect_exec(&exec)).await?;
+                Ok(found.exit_code.filter(|code| *code != 0).unwrap_or(NOT_EXECUTABLE))
+            }
+            Err(error) => Err(self.ended_early(number, error).await),
+        }
+    }
+
+    async fn set_network(&mut self, on: bool) -> Result<(), EngineError> {
+        match (on, self.detached.take()) {
+            (true, Some(networks)) => self.container.attach(&networks).await,
+            (false, None) => {
+                self.detached = Some(self.container.detach().await?);
+                Ok(())
+            }
+            (_, unchanged) => {
+                self.detached = unchanged;
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads to the end of the stream, which says nothing about how the step ended.
+    async fn read(
+        &mut self,
+        output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin),
+        step: &Step,
+    ) -> Result<(), Broken> {
+        while let Some(Ok(frame)) = output.next().await {
+            if matches!(frame, LogOutput::Console { .. }) {
+                // Not a frame of this protocol: the stream was cut within one.
+                self.warnings.push(Warning {
+                    code: "log_incomplete".to_owned(),
+                    step: Some(step.name.clone()),
+                    message: "the engine's output stream was cut; the log may lack its end"
+                        .to_owned(),
+                });
+            }
+            self.write(frame.into_bytes()).map_err(Broken::Infra)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: Bytes) -> Result<(), InfraError> {
+        self.log
+            .write(&bytes)
+            .map_err(|error| InfraError::from_io("write the step's log", &error))?;
+        self.events.emit(EventKind::StepOutput(StepOutput(bytes)));
+        Ok(())
+    }
+
+    /// A result counts only when the engine says that the exec has ended and that the container has not: an
+    /// engine that dies, or a container that somebody removes, ends the stream just the same.
+    async fn exit_code(&self, exec: &str, step: &Step) -> Result<i64, Broken> {
+        let engine = &self.container.engine;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let asked = engine.call(Phase::Inspect, QUICK, engine.docker.inspect_exec(exec)).await;
+            let found = match asked {
+                Ok(found) => Some(found),
+                // The exec is gone with its container.
+                Err(error) if error.status().is_some() => None,
+                Err(error) => return Err(error.into()),
+            };
+            let state = self.container.state().await?;
+            if !state.running {
+                return Err(Broken::Infra(gone(step, state.oom_killed)));
+            }
+            let ended = found.filter(|found| found.running == Some(false));
+            if let Some(code) = ended.and_then(|found| found.exit_code) {
+                return Ok(code);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn ended_early(&self, number: usize, error: EngineError) -> Broken {
+        if error.unreachable() {
+            return error.into();
+        }
+        match self.container.state().await {
+            Ok(state) if !state.running && number == 1 && !state.oom_killed => {
+                Broken::Infra(InfraError::new(
+                    ErrorType::ContainerCreation,
+                    "the container ended before the first step; an image needs /bin/sh and sleep",
+                ))
+            }
+            Ok(state) if !state.running => {
+                let step = self.pipeline.steps.get(number - 1);
+                Broken::Infra(
+                    step.map_or_else(|| error.into(), |step| gone(step, state.oom_killed)),
+                )
+            }
+            Ok(_) => error.into(),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Was it memory, was it the disk? Asked at once for a step that went on, and of the stopped container for
+    /// one that failed, as its run is over anyway.
+    async fn examine(&mut self, end: StepEnd, seen: u64) -> (StepEnd, bool) {
+        let oom = &self.container.oom;
+        let mut killed = oom.count() > seen;
+        let StepEnd::Exited(code) = end else { return (end, killed) };
+        if code == 0 {
+            return (end, killed);
+        }
+        killed = killed || code == KILLED && oom.more_than(seen).await;
+        if !killed && seen == 0 {
+            // The flag speaks of the whole container, so it counts only while no earlier step had an event.
+            if let Err(error) = self.container.kill().await {
+                return (StepEnd::Infra(error.into()), false);
+            }
+            killed = matches!(self.container.state().await, Ok(state) if state.oom_killed);
+        }
+        match self.run.free_space() {
+            Ok(free) if free < FREE_SPACE => {
+                let error = InfraError::new(
+                    ErrorType::ResourceExhaustion,
+                    "the disk of the artifact directory is full; make room and run again",
+                );
+                (StepEnd::Infra(error), killed)
+            }
+            _ => (end, killed),
+        }
+    }
+}
+
+fn gone(step: &Step, oom_killed: bool) -> InfraError {
+    if oom_killed {
+        InfraError::new(
+            ErrorType::ResourceExhaustion,
+            format!(
+                "the container ran out of memory in step {:?}; raise verification.limits.memory_mb in \
+                 agent.yaml",
+                step.name
+            ),
+        )
+    } else {
+        InfraError::new(
+            ErrorType::Unknown,
+            format!(
+                "the container ended while step {:?} ran, and not by this run; was it removed, or the \
+                 engine restarted?",
+                step.name
+            ),
+        )
+    }
+}
+
+fn exec(pipeline: &Pipeline, step: &Step) -> ExecConfig {
+    let directory = match pipeline.package.as_deref() {
+        Some(package) => format!("{VIEW}/{package}"),
+        None => VIEW.to_owned(),
+    };
+    // Two pipes would lose the order of the two streams, so the outer shell makes them one; the inner one is
+    // what the pipeline promises: `/bin/sh -c COMMAND`.
+    let merged = r#"exec /bin/sh -c "$1" 2>&1"#;
+    let command = ["/bin/sh", "-c", merged, "sh", &step.command];
+    ExecConfig {
+        attach_stdin: Some(false),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(false),
+        cmd: Some(command.map(str::to_owned).to_vec()),
+        working_dir: Some(directory),
+        ..ExecConfig::default()
+    }
+}
