@@ -5,11 +5,11 @@
 //! seen it before knows it. A machine without such a program gets the image that everybody has, by a pull
 //! that the task does itself.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-
-use super::tar::Tar;
+use tar::{Builder, EntryType, Header};
 
 /// Pulled by the task when this machine has no static busybox.
 pub(super) const FALLBACK: &str = "busybox:stable";
@@ -30,19 +30,25 @@ pub(super) struct LocalImage {
 }
 
 impl LocalImage {
+    pub(super) const NAME: &str = "agent-command-tool/demo";
+
+    pub(super) fn reference(&self) -> String {
+        format!("{}:{}", Self::NAME, self.tag)
+    }
+
     /// From the first static busybox of this machine, if there is one.
     pub(super) fn find() -> Option<Self> {
         candidates(std::env::var_os("PATH").as_deref()).iter().find_map(|path| {
             let program = read(path)?;
-            is_static_elf(&program).then(|| Self::of(&program))
+            is_static_elf(&program).then(|| Self::of(&program).ok())?
         })
     }
 
-    fn of(program: &[u8]) -> Self {
-        let archive = archive(program);
+    fn of(program: &[u8]) -> io::Result<Self> {
+        let archive = archive(program)?;
         let digest = Sha256::digest(&archive);
-        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        Self { tag: format!("agent-command-tool/demo:{digest}"), archive }
+        let tag = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { tag, archive })
     }
 }
 
@@ -91,20 +97,31 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// A root file system with one program under many names.
-fn archive(program: &[u8]) -> Vec<u8> {
-    let mut tar = Tar::default();
-    tar.directory("bin", 0o755);
-    tar.file("bin/busybox", 0o755, program);
+/// A root file system with one program under many names. Times and owners are fixed.
+fn archive(program: &[u8]) -> io::Result<Vec<u8>> {
+    let mut archive = Builder::new(vec![]);
+    let mut add = |path: &str, kind: EntryType, mode: u32, content: &[u8]| {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(mode);
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, path, content)
+    };
+    add("bin/", EntryType::Directory, 0o755, b"")?;
+    add("bin/busybox", EntryType::Regular, 0o755, program)?;
+    add("etc/", EntryType::Directory, 0o755, b"")?;
+    add("etc/passwd", EntryType::Regular, 0o644, b"root:x:0:0:root:/root:/bin/sh\n")?;
+    add("etc/group", EntryType::Regular, 0o644, b"root:x:0:\n")?;
+    add("root/", EntryType::Directory, 0o700, b"")?;
+    add("tmp/", EntryType::Directory, 0o1777, b"")?;
     for name in APPLETS {
-        tar.link(&format!("bin/{name}"), "busybox");
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::Symlink);
+        header.set_mode(0o777);
+        header.set_size(0);
+        archive.append_link(&mut header, format!("bin/{name}"), "busybox")?;
     }
-    tar.directory("etc", 0o755);
-    tar.file("etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n");
-    tar.file("etc/group", 0o644, b"root:x:0:\n");
-    tar.directory("root", 0o700);
-    tar.directory("tmp", 0o1777);
-    tar.finish()
+    archive.into_inner()
 }
 
 #[cfg(test)]
@@ -146,10 +163,26 @@ mod tests {
 
     #[test]
     fn the_same_program_gets_the_same_tag() {
-        let image = LocalImage::of(b"program");
-        assert_eq!(image.tag, LocalImage::of(b"program").tag);
-        assert_ne!(image.tag, LocalImage::of(b"another").tag);
-        assert!(image.tag.starts_with("agent-command-tool/demo:") && image.tag.len() == 36);
+        let tag = |program: &[u8]| LocalImage::of(program).unwrap().tag;
+        assert_eq!(tag(b"program"), tag(b"program"));
+        assert_ne!(tag(b"program"), tag(b"another"));
+        assert_eq!(tag(b"program").len(), 12);
+    }
+
+    #[test]
+    fn the_archive_holds_the_program_under_the_names_of_its_applets() {
+        let image = LocalImage::of(b"program").unwrap();
+        let mut archive = tar::Archive::new(image.archive.as_slice());
+        let mut found = std::collections::BTreeMap::new();
+        for entry in archive.entries().unwrap() {
+            let entry = entry.unwrap();
+            let path = entry.path().unwrap().to_string_lossy().into_owned();
+            let link = entry.link_name().unwrap().map(|link| link.to_string_lossy().into_owned());
+            found.insert(path, (entry.header().mode().unwrap(), link));
+        }
+        assert_eq!(found["bin/busybox"], (0o755, None));
+        assert_eq!(found["bin/sh"], (0o777, Some("busybox".into())));
+        assert_eq!(found["tmp/"].0, 0o1777);
     }
 
     #[test]

@@ -8,7 +8,6 @@ mod engine;
 mod image;
 mod report;
 mod repository;
-mod tar;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -35,8 +34,9 @@ impl Demo {
         let say = |text: String| output.progress(&Line::of(Tone::Faint, text));
         let image = match LocalImage::find() {
             Some(image) => {
-                super::runtime::block_on(engine::provide(&image))??;
-                image.tag
+                let reference = image.reference();
+                super::runtime::block_on(engine::provide(image))??;
+                reference
             }
             None => {
                 say(format!(
