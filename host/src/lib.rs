@@ -12,6 +12,14 @@
 //! 2 component artifacts context
 //! 1 workspace model config output
 //! 0 event clock exit secret
+//! 7 cli
+//! 6 task
+//! 5 editor
+//! 4 scout verifier
+//! 3 component artifacts context
+//! 2 workspace model config output
+//! 1 event
+//! 0 clock exit
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the

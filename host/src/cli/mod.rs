@@ -19,7 +19,7 @@ Examples:
   act demo                                    watch a whole task with a scripted model
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
-  git diff | act run -                        the task from standard input
+  act run - < task.md                         the task from standard input
 
 Exit codes:
   0    SUCCESS: the pipeline is green

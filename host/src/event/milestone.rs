@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn milestones_have_the_words_of_the_specification() {
-        // TASK-14
+        // TASK-12
         let texts = [
             (Milestone::Analyzing, "Analyzing codebase..."),
             (Milestone::QueryingScoutA, "Querying Scout A..."),

@@ -1,11 +1,18 @@
 //! Which reports of a pull are worth a line where lines cannot be redrawn (pure).
 
+use std::collections::BTreeSet;
+
 use super::line::{Line, Tone};
 
-/// Shows a new status, and a known one again each time another tenth has arrived.
+/// More kinds of status than engines have; the rest of them is not shown.
+const MAX_STATUSES: usize = 40;
+
+/// Shows every status once, as layers go through them side by side, and each further tenth of the bytes.
 #[derive(Debug, Default)]
 pub(super) struct PullLines {
-    last: Option<(String, String, u64)>,
+    image: String,
+    statuses: BTreeSet<String>,
+    tenths: u64,
 }
 
 impl PullLines {
@@ -16,19 +23,20 @@ impl PullLines {
         current: Option<u64>,
         total: Option<u64>,
     ) -> Option<Line> {
+        if self.image != image {
+            *self = Self { image: image.into(), ..Self::default() };
+        }
         let tenths = match (current, total) {
             (Some(current), Some(total)) if total > 0 => {
                 u64::try_from(u128::from(current.min(total)) * 10 / u128::from(total)).unwrap_or(10)
             }
             _ => 0,
         };
-        let known = self.last.as_ref().is_some_and(|(last_image, last_status, last_tenths)| {
-            last_image == image && last_status == status && *last_tenths >= tenths
-        });
-        if known {
+        let new = self.statuses.len() < MAX_STATUSES && self.statuses.insert(status.into());
+        if !new && tenths <= self.tenths {
             return None;
         }
-        self.last = Some((image.into(), status.into(), tenths));
+        self.tenths = self.tenths.max(tenths);
         let so_far = match (current, total) {
             (Some(current), Some(total)) => {
                 format!(" {} of {}", mebibytes(current), mebibytes(total))
@@ -49,20 +57,29 @@ fn mebibytes(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    fn shown(pull: &mut PullLines, image: &str, status: &str, current: u64) -> Option<String> {
+        let line = pull.line(image, status, Some(current << 20), Some(100 << 20))?;
+        Some(line.render(false))
+    }
+
     #[test]
     fn a_pull_shows_each_status_and_each_tenth_once() {
         let mut pull = PullLines::default();
-        let mut shown = |status: &str, current: u64| {
-            pull.line("i", status, Some(current << 20), Some(100 << 20))
-                .map(|line| line.render(false))
-        };
-        assert_eq!(
-            shown("downloading", 1).as_deref(),
-            Some("Image i: downloading 1.0 MiB of 100.0 MiB\n")
-        );
-        assert_eq!(shown("downloading", 5), None);
-        assert!(shown("downloading", 10).is_some());
-        assert_eq!(shown("downloading", 11), None);
-        assert!(shown("extracting", 1).is_some());
+        let first = shown(&mut pull, "i", "downloading", 1);
+        assert_eq!(first.as_deref(), Some("Image i: downloading 1.0 MiB of 100.0 MiB\n"));
+        assert_eq!(shown(&mut pull, "i", "downloading", 5), None);
+        assert!(shown(&mut pull, "i", "waiting", 5).is_some());
+        assert_eq!(shown(&mut pull, "i", "downloading", 6), None);
+        assert!(shown(&mut pull, "i", "downloading", 10).is_some());
+        assert_eq!(shown(&mut pull, "i", "waiting", 11), None);
+        assert!(shown(&mut pull, "another", "waiting", 11).is_some());
+    }
+
+    #[test]
+    fn statuses_without_end_are_not_all_shown() {
+        let mut pull = PullLines::default();
+        let lines =
+            (0..1000).filter(|n| shown(&mut pull, "i", &format!("status {n}"), 1).is_some());
+        assert_eq!(lines.count(), MAX_STATUSES);
     }
 }

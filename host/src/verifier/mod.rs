@@ -9,6 +9,7 @@ mod docker_verifier;
 mod engine;
 mod environment;
 mod image;
+mod import;
 mod oom;
 mod owner;
 mod passwd;

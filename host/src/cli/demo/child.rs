@@ -1,0 +1,82 @@
+//! The task of the demo as an ordinary `act run` in a process of its own: nothing in the product knows
+//! that a demo is going on.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Variables that would let the demo reach a real model or another place.
+const FOREIGN: [&str; 5] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "AGENT_LLM_MODEL",
+];
+
+pub(super) fn command(
+    program: &Path,
+    arguments: Vec<OsString>,
+    base_url: &str,
+    artifacts: &Path,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    for name in FOREIGN {
+        command.env_remove(name);
+    }
+    command
+        .env("AGENT_LLM_BASE_URL", base_url)
+        .env("AGENT_LLM_MODEL", "scripted")
+        .env("AGENT_ARTIFACT_DIR", artifacts)
+        // A group of its own, so that it gets each signal once: from us.
+        .process_group(0);
+    command
+}
+
+/// Waits for the end; what asks us to stop is passed on, and the child decides how to end.
+pub(super) async fn run(mut command: Command) -> io::Result<ExitStatus> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut child = command.spawn()?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let mut end = tokio::task::spawn_blocking(move || child.wait());
+    loop {
+        let asked = tokio::select! {
+            biased;
+            ended = &mut end => return ended.map_err(io::Error::other)?,
+            _ = interrupt.recv() => Signal::INT,
+            _ = terminate.recv() => Signal::TERM,
+            _ = hangup.recv() => Signal::HUP,
+        };
+        if let Some(pid) = pid {
+            // It may just have ended; then there is nobody to tell.
+            let _ = kill_process(pid, asked);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_child_sees_the_scripted_server_and_no_key() {
+        let script = "test -z \"$OPENAI_API_KEY$ANTHROPIC_API_KEY\" && \
+                      test \"$AGENT_LLM_BASE_URL\" = http://127.0.0.1:1/v1 && \
+                      test \"$AGENT_ARTIFACT_DIR\" = /a || exit 9; exit 3";
+        let arguments = vec!["-c".into(), script.into()];
+        let mut command =
+            command(Path::new("/bin/sh"), arguments, "http://127.0.0.1:1/v1", Path::new("/a"));
+        let removed = command.get_envs().filter(|(_, value)| value.is_none()).count();
+        assert_eq!(removed, FOREIGN.len() - 1);
+        command.env_remove("OPENAI_API_KEY");
+        assert_eq!(run(command).await.unwrap().code(), Some(3));
+    }
+}

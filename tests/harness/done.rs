@@ -1,0 +1,137 @@
+//! How a story ended; each assertion shows the whole outcome when it does not hold.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use tempfile::TempDir;
+
+pub(crate) struct Done {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) place: TempDir,
+}
+
+impl Done {
+    #[track_caller]
+    pub(crate) fn status(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "exit code\n{self}");
+        self
+    }
+
+    /// The whole of stdout.
+    #[track_caller]
+    pub(crate) fn stdout(self, text: &str) -> Self {
+        assert_eq!(self.stdout_text(), text, "stdout\n{self}");
+        self
+    }
+
+    /// The whole of stderr.
+    #[track_caller]
+    pub(crate) fn stderr(self, text: &str) -> Self {
+        assert_eq!(self.stderr_text(), text, "stderr\n{self}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn stdout_has(self, text: &str) -> Self {
+        assert!(self.stdout_text().contains(text), "no {text:?} in stdout\n{self}");
+        self
+    }
+
+    /// Any case: messages may begin a line or follow something.
+    #[track_caller]
+    pub(crate) fn stderr_has(self, text: &str) -> Self {
+        let found = self.stderr_text().to_lowercase().contains(&text.to_lowercase());
+        assert!(found, "no {text:?} in stderr\n{self}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn stderr_lacks(self, text: &str) -> Self {
+        assert!(!self.stderr_text().contains(text), "{text:?} in stderr\n{self}");
+        self
+    }
+
+    /// Lines of stderr that contain one of `texts`, in order, are exactly `texts`.
+    #[track_caller]
+    pub(crate) fn stderr_lines(self, texts: &[&str]) -> Self {
+        let stderr = self.stderr_text();
+        let found: Vec<_> = stderr.lines().filter(|line| texts.contains(line)).collect();
+        assert_eq!(found, texts, "lines of stderr\n{self}");
+        self
+    }
+
+    /// No byte on either stream that a terminal acts on, line feeds and tabs aside.
+    #[track_caller]
+    pub(crate) fn inert(self) -> Self {
+        for text in [self.stdout_text(), self.stderr_text()] {
+            let acts = |c: char| {
+                (c.is_control() && c != '\n' && c != '\t')
+                    || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            };
+            assert_eq!(text.chars().find(|c| acts(*c)), None, "control character\n{self}");
+        }
+        self
+    }
+
+    pub(crate) fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(crate) fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    pub(crate) fn repo(&self) -> PathBuf {
+        self.place.path().join("repo")
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.repo().join(path))
+            .unwrap_or_else(|error| panic!("{path}: {error}\n{self}"))
+    }
+
+    /// Names in `agent/`, sorted; empty when there is none.
+    pub(crate) fn agent_files(&self) -> Vec<String> {
+        names(self.repo().join("agent"))
+    }
+
+    /// Names of the run directories, sorted, which is their order in time to the second.
+    pub(crate) fn runs(&self) -> Vec<String> {
+        names(self.place.path().join("artifacts/runs"))
+    }
+
+    pub(crate) fn manifest(&self, run_id: &str) -> serde_json::Value {
+        let path = self.place.path().join("artifacts/runs").join(run_id).join("manifest.json");
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}\n{self}"));
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// What stands in the home directory that the program was given.
+    pub(crate) fn home(&self) -> Vec<String> {
+        names(self.place.path().join("home"))
+    }
+}
+
+fn names(directory: PathBuf) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory) else { return vec![] };
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {signal:?}"),
+        };
+        write!(f, "{end}\n--- stdout\n{}--- stderr\n{}---", self.stdout_text(), self.stderr_text())
+    }
+}

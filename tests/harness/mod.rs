@@ -1,0 +1,136 @@
+//! Stories about the real program: a repository, what the model says, what is typed, and then the whole
+//! outcome. Every story has its own home, artifacts and repository; nothing of the caller's is seen.
+
+#![allow(dead_code, reason = "each test crate tells other stories")]
+
+mod done;
+mod process;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+pub(crate) use done::Done;
+pub(crate) use process::Running;
+
+/// Builds one story. Panics where a story cannot be set up: it is used by tests alone.
+pub(crate) struct Act {
+    place: TempDir,
+    environment: Vec<(OsString, OsString)>,
+    stdin: Vec<u8>,
+    directory: PathBuf,
+}
+
+impl Act {
+    /// An empty repository with a `.git`, no model and the engine that the tests were started with.
+    pub(crate) fn new() -> Self {
+        let place = tempfile::Builder::new().prefix("act-test-").tempdir().unwrap();
+        for directory in ["home", "config", "tmp", "repo/.git/objects", "repo/.git/refs/heads"] {
+            fs::create_dir_all(place.path().join(directory)).unwrap();
+        }
+        fs::write(place.path().join("repo/.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(
+            place.path().join("repo/.git/config"),
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+        )
+        .unwrap();
+        let directory = place.path().join("repo");
+        let mut act = Self { environment: vec![], stdin: vec![], directory, place };
+        for name in ["PATH", "DOCKER_HOST"] {
+            if let Some(value) = std::env::var_os(name) {
+                act.environment.push((name.into(), value));
+            }
+        }
+        let root = act.place.path().to_owned();
+        // Compiled components are the same for every story.
+        let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache");
+        fs::create_dir_all(&cache).unwrap();
+        act.env("HOME", root.join("home"))
+            .env("XDG_CONFIG_HOME", root.join("config"))
+            .env("XDG_CACHE_HOME", cache)
+            .env("TMPDIR", root.join("tmp"))
+            .env("AGENT_ARTIFACT_DIR", root.join("artifacts"))
+    }
+
+    /// A file of the repository; folders are made.
+    pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+        let path = self.repo().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    pub(crate) fn files(self, files: &[(&str, &str)]) -> Self {
+        files.iter().fold(self, |act, (path, content)| act.file(path, content))
+    }
+
+    /// `agent.yaml` with this image and these steps, each a name and a command.
+    pub(crate) fn pipeline(self, image: &str, steps: &[(&str, &str)]) -> Self {
+        let steps: Vec<_> = steps
+            .iter()
+            .map(|(name, command)| serde_json::json!({"name": name, "command": command}))
+            .collect();
+        // JSON is YAML.
+        let yaml = serde_json::json!({"verification": {"container_image": image, "steps": steps}});
+        self.file("agent.yaml", yaml.to_string())
+    }
+
+    pub(crate) fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        let name = name.into();
+        self.environment.retain(|(known, _)| *known != name);
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// A model at this address; by default there is none.
+    pub(crate) fn model(self, base_url: &str) -> Self {
+        self.env("AGENT_LLM_BASE_URL", base_url).env("AGENT_LLM_MODEL", "scripted")
+    }
+
+    /// No engine answers.
+    pub(crate) fn without_engine(self) -> Self {
+        self.env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    }
+
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    pub(crate) fn repo(&self) -> PathBuf {
+        self.place.path().join("repo")
+    }
+
+    /// `act run TEXT` in the repository, to its end.
+    pub(crate) fn run(self, text: &str) -> Done {
+        self.act(["run", text])
+    }
+
+    /// The program with these arguments, to its end.
+    pub(crate) fn act<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Done {
+        self.start(arguments).wait()
+    }
+
+    /// The program with these arguments, while it runs.
+    pub(crate) fn start<A: Into<OsString>>(
+        self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Running {
+        let mut command = std::process::Command::new(program());
+        command.args(arguments.into_iter().map(Into::into)).current_dir(&self.directory);
+        self.start_command(command)
+    }
+
+    /// Another command in the same surroundings, for what has to happen around the program.
+    pub(crate) fn start_command(self, mut command: std::process::Command) -> Running {
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(&self.directory);
+        Running::start(command, self.stdin, self.place)
+    }
+}
+
+pub(crate) fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_act")
+}

@@ -1,0 +1,102 @@
+//! A started program: its output is collected, and it cannot outlive its story.
+
+use std::io::{Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::Done;
+
+/// What takes longer hangs; generous, because machines are shared.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Output of one stream so far.
+#[derive(Default)]
+struct Collected {
+    bytes: Mutex<Vec<u8>>,
+    grew: Condvar,
+}
+
+pub(crate) struct Running {
+    pid: Pid,
+    end: Receiver<ExitStatus>,
+    ended: bool,
+    stdout: (Arc<Collected>, Option<JoinHandle<()>>),
+    stderr: (Arc<Collected>, Option<JoinHandle<()>>),
+    place: Option<TempDir>,
+}
+
+impl Running {
+    pub(super) fn start(mut command: Command, stdin: Vec<u8>, place: TempDir) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // The program may end without reading it.
+        std::thread::spawn(move || input.write_all(&stdin));
+        let stdout = collect(child.stdout.take().unwrap());
+        let stderr = collect(child.stderr.take().unwrap());
+        let pid = Pid::from_child(&child);
+        let (ended, end) = channel();
+        std::thread::spawn(move || ended.send(child.wait().unwrap()));
+        Self { pid, end, ended: false, stdout, stderr, place: Some(place) }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid, signal).unwrap();
+    }
+
+    /// Returns as soon as stderr holds `text`.
+    #[track_caller]
+    pub(crate) fn until_stderr_has(&self, text: &str) {
+        let collected = &self.stderr.0;
+        let bytes = collected.bytes.lock().unwrap();
+        let lacks = |bytes: &mut Vec<u8>| !String::from_utf8_lossy(bytes).contains(text);
+        let (bytes, waited) = collected.grew.wait_timeout_while(bytes, LIMIT, lacks).unwrap();
+        assert!(!waited.timed_out(), "no {text:?} in:\n{}", String::from_utf8_lossy(&bytes));
+    }
+
+    /// To its end. One that does not end is killed and fails the test.
+    #[track_caller]
+    pub(crate) fn wait(mut self) -> Done {
+        let status = self.end.recv_timeout(LIMIT);
+        self.ended = status.is_ok();
+        if status.is_err() {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+        let text = |(collected, thread): &mut (Arc<Collected>, Option<JoinHandle<()>>)| {
+            thread.take().unwrap().join().unwrap();
+            std::mem::take(&mut *collected.bytes.lock().unwrap())
+        };
+        let (stdout, stderr) = (text(&mut self.stdout), text(&mut self.stderr));
+        let Ok(status) = status else {
+            panic!("no end after {LIMIT:?}; stderr:\n{}", String::from_utf8_lossy(&stderr));
+        };
+        Done { status, stdout, stderr, place: self.place.take().unwrap() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.ended && self.end.try_recv().is_err() {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> (Arc<Collected>, Option<JoinHandle<()>>) {
+    let collected = Arc::new(Collected::default());
+    let into = collected.clone();
+    let thread = std::thread::spawn(move || {
+        let mut piece = [0; 8192];
+        while let Ok(length @ 1..) = from.read(&mut piece) {
+            into.bytes.lock().unwrap().extend_from_slice(&piece[..length]);
+            into.grew.notify_all();
+        }
+    });
+    (collected, Some(thread))
+}

@@ -1,0 +1,114 @@
+//! What is typed and what it means.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::process::Command;
+
+use crate::harness::{Act, program};
+
+#[test]
+fn version_is_one_line_and_leaves_nothing_behind() {
+    // CLI-1
+    let version = format!("act {}\n", env!("CARGO_PKG_VERSION"));
+    let done = Act::new().without_engine().act(["--version"]).status(0).stdout(&version).stderr("");
+    assert!(done.home().is_empty());
+}
+
+/// One free descriptor is enough to load the program, and too few for an async runtime, a socket or a cache.
+fn with_one_descriptor(arguments: &str) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("ulimit -n 4; exec \"$0\" {arguments}"), program()]);
+    shell
+}
+
+#[test]
+fn version_and_help_start_no_runtime_and_open_nothing() {
+    // CLI-1
+    for arguments in ["--version", "--help", "run --help"] {
+        Act::new().start_command(with_one_descriptor(arguments)).wait().status(0).stderr("");
+    }
+    // The same limit stops what does need a runtime.
+    let run = Act::new().start_command(with_one_descriptor("run x")).wait().status(1);
+    run.stderr_has("failed to start the async runtime");
+}
+
+#[test]
+fn help_is_a_result_and_names_every_exit_code() {
+    // CLI-2
+    let help = Act::new().act(["--help"]).status(0).stderr("").inert();
+    let text = help.stdout_text();
+    for row in [
+        "  0    SUCCESS",
+        "  1    refused",
+        "  2    the",
+        "  3    STUCK",
+        "  4    INFRA",
+        "  130  CAN",
+    ] {
+        assert!(text.contains(row), "{row}\n{help}");
+    }
+    Act::new()
+        .act(["run", "--help"])
+        .status(0)
+        .stdout_has("--allow-path")
+        .stdout_has("Constraints:");
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_is_exit_code_2() {
+    // CLI-3, CLI-4
+    let senseless: [&[&str]; 9] = [
+        &[],
+        &["fly"],
+        &["run"],
+        &["run", "a", "b"],
+        &["run", "a", "--file", "b"],
+        &["run", "a", "--no-such-option"],
+        &["run", "a", "--allow-path", "a["],
+        &["--color", "sometimes", "demo"],
+        &["--version=3"],
+    ];
+    for arguments in senseless {
+        let done = Act::new().act(arguments.iter().copied()).status(2).stdout("");
+        assert!(!done.stderr_text().is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_empty_task_is_refused_from_every_source() {
+    // CLI-5, TASK-6
+    for text in ["", " \n\t ", "Constraints:\n- be quick"] {
+        Act::new().run(text).status(1).stdout("").stderr_has("act: task is empty\nhint: ");
+        Act::new().stdin(text).act(["run", "-"]).status(1).stdout("").stderr_has("task is empty");
+        let file = Act::new().file("task.md", text).act(["run", "--file", "task.md"]);
+        file.status(1).stdout("").stderr_has("task is empty");
+    }
+}
+
+#[test]
+fn a_task_that_cannot_be_read_is_refused() {
+    // CLI-5, TASK-7
+    let missing = Act::new().act(["run", "--file", "none.md"]).status(1);
+    missing.stderr_has("failed to read the task from none.md").stderr_has("hint: ");
+    Act::new().stdin(b"\xff\xfe".to_vec()).act(["run", "-"]).status(1).stderr_has("not UTF-8");
+    let large = vec![b'x'; 300 << 10];
+    Act::new().stdin(large).act(["run", "-"]).status(1).stderr_has("more than 262144");
+}
+
+#[test]
+fn what_was_typed_is_echoed_without_its_control_sequences() {
+    // CLI-8, security line 166
+    let hostile = "\x1b]0;owned\x07--x\x1b[2J\u{9b}31m\u{8}\u{2028}\u{202e}";
+    for arguments in
+        [vec![hostile], vec!["run", "a", hostile], vec!["run", "a", "--allow-path", "[\x1b[2J"]]
+    {
+        Act::new().act(arguments).status(2).inert();
+    }
+    Act::new()
+        .act(["run", "--file", "\x1b[31mnone\r\n"])
+        .status(1)
+        .inert()
+        .stderr_has("none\\r\\n");
+    let bytes = OsString::from_vec(b"\x1b[31m\xff\x9b".to_vec());
+    Act::new().act([OsString::from("run"), bytes]).status(2).inert();
+}

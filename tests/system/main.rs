@@ -1,0 +1,10 @@
+//! The real program in its own process, from the command line to the exit code.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod command_line;
+mod refusals;
+mod streams;

@@ -1,0 +1,98 @@
+//! What must hold before a task starts. Each refusal is exit code 1, and nothing has happened.
+
+use crate::harness::{Act, Done};
+
+const STEPS: &[(&str, &str)] = &[("test", "true")];
+
+/// Refused, with these words, before anything was written or asked.
+#[track_caller]
+fn refused(done: Done, words: &[&str]) {
+    let done = words.iter().fold(done.status(1).stdout(""), |done, word| done.stderr_has(word));
+    let done = done.stderr_lacks("Analyzing codebase...").stderr_has("act: ");
+    assert!(done.agent_files().is_empty(), "{done}");
+    assert!(!done.repo().join(".gitignore").exists(), "{done}");
+    assert!(done.runs().is_empty(), "{done}");
+}
+
+/// A port that nobody listens on: what is refused before any request does not notice.
+fn with_model() -> Act {
+    Act::new().model("http://127.0.0.1:9/v1")
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn without_agent_yaml() {
+    // TASK-10
+    refused(with_model().run("fix it"), &["configuration required", "act init"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn without_container_image() {
+    let act = with_model().file("agent.yaml", "verification:\n  steps: [{name: a, command: b}]\n");
+    refused(act.run("fix it"), &["container image required"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn without_steps() {
+    for steps in ["", "  steps: []\n"] {
+        let act = with_model()
+            .file("agent.yaml", format!("verification:\n  container_image: x\n{steps}"));
+        refused(act.run("fix it"), &["at least one verification step required"]);
+    }
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn a_step_without_name_or_command() {
+    let yaml = |steps: &str| format!("verification:\n  container_image: x\n  steps: {steps}\n");
+    let act = with_model().file("agent.yaml", yaml("[{name: one, command: a}, {name: two}]"));
+    refused(act.run("fix it"), &["two", "command"]);
+    let act = with_model().file("agent.yaml", yaml("[{name: one, command: a}, {command: b}]"));
+    refused(act.run("fix it"), &["2", "name"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn malformed_yaml_is_named_with_its_place() {
+    let act = with_model().file("agent.yaml", "verification:\n  steps: [\n  x: }\n");
+    refused(act.run("fix it"), &["agent.yaml:3:"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn an_unknown_key_is_named_with_its_place_and_the_nearest_valid_one() {
+    let yaml = "verification:\n  container_imege: x\n  steps: [{name: a, command: b}]\n";
+    let act = with_model().file("agent.yaml", yaml);
+    refused(act.run("fix it"), &["container_imege", "agent.yaml:2:3", "container_image"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn without_model_access() {
+    let done = Act::new().pipeline("x", STEPS).run("fix it");
+    refused(
+        done,
+        &["cannot proceed without model access", "AGENT_LLM_BASE_URL", "AGENT_LLM_MODEL"],
+    );
+    let done = Act::new()
+        .pipeline("x", STEPS)
+        .env("AGENT_LLM_BASE_URL", "http://127.0.0.1:9/v1")
+        .run("fix it");
+    refused(done, &["AGENT_LLM_MODEL"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn without_an_engine() {
+    let done = with_model().pipeline("x", STEPS).without_engine().run("fix it");
+    refused(done, &["Docker unavailable", "/nonexistent/docker.sock", "start"]);
+}
+
+#[test]
+#[ignore = "needs the task runner"]
+fn an_empty_task_is_refused_before_anything_else_is_looked_at() {
+    // TASK-6
+    refused(Act::new().without_engine().run("  "), &["task is empty"]);
+}
