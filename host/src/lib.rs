@@ -20,6 +20,7 @@
 //! as an `event`; only `output` prints.
 
 pub mod clock;
+pub mod component;
 pub mod event;
 pub mod exit;
 pub mod model;
