@@ -1,0 +1,147 @@
+//! What a line is: text and the ending that belongs to it.
+//!
+//! A file is its lines put together and nothing else, so whatever is not edited stays byte for byte: mixed
+//! endings, a missing last one, a byte order mark, bytes that are no UTF-8.
+
+use crate::Refusal;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A file counts as text when no NUL is found in this many bytes.
+const SNIFFED: usize = 8 * 1024;
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+/// Lines on either side of the place that a refusal shows.
+const AROUND: usize = 3;
+/// Bytes of a line that a refusal shows.
+const SHOWN: usize = 400;
+
+/// One line: `text` without `ending`, which is `\n`, `\r\n` or, at the end of a file only, nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line<'a> {
+    pub text: &'a [u8],
+    pub ending: &'a [u8],
+}
+
+impl<'a> Line<'a> {
+    fn of(raw: &'a [u8]) -> Self {
+        let ending = match raw {
+            [.., b'\r', b'\n'] => 2,
+            [.., b'\n'] => 1,
+            _ => 0,
+        };
+        let (text, ending) = raw.split_at(raw.len() - ending);
+        Self { text, ending }
+    }
+
+    /// For people and models; bytes that are no UTF-8 are replaced in what is shown, never in the file.
+    pub fn shown(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.text)
+    }
+}
+
+/// A text file as lines, counted from 0. A final line ending ends the last line and begins no other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document<'a> {
+    /// The byte order mark, or nothing. Part of no line.
+    pub mark: &'a [u8],
+    pub lines: Vec<Line<'a>>,
+}
+
+impl<'a> Document<'a> {
+    /// Refuses what is not text.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
+        if bytes.iter().take(SNIFFED).any(|byte| *byte == 0) {
+            return Err(Refusal::Binary);
+        }
+        let mark = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+        let (mark, body) = bytes.split_at(mark);
+        let lines = body.split_inclusive(|byte| *byte == b'\n').map(Line::of).collect();
+        Ok(Self { mark, lines })
+    }
+
+    /// The last index that there is; -1 for an empty file.
+    pub fn max_index(&self) -> i64 {
+        i64::try_from(self.lines.len()).unwrap_or(i64::MAX) - 1
+    }
+
+    /// Whether every line that ends does so with `\r\n`.
+    pub(crate) fn is_crlf(&self) -> bool {
+        let mut endings =
+            self.lines.iter().map(|line| line.ending).filter(|ending| !ending.is_empty());
+        endings.next() == Some(b"\r\n") && endings.all(|ending| ending == b"\r\n")
+    }
+
+    /// The lines around a place as index → text, for a refusal: enough to see what is there now.
+    pub fn around(&self, place: Range<usize>) -> BTreeMap<usize, String> {
+        let count = self.lines.len();
+        let start = place.start.min(count).saturating_sub(AROUND);
+        let end = place.end.clamp(place.start, place.start.saturating_add(AROUND));
+        let end = end.saturating_add(AROUND).min(count);
+        let shown = |line: &Line<'_>| {
+            let text = line.shown();
+            let cut = text.floor_char_boundary(SHOWN.min(text.len()));
+            text[..cut].to_owned()
+        };
+        let lines = self.lines.iter().enumerate().take(end).skip(start);
+        lines.map(|(index, line)| (index, shown(line))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(bytes: &[u8]) -> Vec<(String, String)> {
+        let document = Document::parse(bytes).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        document.lines.iter().map(|line| (text(line.text), text(line.ending))).collect()
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+    }
+
+    // EDIT-1, EDIT-2
+    #[test]
+    fn every_line_keeps_its_own_ending() {
+        assert_eq!(
+            texts(b"a\r\nb\n\nc"),
+            pairs(&[("a", "\r\n"), ("b", "\n"), ("", "\n"), ("c", "")])
+        );
+    }
+
+    #[test]
+    fn a_final_line_ending_begins_no_line_and_an_empty_file_has_none() {
+        assert_eq!(texts(b"a\n"), pairs(&[("a", "\n")]));
+        assert_eq!(Document::parse(b"").unwrap().max_index(), -1);
+        assert_eq!(Document::parse(b"\n").unwrap().max_index(), 0);
+    }
+
+    // EDIT-3
+    #[test]
+    fn a_byte_order_mark_is_part_of_no_line() {
+        let document = Document::parse(b"\xEF\xBB\xBFa\n").unwrap();
+        assert_eq!((document.mark, document.lines[0].text), (&b"\xEF\xBB\xBF"[..], &b"a"[..]));
+    }
+
+    // EDIT-4
+    #[test]
+    fn a_nul_near_the_beginning_is_binary_and_other_bytes_are_text() {
+        assert_eq!(Document::parse(b"a\0b"), Err(Refusal::Binary));
+        assert!(Document::parse(b"latin \xE9\n").is_ok());
+        let far = [vec![b'x'; SNIFFED], vec![0]].concat();
+        assert!(Document::parse(&far).is_ok());
+    }
+
+    // EDIT-15
+    #[test]
+    fn a_refusal_shows_at_most_nine_lines_and_cuts_long_ones_between_characters() {
+        let text = format!("{}\n", "é".repeat(300)).repeat(50);
+        let document = Document::parse(text.as_bytes()).unwrap();
+        let around = document.around(10..40);
+        assert_eq!(around.keys().copied().collect::<Vec<_>>(), (7..16).collect::<Vec<_>>());
+        assert_eq!(around[&7].len(), 400);
+        assert_eq!(document.around(99..99).keys().copied().collect::<Vec<_>>(), [47, 48, 49]);
+    }
+}

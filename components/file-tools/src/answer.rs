@@ -1,0 +1,173 @@
+//! What the model reads: `{ok:true,…}` or `{ok:false,reason,…}`.
+
+use crate::repository::Denial;
+use edit_protocol::Document;
+use serde_json::{Map, Value, json};
+use std::ops::Range;
+
+/// A tool's result; `data` is what events want to know beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub text: String,
+    pub data: Option<String>,
+    pub is_error: bool,
+}
+
+/// A refusal that the model can act on, as it grows facts on its way out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) reason: String,
+    facts: Map<String, Value>,
+}
+
+impl Refused {
+    pub(crate) fn new(reason: &str) -> Self {
+        Self { reason: reason.to_owned(), facts: Map::new() }
+    }
+
+    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.facts.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub(crate) fn message(self, message: &str) -> Self {
+        self.with("message", message)
+    }
+
+    /// Adds the lines that are there now around a place.
+    pub(crate) fn around(self, document: &Document<'_>, place: Range<usize>) -> Self {
+        let lines = document.around(place);
+        let lines = lines.into_iter().map(|(index, text)| (index.to_string(), Value::from(text)));
+        self.with("line_count", document.lines.len()).with("lines", lines.collect::<Map<_, _>>())
+    }
+
+    pub(crate) fn into_answer(self, op: &str, path: &str) -> Answer {
+        let data = json!({"op": op, "path": path, "reason": self.reason});
+        let mut text = Map::new();
+        text.insert("ok".to_owned(), Value::from(false));
+        text.insert("reason".to_owned(), Value::from(self.reason));
+        text.extend(self.facts);
+        Answer {
+            text: Value::Object(text).to_string(),
+            data: Some(data.to_string()),
+            is_error: true,
+        }
+    }
+}
+
+impl From<edit_protocol::Refusal> for Refused {
+    fn from(refusal: edit_protocol::Refusal) -> Self {
+        let mut facts = match serde_json::to_value(&refusal) {
+            Ok(Value::Object(facts)) => facts,
+            _ => Map::new(),
+        };
+        facts.remove("reason");
+        Self { reason: refusal.reason().to_owned(), facts }
+    }
+}
+
+/// Either a refusal for the model, or trouble that is nobody's argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    Refused(Refused),
+    Failed(String),
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<edit_protocol::Refusal> for Trouble {
+    fn from(refusal: edit_protocol::Refusal) -> Self {
+        Self::Refused(refusal.into())
+    }
+}
+
+impl From<Denial> for Trouble {
+    fn from(denial: Denial) -> Self {
+        let refused = |text: String, otherwise: &str| {
+            let (reason, message) = reason_of(&text, otherwise);
+            Self::Refused(Refused::new(reason).message(message))
+        };
+        match denial {
+            Denial::NotFound => Refused::new("not_found").into(),
+            Denial::Invalid(text) => refused(text, "bad_arguments"),
+            Denial::Denied(text) => refused(text, "excluded"),
+            Denial::Limit(text) => refused(text, "budget"),
+            Denial::Failed(text) => Self::Failed(text),
+            Denial::Conflict(Some(now)) => {
+                Refused::new("version_mismatch").with("current_version", now.number).into()
+            }
+            Denial::Conflict(None) => Refused::new("not_found").message("the file is gone").into(),
+            Denial::Exists(path) => Refused::new("exists").with("path", path).into(),
+            Denial::Protected(path, text) => {
+                let (reason, message) = reason_of(&text, "protected");
+                Refused::new(reason).with("path", path).message(message).into()
+            }
+        }
+    }
+}
+
+/// The stable word that the host's text begins with, and the rest; else the whole text under `otherwise`.
+fn reason_of<'a>(text: &'a str, otherwise: &'a str) -> (&'a str, &'a str) {
+    const KNOWN: [&str; 10] = [
+        "protected",
+        "guarded",
+        "boundary",
+        "outside_repo",
+        "excluded",
+        "binary",
+        "too_large",
+        "not_a_file",
+        "budget",
+        "bad_arguments",
+    ];
+    match text.split_once(':').map(|(word, rest)| (word.trim(), rest.trim())) {
+        Some((word, rest)) if KNOWN.contains(&word) => (word, rest),
+        // A link or a special file is no file that could be written.
+        Some(("link" | "special", rest)) => ("not_a_file", rest),
+        _ if KNOWN.contains(&text) => (text, text),
+        _ => (otherwise, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(denial: Denial) -> String {
+        match Trouble::from(denial) {
+            Trouble::Refused(refused) => refused.into_answer("edit_line", "a").text,
+            Trouble::Failed(text) => format!("failed: {text}"),
+        }
+    }
+
+    // TOOLS-4
+    #[test]
+    fn the_word_that_a_denial_begins_with_becomes_the_reason() {
+        let protected = |text: &str| shown(Denial::Protected("a".to_owned(), text.to_owned()));
+        assert_eq!(
+            protected("guarded: hooks run it"),
+            r#"{"ok":false,"reason":"guarded","path":"a","message":"hooks run it"}"#
+        );
+        assert_eq!(
+            protected("agent.yaml is yours"),
+            r#"{"ok":false,"reason":"protected","path":"a","message":"agent.yaml is yours"}"#
+        );
+        assert_eq!(
+            shown(Denial::Invalid("not_a_file: a directory".to_owned())),
+            r#"{"ok":false,"reason":"not_a_file","message":"a directory"}"#
+        );
+        assert_eq!(
+            shown(Denial::Limit("query_bytes".to_owned())),
+            r#"{"ok":false,"reason":"budget","message":"query_bytes"}"#
+        );
+    }
+
+    #[test]
+    fn trouble_of_the_machine_is_no_answer() {
+        assert_eq!(shown(Denial::Failed("disk".to_owned())), "failed: disk");
+    }
+}

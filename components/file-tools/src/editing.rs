@@ -1,0 +1,155 @@
+//! The tools that change something: read under a version, compute the bytes, ask the host.
+
+use crate::answer::{Answer, Refused, Trouble};
+use crate::path;
+use crate::reading::whole;
+use crate::repository::{Change, Denial, Repository, Version};
+use edit_protocol::{Document, Edit, edit_line, edit_lines, edit_many, expect, full_rewrite};
+use serde_json::{Value, json};
+use std::ops::Range;
+
+/// What becomes of a file's bytes.
+pub(crate) enum Rewrite {
+    Line { index: usize, new: String },
+    Lines(Edit),
+    Many(Vec<Edit>),
+    Full(String),
+}
+
+impl Rewrite {
+    fn op(&self) -> &'static str {
+        match self {
+            Self::Line { .. } => "edit_line",
+            Self::Lines(_) => "edit_lines",
+            Self::Many(_) => "edit_many",
+            Self::Full(_) => "full_rewrite",
+        }
+    }
+
+    /// The lines that it is about, for a refusal that concerns the whole.
+    fn place(&self) -> Range<usize> {
+        match self {
+            Self::Line { index, .. } => *index..index.saturating_add(1),
+            Self::Lines(edit) => edit.start..edit.end.max(edit.start),
+            Self::Many(edits) => {
+                edits.first().map_or(0..0, |edit| edit.start..edit.end.max(edit.start))
+            }
+            Self::Full(_) => 0..0,
+        }
+    }
+
+    /// The new bytes, or the refusal as it is shown to the model.
+    fn bytes(&self, document: &Document<'_>) -> Result<Vec<u8>, Refused> {
+        let here =
+            |refusal: edit_protocol::Refusal| Refused::from(refusal).around(document, self.place());
+        match self {
+            Self::Line { index, new } => edit_line(document, *index, new).map_err(here),
+            Self::Lines(edit) => edit_lines(document, edit).map_err(here),
+            Self::Full(content) => full_rewrite(document, content).map_err(here),
+            Self::Many(edits) => edit_many(document, edits).map_err(|(at, refusal)| {
+                let place = edits.get(at).map_or(0..0, |edit| edit.start..edit.end.max(edit.start));
+                Refused::from(refusal).with("edit", at).around(document, place)
+            }),
+        }
+    }
+}
+
+/// Edits a file that exists.
+pub(crate) fn rewrite(
+    repository: &dyn Repository,
+    path: &str,
+    expected: u64,
+    rewrite: Rewrite,
+) -> Result<Answer, Trouble> {
+    let path = path::clean_file(path)?;
+    let file = whole(repository, &path)?;
+    let document = Document::parse(&file.bytes)?;
+    expect(expected, file.version.number)
+        .map_err(|refusal| Refused::from(refusal).around(&document, rewrite.place()))?;
+    let bytes = rewrite.bytes(&document)?;
+    let line_count = Document::parse(&bytes).map_or(0, |after| after.lines.len());
+    let change = Change::Replace(path.clone(), file.version.clone(), bytes);
+    match repository.apply(change) {
+        Ok(now) => {
+            Ok(changed(rewrite.op(), &path, Some(&file.version), now.as_ref(), Some(line_count)))
+        }
+        Err(Denial::Conflict(Some(_))) => Err(fresh(repository, &path, rewrite.place())?),
+        Err(denial) => Err(denial.into()),
+    }
+}
+
+/// The file changed between the look and the edit: the refusal shows what is there now.
+fn fresh(repository: &dyn Repository, path: &str, place: Range<usize>) -> Result<Trouble, Trouble> {
+    let file = whole(repository, path)?;
+    let document = Document::parse(&file.bytes)?;
+    let refused = Refused::new("version_mismatch").with("current_version", file.version.number);
+    Ok(refused.around(&document, place).into())
+}
+
+pub(crate) fn create(
+    repository: &dyn Repository,
+    path: &str,
+    content: String,
+) -> Result<Answer, Trouble> {
+    let path = path::clean_file(path)?;
+    let now = repository.apply(Change::Create(path.clone(), content.into_bytes()))?;
+    Ok(changed("create", &path, None, now.as_ref(), None))
+}
+
+pub(crate) fn delete(
+    repository: &dyn Repository,
+    path: &str,
+    expected: u64,
+) -> Result<Answer, Trouble> {
+    let path = path::clean_file(path)?;
+    let version = expected_version(repository, &path, expected)?;
+    repository.apply(Change::Delete(path.clone(), version.clone()))?;
+    Ok(changed("delete", &path, Some(&version), None, None))
+}
+
+pub(crate) fn rename(
+    repository: &dyn Repository,
+    from: &str,
+    to: &str,
+    expected: u64,
+) -> Result<Answer, Trouble> {
+    let (from, to) = (path::clean_file(from)?, path::clean_file(to)?);
+    let version = expected_version(repository, &from, expected)?;
+    let now = repository.apply(Change::Move(from, version.clone(), to.clone()))?;
+    Ok(changed("move", &to, Some(&version), now.as_ref(), None))
+}
+
+/// The version of a file of any content and size, if it is the expected one.
+fn expected_version(
+    repository: &dyn Repository,
+    path: &str,
+    expected: u64,
+) -> Result<Version, Trouble> {
+    let version = repository.read(path, 0, 0)?.version;
+    expect(expected, version.number)?;
+    Ok(version)
+}
+
+fn changed(
+    op: &str,
+    path: &str,
+    before: Option<&Version>,
+    after: Option<&Version>,
+    line_count: Option<usize>,
+) -> Answer {
+    let mut text = json!({"ok": true, "path": path});
+    if let Some(after) = after {
+        text["new_version"] = Value::from(after.number);
+    }
+    if let Some(count) = line_count {
+        text["line_count"] = Value::from(count);
+    }
+    let data = json!({
+        "op": op,
+        "path": path,
+        "version": after.map(|version| version.number),
+        "sha256_before": before.map(|version| &version.digest),
+        "sha256_after": after.map(|version| &version.digest),
+    });
+    Answer { text: text.to_string(), data: Some(data.to_string()), is_error: false }
+}

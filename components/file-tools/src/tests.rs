@@ -1,0 +1,357 @@
+//! The ten tools against a repository in memory.
+
+use crate::repository::{Change, Chunk, Denial, Entry, Hit, Kind, Page, Repository, Version};
+use crate::{Answer, NotRun, run};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Files with their versions; the digest stands for the bytes.
+#[derive(Default)]
+struct Memory {
+    files: RefCell<BTreeMap<String, (u64, Vec<u8>)>>,
+    /// Bytes that one read gives at most.
+    cap: Option<usize>,
+    /// Somebody else writes this between the look and the edit.
+    intruder: RefCell<Option<(String, Vec<u8>)>>,
+}
+
+impl Memory {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let memory = Self::default();
+        for (path, text) in files {
+            memory.files.borrow_mut().insert((*path).to_owned(), (1, text.as_bytes().to_vec()));
+        }
+        memory
+    }
+
+    fn text(&self, path: &str) -> String {
+        String::from_utf8(self.files.borrow()[path].1.clone()).unwrap()
+    }
+
+    fn version(&self, path: &str) -> Option<Version> {
+        let files = self.files.borrow();
+        let (number, bytes) = files.get(path)?;
+        Some(Version { number: *number, digest: format!("{bytes:?}") })
+    }
+
+    fn expect(&self, path: &str, version: &Version) -> Result<(), Denial> {
+        match self.version(path) {
+            Some(now) if now == *version => Ok(()),
+            now => Err(Denial::Conflict(now)),
+        }
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Value {
+        let Answer { text, is_error, .. } = run(self, tool, &arguments.to_string()).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["ok"], json!(!is_error));
+        value
+    }
+}
+
+impl Repository for Memory {
+    fn list(&self, under: &str, cursor: Option<String>) -> Result<Page<Entry>, Denial> {
+        let prefix = if under.is_empty() { String::new() } else { format!("{under}/") };
+        let from = cursor.unwrap_or_default();
+        let files = self.files.borrow();
+        let mut paths = files.keys().filter(|path| path.starts_with(&prefix) && **path > from);
+        let items = paths
+            .by_ref()
+            .take(100)
+            .map(|path| Entry { path: path.clone(), kind: Kind::File })
+            .collect::<Vec<_>>();
+        let next = paths.next().and_then(|_| items.last().map(|entry| entry.path.clone()));
+        Ok(Page { items, next, truncated: false })
+    }
+
+    fn read(&self, path: &str, offset: u64, length: u64) -> Result<Chunk, Denial> {
+        let version = self.version(path).ok_or(Denial::NotFound)?;
+        let files = self.files.borrow();
+        let bytes = &files[path].1;
+        let length = (length as usize).min(self.cap.unwrap_or(usize::MAX));
+        let from = (offset as usize).min(bytes.len());
+        let to = from.saturating_add(length).min(bytes.len());
+        Ok(Chunk { bytes: bytes[from..to].to_vec(), size: bytes.len() as u64, version })
+    }
+
+    fn search(&self, regex: &str, _: Option<&str>, _: Option<String>) -> Result<Page<Hit>, Denial> {
+        if regex == "(" {
+            return Err(Denial::Invalid("unclosed group".to_owned()));
+        }
+        let mut items = Vec::new();
+        for (path, (_, bytes)) in self.files.borrow().iter() {
+            for (line, text) in String::from_utf8_lossy(bytes).lines().enumerate() {
+                if text.contains(regex) {
+                    items.push(Hit {
+                        path: path.clone(),
+                        line: line as u32 + 1,
+                        text: text.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(Page { items, next: None, truncated: false })
+    }
+
+    fn apply(&self, change: Change) -> Result<Option<Version>, Denial> {
+        if let Some((path, bytes)) = self.intruder.borrow_mut().take() {
+            let number = self.version(&path).map_or(1, |version| version.number + 1);
+            self.files.borrow_mut().insert(path, (number, bytes));
+        }
+        let path = match change {
+            Change::Create(path, _) | Change::Move(_, _, path) if self.version(&path).is_some() => {
+                return Err(Denial::Exists(path));
+            }
+            Change::Create(path, _) if path == "agent.yaml" => {
+                return Err(Denial::Protected(
+                    path,
+                    "protected: the gate is the user's".to_owned(),
+                ));
+            }
+            Change::Create(path, bytes) => {
+                self.files.borrow_mut().insert(path.clone(), (1, bytes));
+                path
+            }
+            Change::Replace(path, version, bytes) => {
+                self.expect(&path, &version)?;
+                self.files.borrow_mut().insert(path.clone(), (version.number + 1, bytes));
+                path
+            }
+            Change::Delete(path, version) => {
+                self.expect(&path, &version)?;
+                self.files.borrow_mut().remove(&path);
+                path
+            }
+            Change::Move(from, version, to) => {
+                self.expect(&from, &version)?;
+                let moved = self.files.borrow_mut().remove(&from).unwrap();
+                self.files.borrow_mut().insert(to.clone(), (1, moved.1));
+                to
+            }
+        };
+        Ok(self.version(&path))
+    }
+}
+
+// TOOLS-7
+#[test]
+fn read_shows_the_version_and_lines_from_zero() {
+    let repository = Memory::with(&[("a.py", "one\ntwo\nthree\n")]);
+    assert_eq!(
+        repository.call("read", json!({"path": "./a.py"})),
+        json!({"ok": true, "path": "a.py", "version": 1, "line_count": 3,
+               "lines": {"0": "one", "1": "two", "2": "three"}})
+    );
+    let part = repository.call("read", json!({"path": "a.py", "start": 1, "end": 2}));
+    assert_eq!(part["lines"], json!({"1": "two"}));
+    let beyond = repository.call("read", json!({"path": "a.py", "start": 1, "end": 99}));
+    assert_eq!(beyond["lines"], json!({"1": "two", "2": "three"}));
+    let behind = repository.call("read", json!({"path": "a.py", "start": 9}));
+    assert_eq!(behind, json!({"ok": false, "reason": "index_out_of_bounds", "max_index": 2}));
+}
+
+#[test]
+fn read_stops_at_its_bounds_and_says_where_to_go_on() {
+    let long = (0..1200).map(|n| format!("{n}\n")).collect::<String>();
+    let wide = format!("{}\n", "x".repeat(1500)).repeat(40);
+    let repository = Memory::with(&[("long", &long), ("wide", &wide), ("one", &"y".repeat(9000))]);
+    let mut seen = 0;
+    let mut start = json!(0);
+    while !start.is_null() {
+        let page = repository.call("read", json!({"path": "long", "start": start}));
+        seen += page["lines"].as_object().unwrap().len();
+        start = page["next_start"].clone();
+    }
+    assert_eq!(seen, 1200);
+    let page = repository.call("read", json!({"path": "wide"}));
+    assert_eq!((page["next_start"].as_u64(), page["line_count"].as_u64()), (Some(16), Some(40)));
+    let page = repository.call("read", json!({"path": "one"}));
+    assert!(page["lines"]["0"].as_str().unwrap().ends_with("… [7000 bytes more]"));
+}
+
+// TOOLS-5
+#[test]
+fn a_file_that_comes_in_parts_is_read_whole() {
+    let mut repository = Memory::with(&[("a", "one\ntwo\nthree\n")]);
+    repository.cap = Some(4);
+    let answer = repository
+        .call("edit_line", json!({"path": "a", "expect_version": 1, "index": 2, "new": "3"}));
+    assert_eq!(answer["new_version"], 2);
+    assert_eq!(repository.text("a"), "one\ntwo\n3\n");
+}
+
+#[test]
+fn binary_and_huge_files_are_refused() {
+    let huge = "x".repeat((4 << 20) + 1);
+    let repository = Memory::with(&[("b", "a\0b"), ("huge", &huge)]);
+    assert_eq!(
+        repository.call("read", json!({"path": "b"})),
+        json!({"ok": false, "reason": "binary"})
+    );
+    let answer = repository.call("read", json!({"path": "huge"}));
+    assert_eq!(answer["reason"], "too_large");
+}
+
+// TOOLS-6
+#[test]
+fn list_names_every_file_or_folds_a_large_tree() {
+    let repository = Memory::with(&[("a", ""), ("src/b", ""), ("src/c/d", "")]);
+    let all = repository.call("list", json!({}));
+    assert_eq!(all, json!({"ok": true, "path": "", "entries": ["a", "src/b", "src/c/d"]}));
+    let some = repository.call("list", json!({"path": "src/"}));
+    assert_eq!(some["entries"], json!(["src/b", "src/c/d"]));
+    assert_eq!(repository.call("list", json!({"path": "no"}))["reason"], "not_found");
+    for n in 0..300 {
+        repository.files.borrow_mut().insert(format!("src/many/{n}"), (1, vec![]));
+    }
+    let folded = repository.call("list", json!({}));
+    assert_eq!(folded["entries"], json!(["a", "src/ (302 files)"]));
+    let folded = repository.call("list", json!({"path": "src"}));
+    assert_eq!(folded["entries"], json!(["src/b", "src/c/ (1 file)", "src/many/ (300 files)"]));
+}
+
+// TOOLS-8
+#[test]
+fn search_shows_lines_from_zero_and_is_bounded() {
+    let repository = Memory::with(&[("a", "x\nneedle 1\n"), ("b", &"needle\n".repeat(150))]);
+    let answer = repository.call("search", json!({"pattern": "needle"}));
+    assert_eq!(answer["hits"]["a"], json!({"1": "needle 1"}));
+    assert_eq!(answer["hits"]["b"].as_object().unwrap().len(), 99);
+    assert_eq!(answer["truncated"], true);
+    let answer = repository.call("search", json!({"pattern": "("}));
+    assert_eq!(
+        answer,
+        json!({"ok": false, "reason": "bad_arguments", "message": "unclosed group"})
+    );
+}
+
+// TOOLS-9
+#[test]
+fn edits_raise_the_version_and_use_the_one_before() {
+    let repository = Memory::with(&[("a", "0\n1\n2\n")]);
+    let edit = |arguments: Value| repository.call("edit_lines", arguments);
+    let first =
+        edit(json!({"path": "a", "expect_version": 1, "start": 1, "end": 2, "new": "x\ny"}));
+    assert_eq!(first, json!({"ok": true, "path": "a", "new_version": 2, "line_count": 4}));
+    let stale = edit(json!({"path": "a", "expect_version": 1, "start": 1, "end": 2, "new": "z"}));
+    assert_eq!(
+        stale,
+        json!({"ok": false, "reason": "version_mismatch", "current_version": 2, "line_count": 4,
+               "lines": {"0": "0", "1": "x", "2": "y", "3": "2"}})
+    );
+    assert_eq!(repository.text("a"), "0\nx\ny\n2\n");
+    let answer = repository.call(
+        "edit_many",
+        json!({"path": "a", "expect_version": 2, "edits": [
+            {"start": 3, "end": 4, "new": "end"}, {"start": 0, "end": 1, "new": ""}]}),
+    );
+    assert_eq!(answer["new_version"], 3);
+    assert_eq!(repository.text("a"), "x\ny\nend\n");
+    let answer = repository
+        .call("full_rewrite", json!({"path": "a", "expect_version": 3, "content": "new"}));
+    assert_eq!((answer["new_version"].as_u64(), answer["line_count"].as_u64()), (Some(4), Some(1)));
+}
+
+#[test]
+fn a_refused_edit_shows_the_lines_around_its_place() {
+    let repository = Memory::with(&[("a", &(0..20).map(|n| format!("{n}\n")).collect::<String>())]);
+    let answer = repository.call(
+        "edit_many",
+        json!({"path": "a", "expect_version": 1, "edits": [
+            {"start": 0, "end": 1, "new": ""}, {"start": 19, "end": 30, "new": ""}]}),
+    );
+    assert_eq!(
+        (answer["reason"].as_str(), answer["edit"].as_u64()),
+        (Some("index_out_of_bounds"), Some(1))
+    );
+    assert_eq!(answer["lines"], json!({"16": "16", "17": "17", "18": "18", "19": "19"}));
+    let answer = repository
+        .call("edit_line", json!({"path": "a", "expect_version": 1, "index": 5, "new": "a\nb"}));
+    assert_eq!(answer["reason"], "new_has_newline");
+    assert_eq!(answer["lines"].as_object().unwrap().len(), 7);
+}
+
+// TOOLS-10
+#[test]
+fn a_file_that_changes_under_the_edit_is_a_mismatch_with_fresh_lines() {
+    let repository = Memory::with(&[("a", "old\n")]);
+    *repository.intruder.borrow_mut() = Some(("a".to_owned(), b"theirs\n".to_vec()));
+    let answer = repository
+        .call("edit_line", json!({"path": "a", "expect_version": 1, "index": 0, "new": "mine"}));
+    assert_eq!(
+        answer,
+        json!({"ok": false, "reason": "version_mismatch", "current_version": 2, "line_count": 1,
+               "lines": {"0": "theirs"}})
+    );
+    assert_eq!(repository.text("a"), "theirs\n");
+}
+
+// TOOLS-11
+#[test]
+fn files_are_created_deleted_and_moved() {
+    let repository = Memory::with(&[("a", "text\n"), ("b", "")]);
+    let created = repository.call("create", json!({"path": "src/n", "content": "x\n"}));
+    assert_eq!(created, json!({"ok": true, "path": "src/n", "new_version": 1}));
+    let taken = repository.call("create", json!({"path": "a", "content": ""}));
+    assert_eq!(taken, json!({"ok": false, "reason": "exists", "path": "a"}));
+    let gate = repository.call("create", json!({"path": "agent.yaml", "content": ""}));
+    assert_eq!(gate["reason"], "protected");
+    let moved = repository.call("move", json!({"from": "a", "to": "c", "expect_version": 1}));
+    assert_eq!(moved, json!({"ok": true, "path": "c", "new_version": 1}));
+    let stale = repository.call("delete", json!({"path": "c", "expect_version": 7}));
+    assert_eq!(stale, json!({"ok": false, "reason": "version_mismatch", "current_version": 1}));
+    let deleted = repository.call("delete", json!({"path": "c", "expect_version": 1}));
+    assert_eq!(deleted, json!({"ok": true, "path": "c"}));
+    assert_eq!(repository.call("read", json!({"path": "c"}))["reason"], "not_found");
+}
+
+// TOOLS-3
+#[test]
+fn paths_stay_in_the_repository() {
+    let repository = Memory::with(&[("a", "")]);
+    for path in ["/etc/passwd", "../a", "src/../../a"] {
+        let answer = repository.call("read", json!({"path": path}));
+        assert_eq!(answer["reason"], "outside_repo", "{path}");
+        let answer = repository.call("create", json!({"path": path, "content": ""}));
+        assert_eq!(answer["reason"], "outside_repo", "{path}");
+    }
+    assert_eq!(repository.call("read", json!({"path": "."}))["reason"], "not_a_file");
+}
+
+// TOOLS-2
+#[test]
+fn wrong_arguments_are_named_with_their_place() {
+    let why = |tool: &str, arguments: &str| match run(&Memory::default(), tool, arguments) {
+        Err(NotRun::BadArguments(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    let edits = r#"{"path":"a","expect_version":1,"edits":[{"start":0,"end":1,"new":""},{"start":"x","end":1,"new":""}]}"#;
+    assert!(why("edit_many", edits).starts_with("edits[1].start: invalid type: string \"x\""));
+    assert!(why("read", "{}").contains("missing field `path`"));
+    assert!(
+        why("read", r#"{"path":"a","line":3}"#)
+            .contains("unknown field `line`, expected one of `path`")
+    );
+    assert!(
+        why("edit_line", r#"{"path":"a","expect_version":1,"index":-1,"new":""}"#)
+            .starts_with("index: ")
+    );
+    assert!(why("list", "{} {}").contains("trailing characters"));
+    assert_eq!(run(&Memory::default(), "shell", "{}"), Err(NotRun::UnknownTool));
+    assert!(run(&Memory::default(), "list", "").is_ok());
+}
+
+// TOOLS-1
+#[test]
+fn the_manifest_offers_exactly_the_tools_that_exist_and_stays_small() {
+    let manifest: Value = serde_json::from_str(include_str!("../manifest.json")).unwrap();
+    let tools = manifest["tools"].as_array().unwrap();
+    for tool in tools {
+        let name = tool["name"].as_str().unwrap();
+        assert_ne!(run(&Memory::default(), name, "{}"), Err(NotRun::UnknownTool), "{name}");
+    }
+    assert_eq!(tools.len(), 10);
+    let size: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
+    assert!(size <= 3_072, "{size} bytes of every first prompt");
+}

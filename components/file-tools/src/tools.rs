@@ -1,0 +1,117 @@
+//! From a tool's name and the model's text to the tool.
+
+use crate::answer::{Answer, Refused, Trouble};
+use crate::editing::{self, Rewrite};
+use crate::reading;
+use crate::repository::Repository;
+use edit_protocol::Edit;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Why no tool ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotRun {
+    UnknownTool,
+    /// Says which argument, and what was expected.
+    BadArguments(String),
+    Failed(String),
+}
+
+macro_rules! arguments {
+    ($($name:ident { $($field:ident: $type:ty),* })*) => {
+        $(#[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct $name { $($field: $type),* })*
+    };
+}
+
+arguments! {
+    List { path: Option<String> }
+    Read { path: String, start: Option<usize>, end: Option<usize> }
+    Search { pattern: String, glob: Option<String> }
+    EditLine { path: String, expect_version: u64, index: usize, new: String }
+    EditLines { path: String, expect_version: u64, start: usize, end: usize, new: String }
+    EditMany { path: String, expect_version: u64, edits: Vec<Edit> }
+    FullRewrite { path: String, expect_version: u64, content: String }
+    Create { path: String, content: String }
+    Delete { path: String, expect_version: u64 }
+    Move { from: String, to: String, expect_version: u64 }
+}
+
+/// Runs the tool `name`.
+pub fn run(repository: &dyn Repository, name: &str, arguments: &str) -> Result<Answer, NotRun> {
+    let (path, outcome) = match name {
+        "list" => {
+            let List { path } = parse(arguments)?;
+            let path = path.unwrap_or_default();
+            let outcome = reading::list(repository, &path);
+            (path, outcome)
+        }
+        "read" => {
+            let Read { path, start, end } = parse(arguments)?;
+            let outcome = reading::read(repository, &path, start, end);
+            (path, outcome)
+        }
+        "search" => {
+            let Search { pattern, glob } = parse(arguments)?;
+            (String::new(), reading::search(repository, &pattern, glob.as_deref()))
+        }
+        "edit_line" => {
+            let EditLine { path, expect_version, index, new } = parse(arguments)?;
+            let outcome =
+                editing::rewrite(repository, &path, expect_version, Rewrite::Line { index, new });
+            (path, outcome)
+        }
+        "edit_lines" => {
+            let EditLines { path, expect_version, start, end, new } = parse(arguments)?;
+            let edit = Rewrite::Lines(Edit { start, end, new });
+            let outcome = editing::rewrite(repository, &path, expect_version, edit);
+            (path, outcome)
+        }
+        "edit_many" => {
+            let EditMany { path, expect_version, edits } = parse(arguments)?;
+            let outcome = editing::rewrite(repository, &path, expect_version, Rewrite::Many(edits));
+            (path, outcome)
+        }
+        "full_rewrite" => {
+            let FullRewrite { path, expect_version, content } = parse(arguments)?;
+            let outcome =
+                editing::rewrite(repository, &path, expect_version, Rewrite::Full(content));
+            (path, outcome)
+        }
+        "create" => {
+            let Create { path, content } = parse(arguments)?;
+            let outcome = editing::create(repository, &path, content);
+            (path, outcome)
+        }
+        "delete" => {
+            let Delete { path, expect_version } = parse(arguments)?;
+            let outcome = editing::delete(repository, &path, expect_version);
+            (path, outcome)
+        }
+        "move" => {
+            let Move { from, to, expect_version } = parse(arguments)?;
+            let outcome = editing::rename(repository, &from, &to, expect_version);
+            (from, outcome)
+        }
+        _ => return Err(NotRun::UnknownTool),
+    };
+    match outcome {
+        Ok(answer) => Ok(answer),
+        Err(Trouble::Refused(refused)) => Ok(Refused::into_answer(refused, name, &path)),
+        Err(Trouble::Failed(why)) => Err(NotRun::Failed(why)),
+    }
+}
+
+/// No text at all means no arguments, which is how some models call a tool that needs none.
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, NotRun> {
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let place = error.path().to_string();
+        let why = error.into_inner();
+        NotRun::BadArguments(if place == "." { why.to_string() } else { format!("{place}: {why}") })
+    })?;
+    reader.end().map_err(|error| NotRun::BadArguments(error.to_string()))?;
+    Ok(parsed)
+}

@@ -1,0 +1,3 @@
+//! Scout.
+#[cfg(any(target_family = "wasm", clippy))]
+mod component;
