@@ -5,8 +5,25 @@
 //! which follows links inside the root and judges the real name; writing never follows a link.
 
 mod exclusion;
+mod git_dir;
+mod globs;
 mod handle;
+mod ignored;
+mod listing;
+mod reading;
+mod scan;
+mod search;
+mod selection;
+mod tracked;
+mod versions;
 mod view;
+mod walk;
 
 pub use exclusion::Rule;
+pub use globs::{GlobError, PathGlobs};
+pub use listing::{Entries, Entry, MAX_ENTRIES, list};
+pub use reading::{Chunk, MAX_READ, ReadError, Slice, read};
+pub use search::{Hit, Hits, MAX_HITS, Pattern, SearchError, search};
+pub use selection::{Selection, SelectionError};
+pub use versions::{Version, Versions, digest};
 pub use view::{DirEntry, Kind, Last, Profile, RepoView, Seen, ViewError};

@@ -4,6 +4,7 @@
 //! Links are followed inside the root and nowhere else. What a caller gets is the handle that was judged,
 //! so nothing can be swapped between the look and the use.
 
+use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
+use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::{self, MAX_DEPTH, READ, Root};
+use super::ignored::IgnoreRules;
+use super::scan;
 
 /// Bytes of a path at most, the system's own bound.
 pub(super) const MAX_PATH: usize = 4096;
@@ -38,7 +42,7 @@ pub enum Last {
     Link,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     File,
     Directory,
@@ -46,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(mode: FileType) -> Option<Self> {
+    pub(super) fn of(mode: FileType) -> Option<Self> {
         match mode {
             FileType::RegularFile => Some(Self::File),
             FileType::Directory => Some(Self::Directory),
@@ -101,18 +105,41 @@ pub struct RepoView(Arc<Inner>);
 struct Inner {
     root: Root,
     profile: Profile,
+    ignores: Arc<IgnoreRules>,
+    /// Secret names that the user lifted for tools.
+    lifted: PathGlobs,
+    /// The only paths in view, where a grant names some.
+    only: Option<Vec<String>>,
 }
 
 impl RepoView {
+    /// What git ignores is read now; a later change of it needs a new view.
     pub fn open(root: &Path, profile: Profile) -> Result<Self, ViewError> {
-        let root = Root::open(root)?;
-        Ok(Self(Arc::new(Inner { root, profile })))
+        Ok(Self::of(Root::open(root)?, profile))
+    }
+
+    pub(super) fn of(root: Root, profile: Profile) -> Self {
+        let ignores = Arc::new(IgnoreRules::new(&root));
+        let lifted = PathGlobs::default();
+        Self(Arc::new(Inner { root, profile, ignores, lifted, only: None }))
+    }
+
+    /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
+    /// a secret.
+    pub fn lifting(&self, allow: &PathGlobs) -> Self {
+        Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
+    }
+
+    /// Nothing but these paths and what lies in them.
+    pub fn narrowed(&self, paths: &[String]) -> Self {
+        Self(Arc::new(Inner { only: Some(paths.to_vec()), ..(*self.0).clone() }))
     }
 
     /// Always walk component by component, as where the kernel has no `openat2`.
     pub fn without_openat2(self) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
         inner.root = inner.root.without_openat2();
+        inner.ignores = Arc::new(IgnoreRules::new(&inner.root));
         Self(Arc::new(inner))
     }
 
@@ -150,31 +177,29 @@ impl RepoView {
         if dir.kind != Kind::Directory {
             return Err(ViewError::NotDirectory);
         }
+        let around = self.0.ignores.of_dir(dir.path.as_bytes());
         let mut entries = vec![];
-        for entry in rustix::fs::Dir::read_from(&dir.fd)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            if matches!(name, "." | "..") {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                FileType::Unknown => {
-                    match rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-                        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                        Err(_) => continue,
-                    }
+        let mut from = Bound::Unbounded;
+        loop {
+            let part = scan::scan(&dir.fd, from.as_ref().map(Vec::as_slice))?;
+            let last = part.names.last().map(|(name, _)| name.clone());
+            for (name, kind) in part.names {
+                let Ok(name) = String::from_utf8(name) else { continue };
+                let path = join(&dir.path, &name);
+                let ignored =
+                    || self.0.ignores.ignores(&around, path.as_bytes(), kind == Kind::Directory);
+                if self.rule_with(&path, Some(kind), ignored).is_none() {
+                    entries.push(DirEntry { name, kind });
                 }
-                known => known,
-            };
-            let Some(kind) = Kind::of(kind) else { continue };
-            if self.rule(&join(&dir.path, name), Some(kind)).is_none() {
-                entries.push(DirEntry { name: name.to_owned(), kind });
             }
-            if entries.len() >= MAX_NAMES {
-                break;
+            match last {
+                Some(last) if part.more && entries.len() < MAX_NAMES => {
+                    from = Bound::Excluded(last)
+                }
+                _ => break,
             }
         }
-        entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        entries.truncate(MAX_NAMES);
         Ok(entries)
     }
 
@@ -264,20 +289,69 @@ impl RepoView {
     }
 
     fn admit(&self, path: &str, kind: Option<Kind>) -> Result<(), ViewError> {
-        match self.rule(path, kind) {
+        match self.rule_of(path, kind) {
             Some(rule) => Err(ViewError::Excluded { path: path.to_owned(), rule }),
             None => Ok(()),
         }
     }
 
-    /// The rule that keeps a real path out of this view.
-    pub fn rule(&self, path: &str, kind: Option<Kind>) -> Option<Rule> {
+    /// The rule that keeps a real path out of this view, if one does.
+    pub fn rule(&self, path: &str, kind: Kind) -> Option<Rule> {
+        self.rule_of(path, Some(kind))
+    }
+
+    /// Without a kind, what git ignores is not asked and rules for one kind alone are left out.
+    fn rule_of(&self, path: &str, kind: Option<Kind>) -> Option<Rule> {
+        self.rule_with(path, kind, || {
+            let is_dir = kind == Some(Kind::Directory);
+            kind.is_some() && self.0.ignores.ignores_path(path.as_bytes(), is_dir)
+        })
+    }
+
+    pub(super) fn rule_with(
+        &self,
+        path: &str,
+        kind: Option<Kind>,
+        ignored: impl FnOnce() -> bool,
+    ) -> Option<Rule> {
         if path.is_empty() {
             return None;
         }
-        exclusion::by_name(self.0.profile, path, kind)
-            .or_else(|| exclusion::is_secret(path).then_some(Rule::Secret))
+        let inner = &*self.0;
+        let narrowed = || !inner.only.as_ref().is_none_or(|only| is_within(path, only));
+        let by_git = || match inner.profile {
+            Profile::Scout => ignored().then_some(Rule::Ignored),
+            Profile::Tool => (exclusion::is_in_build_directory(path, kind) && ignored())
+                .then_some(Rule::BuildDirectory),
+        };
+        exclusion::by_name(inner.profile, path, kind)
+            .or_else(|| {
+                (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
+            })
+            .or_else(|| narrowed().then_some(Rule::Narrowed))
+            .or_else(by_git)
     }
+
+    fn is_lifted(&self, path: &str) -> bool {
+        self.0.profile == Profile::Tool
+            && (self.0.lifted.matches(path) || self.0.lifted.may_lie_below(path))
+    }
+
+    pub(super) fn root(&self) -> &Root {
+        &self.0.root
+    }
+
+    pub(super) fn ignores(&self) -> &IgnoreRules {
+        &self.0.ignores
+    }
+}
+
+/// At one of `paths`, in it, or on the way to it.
+fn is_within(path: &str, paths: &[String]) -> bool {
+    let path = path.as_bytes();
+    paths
+        .iter()
+        .any(|only| is_at_or_below(path, only.as_bytes()) || is_at_or_below(only.as_bytes(), path))
 }
 
 fn open_in(dir: BorrowedFd<'_>, part: &str, name: &str) -> Result<OwnedFd, ViewError> {
