@@ -68,7 +68,8 @@ impl Cache {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let dir = open_own_dir(&self.dir)?;
         let temporary = format!(".{}-{:016x}", self.name, rand::random::<u64>());
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&dir, &*temporary, flags, Mode::from_raw_mode(0o600))?;
         let mut file = File::from(fd);
         let written = file
@@ -106,7 +107,8 @@ fn read_own_file(dir: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL.into());
     }
-    let size = u64::try_from(stat.st_size).ok().filter(|size| *size <= MAX_FILE).ok_or(Errno::FBIG)?;
+    let size =
+        u64::try_from(stat.st_size).ok().filter(|size| *size <= MAX_FILE).ok_or(Errno::FBIG)?;
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     File::from(fd).take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -200,7 +202,9 @@ mod tests {
     fn the_valid_code_of_another_component_is_not_taken() {
         let kept = kept();
         let other = Cache::new(kept.path.parent().unwrap(), &kept.engine, "bb");
-        other.keep(&Component::from_binary(&kept.engine, OTHER).unwrap().serialize().unwrap()).unwrap();
+        other
+            .keep(&Component::from_binary(&kept.engine, OTHER).unwrap().serialize().unwrap())
+            .unwrap();
         std::fs::copy(kept.path.with_file_name(&other.name), &kept.path).unwrap();
         assert!(kept.cache.load(&kept.engine).is_none());
     }

@@ -68,7 +68,8 @@ impl Output {
     }
 
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
     }
 
     fn take(&self, bytes: &[u8]) {

@@ -77,13 +77,17 @@ mod tests {
             denials.deny("repo.read", ".env");
             denials.deny("repo.read", "a\nb");
         });
-        assert_eq!(told, [(String::from("repo.read"), ".env".into()), ("repo.read".into(), "a b".into())]);
+        assert_eq!(
+            told,
+            [(String::from("repo.read"), ".env".into()), ("repo.read".into(), "a b".into())]
+        );
     }
 
     // CAPABILITY-9
     #[test]
     fn many_denials_end_in_a_total() {
-        let told = told(|denials| (0..1000).for_each(|i| denials.deny("repo.read", &i.to_string())));
+        let told =
+            told(|denials| (0..1000).for_each(|i| denials.deny("repo.read", &i.to_string())));
         assert_eq!(told.len(), MAX_TOLD + 1);
         assert_eq!(told[MAX_TOLD], ("total".into(), "1000 denials in this query".into()));
     }
@@ -93,7 +97,10 @@ mod tests {
         let told = told(|denials| (0..3).for_each(|_| denials.deny("llm", "chat")));
         assert_eq!(
             told,
-            [("llm".into(), "chat".into()), ("total".into(), String::from("3 denials in this query"))]
+            [
+                ("llm".into(), "chat".into()),
+                ("total".into(), String::from("3 denials in this query"))
+            ]
         );
     }
 }

@@ -81,7 +81,11 @@ pub(super) enum Ended {
 }
 
 /// What `error` means. `reached` is the limit that the store noted, `stderr` what the guest printed.
-pub(super) fn classify(error: &wasmtime::Error, reached: Option<Limit>, stderr: &str) -> ComponentFailure {
+pub(super) fn classify(
+    error: &wasmtime::Error,
+    reached: Option<Limit>,
+    stderr: &str,
+) -> ComponentFailure {
     match error.downcast_ref::<Ended>() {
         Some(Ended::Stopped) => return ComponentFailure::Cancelled,
         Some(Ended::Over(limit)) => return ComponentFailure::Limit(*limit),
@@ -145,7 +149,8 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
 
 /// Also line and paragraph separators and what turns the direction of text round.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -181,7 +186,8 @@ mod tests {
 
     #[test]
     fn what_a_host_function_raised_comes_first() {
-        let error = wasmtime::Error::from(Ended::Over(Limit::Conversation)).context("while calling");
+        let error =
+            wasmtime::Error::from(Ended::Over(Limit::Conversation)).context("while calling");
         let failure = classify(&error, Some(Limit::Memory), "panicked at x");
         assert!(matches!(failure, ComponentFailure::Limit(Limit::Conversation)));
     }

@@ -15,11 +15,12 @@ use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
-    DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream, MetadataHashValue,
-    NewTimestamp, OpenFlags, PathFlags,
+    DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{
-    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamError, StreamResult,
+    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamError,
+    StreamResult,
 };
 
 use super::state::{Query, ReadLeft, Reading, State};
@@ -73,7 +74,8 @@ impl FsView<'_> {
     }
 
     fn find(&mut self, base: &str, path: &str, flags: PathFlags) -> FsResult<Seen> {
-        let last = if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link };
+        let last =
+            if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link };
         let found = self.reading()?.view.resolve(base, path, last);
         Ok(found.map_err(|error| self.refused(base, path, error))?)
     }
@@ -102,7 +104,9 @@ impl FsView<'_> {
 
     fn push(&mut self, seen: Seen) -> FsResult<Handle> {
         let file = match seen.kind {
-            Kind::File => Some(Arc::new(File::from(seen.fd.try_clone().map_err(|_| ErrorCode::Io)?))),
+            Kind::File => {
+                Some(Arc::new(File::from(seen.fd.try_clone().map_err(|_| ErrorCode::Io)?)))
+            }
             Kind::Directory | Kind::Link => None,
         };
         let pushed = self.table.push(Open { seen, file }).map_err(FsError::trap)?;
@@ -222,7 +226,11 @@ impl types::Host for FsView<'_> {
 }
 
 impl HostDescriptor for FsView<'_> {
-    fn read_via_stream(&mut self, handle: Handle, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
+    fn read_via_stream(
+        &mut self,
+        handle: Handle,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
         let path = self.get(&handle)?.seen.path.clone();
         let stream: DynInputStream = Box::new(self.reader(self.file(&handle)?, &path, offset)?);
         self.table.push(stream).map_err(FsError::trap)
@@ -273,7 +281,12 @@ impl HostDescriptor for FsView<'_> {
         Ok(stat(open.seen.kind, &now))
     }
 
-    async fn stat_at(&mut self, handle: Handle, follow: PathFlags, path: String) -> FsResult<DescriptorStat> {
+    async fn stat_at(
+        &mut self,
+        handle: Handle,
+        follow: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
         let seen = self.find_at(&handle, &path, follow)?;
         Ok(stat(seen.kind, &seen.stat))
     }
@@ -304,7 +317,8 @@ impl HostDescriptor for FsView<'_> {
         if seen.kind != Kind::Link {
             return Err(ErrorCode::Invalid.into());
         }
-        let target = rustix::fs::readlinkat(&seen.fd, "", vec![]).map_err(|_| ErrorCode::Invalid)?;
+        let target =
+            rustix::fs::readlinkat(&seen.fd, "", vec![]).map_err(|_| ErrorCode::Invalid)?;
         Ok(target.into_string().map_err(|_| ErrorCode::IllegalByteSequence)?)
     }
 
@@ -344,7 +358,11 @@ impl HostDescriptor for FsView<'_> {
         Ok(())
     }
 
-    fn write_via_stream(&mut self, handle: Handle, _: Filesize) -> FsResult<Resource<DynOutputStream>> {
+    fn write_via_stream(
+        &mut self,
+        handle: Handle,
+        _: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
         self.write_refused(&handle, "")
     }
 
@@ -360,7 +378,12 @@ impl HostDescriptor for FsView<'_> {
         self.write_refused(&handle, "")
     }
 
-    async fn set_times(&mut self, handle: Handle, _: NewTimestamp, _: NewTimestamp) -> FsResult<()> {
+    async fn set_times(
+        &mut self,
+        handle: Handle,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
         self.write_refused(&handle, "")
     }
 
@@ -387,7 +410,13 @@ impl HostDescriptor for FsView<'_> {
         self.write_refused(&handle, &path)
     }
 
-    async fn rename_at(&mut self, handle: Handle, path: String, _: Handle, _: String) -> FsResult<()> {
+    async fn rename_at(
+        &mut self,
+        handle: Handle,
+        path: String,
+        _: Handle,
+        _: String,
+    ) -> FsResult<()> {
         self.write_refused(&handle, &path)
     }
 
@@ -462,5 +491,9 @@ fn identity(stat: &Stat) -> MetadataHashValue {
 }
 
 fn join(base: &str, path: &str) -> String {
-    if base.is_empty() || path.is_empty() { format!("{base}{path}") } else { format!("{base}/{path}") }
+    if base.is_empty() || path.is_empty() {
+        format!("{base}{path}")
+    } else {
+        format!("{base}/{path}")
+    }
 }

@@ -120,7 +120,8 @@ impl Grant {
 
     /// Declared ∩ granted: what was given but not asked for stays shut.
     pub(super) fn narrowed_to(&self, needs: &[Need]) -> Self {
-        let asked = |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
+        let asked =
+            |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
         Self {
             repo_read: self.repo_read.clone().filter(|_| asked(Capability::RepoRead)),
             repo_write: self.repo_write && asked(Capability::RepoWrite),
@@ -195,9 +196,13 @@ fn behind(import: &str) -> Behind {
     let interface = import.split('@').next().unwrap_or(import);
     let (package, _) = interface.split_once('/').unwrap_or((interface, ""));
     match (package, interface) {
-        ("wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem", _) => Behind::Base,
+        ("wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem", _) => {
+            Behind::Base
+        }
         (_, "agentcommand:progress/progress" | "agentcommand:types/types") => Behind::Base,
-        (_, "agentcommand:repo/read" | "agentcommand:repo/symbols") => Behind::Needs(Capability::RepoRead),
+        (_, "agentcommand:repo/read" | "agentcommand:repo/symbols") => {
+            Behind::Needs(Capability::RepoRead)
+        }
         (_, "agentcommand:repo/edit") => Behind::Needs(Capability::RepoWrite),
         (_, "agentcommand:model/chat") => Behind::Needs(Capability::Llm),
         ("wasi:http", _) => Behind::Needs(Capability::Http),
@@ -222,11 +227,15 @@ pub fn missing(imports: &[String], grant: &Grant) -> Vec<MissingGrant> {
 pub enum Mismatch {
     #[error("it imports {} without that grant; approve it with the grant, or leave it out", list(.0))]
     Missing(Vec<MissingGrant>),
-    #[error("it imports {0}, which this program does not have; build it against the interfaces in `wit/`")]
+    #[error(
+        "it imports {0}, which this program does not have; build it against the interfaces in `wit/`"
+    )]
     UnknownImport(String),
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
-    #[error("it needs `{0}`, which is no grant; the grants are `repo.read`, `repo.write` and `llm`")]
+    #[error(
+        "it needs `{0}`, which is no grant; the grants are `repo.read`, `repo.write` and `llm`"
+    )]
     UnknownNeed(String),
 }
 
@@ -235,8 +244,13 @@ fn list(missing: &[MissingGrant]) -> String {
 }
 
 /// What the component really gets: imports ∩ declared ∩ granted, or why it is not to be loaded.
-pub(super) fn effective(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, Mismatch> {
-    let declared = |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
+pub(super) fn effective(
+    imports: &[String],
+    needs: &[Need],
+    grant: &Grant,
+) -> Result<Grant, Mismatch> {
+    let declared =
+        |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
     let mut wanted = vec![];
     for import in imports {
         match behind(import) {
@@ -252,11 +266,14 @@ pub(super) fn effective(imports: &[String], needs: &[Need], grant: &Grant) -> Re
     let narrowed = grant.narrowed_to(needs);
     let mut missing = missing(&wanted, &narrowed);
     for Need { grant: name, .. } in needs {
-        let Some(capability) = Capability::ALL.into_iter().find(|capability| capability.name() == name) else {
+        let Some(capability) =
+            Capability::ALL.into_iter().find(|capability| capability.name() == name)
+        else {
             return Err(Mismatch::UnknownNeed(name.clone()));
         };
         // A guest may read through its preopen alone.
-        let preopens = imports.iter().find(|import| import.starts_with("wasi:filesystem/preopens@"));
+        let preopens =
+            imports.iter().find(|import| import.starts_with("wasi:filesystem/preopens@"));
         match preopens.filter(|_| capability == Capability::RepoRead) {
             Some(_) if narrowed.repo_read.is_some() => {}
             Some(import) => {
@@ -288,7 +305,10 @@ mod tests {
     }
 
     fn needs(grants: &[&str]) -> Vec<Need> {
-        grants.iter().map(|grant| Need { grant: grant.to_string(), why: "a test".to_owned() }).collect()
+        grants
+            .iter()
+            .map(|grant| Need { grant: grant.to_string(), why: "a test".to_owned() })
+            .collect()
     }
 
     // CAPABILITY-1

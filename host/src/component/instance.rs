@@ -61,7 +61,9 @@ impl Answer {
     fn bytes(&self) -> usize {
         match self {
             Self::Report(report) => report.len(),
-            Self::Outcome(outcome) => outcome.text.len() + outcome.data.as_ref().map_or(0, String::len),
+            Self::Outcome(outcome) => {
+                outcome.text.len() + outcome.data.as_ref().map_or(0, String::len)
+            }
         }
     }
 }
@@ -79,7 +81,8 @@ pub(super) async fn run(
     let wall = wall.min(grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
     let query = query(name, grant, services, wall, requests);
-    let stop = Stop { token: CancellationToken::new(), engine: pre.engine().clone(), finished: false };
+    let stop =
+        Stop { token: CancellationToken::new(), engine: pre.engine().clone(), finished: false };
     let (done, mut finished) = oneshot::channel();
     let token = stop.token.clone();
     let thread = std::thread::Builder::new().name(format!("component {name}"));
@@ -125,10 +128,10 @@ fn query(
     wall: Duration,
     requests: mpsc::Sender<ModelRequest>,
 ) -> Query {
-    let Services { view, model, attempt, events } = services;
+    let Services { view, versions, model, attempt, events } = services;
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
         let left = ReadLeft::new(caps.query_bytes);
-        Reading { view, caps, left }
+        Reading { view, versions, caps, left }
     });
     let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
         model,
@@ -178,7 +181,12 @@ impl Drop for Stop {
     }
 }
 
-fn on_thread(pre: &Pre, query: Query, job: Job, stop: CancellationToken) -> Result<Answer, ComponentFailure> {
+fn on_thread(
+    pre: &Pre,
+    query: Query,
+    job: Job,
+    stop: CancellationToken,
+) -> Result<Answer, ComponentFailure> {
     // Timers for a guest that sleeps; no I/O driver, because nothing here waits for a socket.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -199,7 +207,9 @@ fn on_thread(pre: &Pre, query: Query, job: Job, stop: CancellationToken) -> Resu
     }
     let failed = state.query.talk.as_mut().and_then(|talk| talk.failed.take());
     match called {
-        Ok(Ok(answer)) if answer.bytes() as u64 > most => Err(ComponentFailure::Limit(Limit::Result)),
+        Ok(Ok(answer)) if answer.bytes() as u64 > most => {
+            Err(ComponentFailure::Limit(Limit::Result))
+        }
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(guest)) => Err(gave_up(guest, failed)),
         Err(error) => Err(classify(&error, state.limits.reached(), &state.stderr.text())),
@@ -209,7 +219,9 @@ fn on_thread(pre: &Pre, query: Query, job: Job, stop: CancellationToken) -> Resu
 /// A component that gives up after a failed request has told nothing new; what the model said decides.
 fn gave_up(guest: GuestFailure, failed: Option<ModelError>) -> ComponentFailure {
     match (guest, failed) {
-        (GuestFailure::Model(_) | GuestFailure::Other(_), Some(error)) => ComponentFailure::Model(error),
+        (GuestFailure::Model(_) | GuestFailure::Other(_), Some(error)) => {
+            ComponentFailure::Model(error)
+        }
         (guest, _) => ComponentFailure::Guest(guest),
     }
 }
@@ -222,7 +234,11 @@ fn store(engine: &Engine, query: Query, stop: CancellationToken) -> Store<State>
     store.set_max_component_handles(limits.handles as usize);
     // The epoch moves only when somebody's query is stopped; everybody else's just goes on.
     store.epoch_deadline_callback(move |_| {
-        if stop.is_cancelled() { Err(Ended::Stopped.into()) } else { Ok(UpdateDeadline::Continue(1)) }
+        if stop.is_cancelled() {
+            Err(Ended::Stopped.into())
+        } else {
+            Ok(UpdateDeadline::Continue(1))
+        }
     });
     store.set_epoch_deadline(1);
     store

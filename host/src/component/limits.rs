@@ -42,7 +42,9 @@ impl ResourceLimiter for StoreLimits {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        let Some(left) = self.memory_left.checked_sub(more) else { return Ok(self.refuse(Limit::Memory)) };
+        let Some(left) = self.memory_left.checked_sub(more) else {
+            return Ok(self.refuse(Limit::Memory));
+        };
         self.memory_left = left;
         Ok(true)
     }
@@ -54,7 +56,9 @@ impl ResourceLimiter for StoreLimits {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        let Some(left) = self.elements_left.checked_sub(more) else { return Ok(self.refuse(Limit::Tables)) };
+        let Some(left) = self.elements_left.checked_sub(more) else {
+            return Ok(self.refuse(Limit::Tables));
+        };
         self.elements_left = left;
         Ok(true)
     }

@@ -116,8 +116,8 @@ impl Manifest {
         if section.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(section.len()));
         }
-        let written: Written =
-            serde_json::from_slice(section).map_err(|error| ManifestError::Json(error.to_string()))?;
+        let written: Written = serde_json::from_slice(section)
+            .map_err(|error| ManifestError::Json(error.to_string()))?;
         written.check()
     }
 }
@@ -141,12 +141,16 @@ impl Written {
             (Kind::Scout, 1.., _) => return Err(wrong("tools", "a scout has none")),
             (Kind::Tool, 0, _) => return Err(wrong("tools", "a tool component has at least one")),
             (Kind::Tool, _, Some(_)) => return Err(wrong("report", "a tool component has none")),
-            (_, more, _) if more > MAX_TOOLS => return Err(wrong("tools", format!("more than {MAX_TOOLS}"))),
+            (_, more, _) if more > MAX_TOOLS => {
+                return Err(wrong("tools", format!("more than {MAX_TOOLS}")));
+            }
             _ => {}
         }
         let tools = tools.into_iter().map(WrittenTool::check).collect::<Result<Vec<_>, _>>()?;
-        if let Some(twice) =
-            tools.iter().enumerate().find(|(i, tool)| tools[..*i].iter().any(|other| other.name == tool.name))
+        if let Some(twice) = tools
+            .iter()
+            .enumerate()
+            .find(|(i, tool)| tools[..*i].iter().any(|other| other.name == tool.name))
         {
             return Err(wrong("tools", format!("`{}` stands there twice", twice.1.name)));
         }
@@ -235,7 +239,8 @@ mod tests {
     // CAPABILITY-6
     #[test]
     fn an_unknown_field_is_refused_at_every_level() {
-        let add = |text: &str, after: &str| text.replacen(after, &format!(r#"{after}"more":1,"#), 1);
+        let add =
+            |text: &str, after: &str| text.replacen(after, &format!(r#"{after}"more":1,"#), 1);
         for text in [
             add(SCOUT, "{"),
             add(SCOUT, r#""needs":[{"#),

@@ -36,7 +36,7 @@ pub use wasm_file::NotAComponent;
 
 use crate::event::Events;
 use crate::model::Model;
-use crate::workspace::RepoView;
+use crate::workspace::{RepoView, Versions};
 use failure::{MAX_LINE, one_line};
 use instance::{Answer, Job, Pre};
 
@@ -75,6 +75,8 @@ impl From<ManifestError> for LoadError {
 /// What the host lends for one query; a component gets of it what its grant covers.
 pub struct Services {
     pub view: Option<RepoView>,
+    /// The task's counters of file versions, which the writer shares.
+    pub versions: Option<Versions>,
     /// The model and the role under which the component talks to it.
     pub model: Option<(Arc<dyn Model>, String)>,
     /// 1 for the first try; told in events only.
@@ -121,7 +123,12 @@ impl ComponentHost {
 
     /// Checks `bytes` against `grant` and makes them ready; runs nothing of them. Takes seconds when they
     /// have to be compiled, so not inside a deadline.
-    pub fn load(&self, bytes: &[u8], grant: Grant, events: &Events) -> Result<LoadedComponent, LoadError> {
+    pub fn load(
+        &self,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
         let (size, limit) = (bytes.len() as u64, grant.limits.wasm_bytes);
         if size > limit {
             return Err(NotAComponent::TooLarge { bytes: size, limit }.into());
@@ -135,10 +142,12 @@ impl ComponentHost {
         let sha256 = crate::workspace::digest(bytes);
         let engine = self.engine().map_err(failed)?;
         let cache = self.cache.as_deref();
-        let component = engine::code(engine, cache, bytes, &sha256, &name, events).map_err(failed)?;
+        let component =
+            engine::code(engine, cache, bytes, &sha256, &name, events).map_err(failed)?;
 
         let component_type = component.component_type();
-        let imports: Vec<_> = component_type.imports(engine).map(|(import, _)| import.to_owned()).collect();
+        let imports: Vec<_> =
+            component_type.imports(engine).map(|(import, _)| import.to_owned()).collect();
         if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
@@ -178,7 +187,9 @@ impl LoadedComponent {
     ) -> Result<String, ComponentFailure> {
         match self.run(Job::Ask(question), services, wall, cancel).await? {
             Answer::Report(report) => Ok(report),
-            Answer::Outcome(_) => Err(ComponentFailure::Host("an outcome instead of a report".to_owned())),
+            Answer::Outcome(_) => {
+                Err(ComponentFailure::Host("an outcome instead of a report".to_owned()))
+            }
         }
     }
 
@@ -194,7 +205,9 @@ impl LoadedComponent {
         let job = Job::Call { tool: tool.to_owned(), arguments: arguments.to_owned() };
         match self.run(job, services, wall, cancel).await? {
             Answer::Outcome(outcome) => Ok(outcome),
-            Answer::Report(_) => Err(ComponentFailure::Host("a report instead of an outcome".to_owned())),
+            Answer::Report(_) => {
+                Err(ComponentFailure::Host("a report instead of an outcome".to_owned()))
+            }
         }
     }
 

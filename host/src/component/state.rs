@@ -17,10 +17,9 @@ use super::imports::ModelRequest;
 use super::limits::StoreLimits;
 use crate::event::{EventKind, Events};
 use crate::model::{Model, ModelError};
-use crate::workspace::RepoView;
+use crate::workspace::{RepoView, Versions};
 
-/// Of one line of progress or log.
-const MAX_MESSAGE: usize = 1000;
+const MAX_LOG_LINE: usize = 1000;
 
 pub(super) struct State {
     pub(super) table: ResourceTable,
@@ -63,6 +62,8 @@ pub(super) struct Query {
 /// Reading the repository.
 pub(super) struct Reading {
     pub(super) view: RepoView,
+    /// Counted together with the writer's, so that an edit can expect what was read.
+    pub(super) versions: Option<Versions>,
     pub(super) caps: RepoRead,
     pub(super) left: Arc<ReadLeft>,
 }
@@ -113,9 +114,9 @@ impl Clock {
 }
 
 impl Query {
-    /// One bounded line out of what a component says; none when it has said enough.
-    pub(super) fn line(&mut self, message: &str) -> Option<String> {
-        let line = one_line(message, MAX_MESSAGE);
+    /// A line of at most `most` bytes out of what a component says; none when it has said enough.
+    pub(super) fn line(&mut self, message: &str, most: usize) -> Option<String> {
+        let line = one_line(message, most);
         // A line costs something even when it is empty, so that their number is bounded too.
         let cost = line.len() as u64 + 16;
         let Some(left) = self.log_left.checked_sub(cost) else {
@@ -127,7 +128,7 @@ impl Query {
     }
 
     pub(super) fn log(&mut self, level: &str, message: &str) {
-        if let Some(message) = self.line(message) {
+        if let Some(message) = self.line(message, MAX_LOG_LINE) {
             let (name, level) = (self.name.clone(), level.to_owned());
             self.events.emit(EventKind::ComponentLog { name, level, message });
         }

@@ -17,7 +17,9 @@ pub enum NotAComponent {
     Empty,
     #[error("a text file, not a component; if it is WebAssembly text, compile it first")]
     Text,
-    #[error("a core module, not a component; build it for `wasm32-wasip2` or wrap it as a component")]
+    #[error(
+        "a core module, not a component; build it for `wasm32-wasip2` or wrap it as a component"
+    )]
     CoreModule,
     #[error("WebAssembly of a kind that this program does not know; build it for `wasm32-wasip2`")]
     OtherWasm,
@@ -40,7 +42,9 @@ pub(super) fn manifest_section(bytes: &[u8]) -> Result<&[u8], NotAComponent> {
     for _ in 0..MAX_SECTIONS {
         let at = bytes.len() - rest.len();
         let cut = NotAComponent::Cut(at);
-        let Some((id, after)) = rest.split_first() else { return found.ok_or(NotAComponent::NoManifest) };
+        let Some((id, after)) = rest.split_first() else {
+            return found.ok_or(NotAComponent::NoManifest);
+        };
         let (size, after) = leb128(after).ok_or_else(|| cut.clone())?;
         if after.len() < size {
             return Err(cut);
@@ -70,7 +74,11 @@ fn body(bytes: &[u8]) -> Result<&[u8], NotAComponent> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         let start = &bytes[..bytes.len().min(1024)];
         let texty = |b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
-        return Err(if start.iter().all(texty) { NotAComponent::Text } else { NotAComponent::Other });
+        return Err(if start.iter().all(texty) {
+            NotAComponent::Text
+        } else {
+            NotAComponent::Other
+        });
     };
     match rest.split_at_checked(4) {
         None => Err(NotAComponent::Cut(bytes.len())),

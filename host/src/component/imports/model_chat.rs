@@ -15,6 +15,7 @@ use crate::component::state::State;
 use crate::model::{self, Ask, Conversation, ModelError, ModelErrorKind};
 
 /// The guest's end of a conversation. None while a request is under way, and where nothing was granted.
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct Chat(Option<Box<dyn Conversation>>);
 
 /// A turn that is wanted; the conversation comes back with the answer.
@@ -46,7 +47,8 @@ impl HostConversation for State {
         let size = |tool: &Tool| tool.name.len() + tool.description.len() + tool.parameters.len();
         self.keep_text(system.len() + tools.iter().map(size).sum::<usize>())?;
         let tools: Vec<_> = tools.into_iter().map(tool_spec).collect();
-        let open = self.query.talk.as_ref().map(|talk| talk.model.open(&talk.role, &system, &tools));
+        let open =
+            self.query.talk.as_ref().map(|talk| talk.model.open(&talk.role, &system, &tools));
         Ok(self.table.push(Chat(open))?)
     }
 
@@ -64,7 +66,9 @@ impl HostConversation for State {
         results: Vec<ToolResult>,
     ) -> wasmtime::Result<Result<(), Refusal>> {
         self.keep_text(results.iter().map(|result| result.id.len() + result.content.len()).sum())?;
-        let Chat(Some(conversation)) = self.table.get_mut(&chat)? else { return Ok(Err(self.denied())) };
+        let Chat(Some(conversation)) = self.table.get_mut(&chat)? else {
+            return Ok(Err(self.denied()));
+        };
         let results = results.into_iter().map(tool_result).collect();
         Ok(conversation.answer(results).map_err(refusal))
     }
@@ -85,14 +89,18 @@ impl HostConversation for State {
             self.query.denials.deny(limit, "model.chat");
             return Ok(Err(Refusal::Limit(limit.to_owned())));
         }
-        let (Some(talk), Chat(conversation)) = (&mut self.query.talk, self.table.get_mut(&chat)?) else {
+        let (Some(talk), Chat(conversation)) = (&mut self.query.talk, self.table.get_mut(&chat)?)
+        else {
             return Ok(Err(self.denied()));
         };
         let Some(conversation) = conversation.take() else { return Ok(Err(self.denied())) };
         talk.calls_left -= 1;
         let tokens_left = u32::try_from(talk.tokens_left).unwrap_or(u32::MAX);
-        let ask =
-            Ask { max_tokens: max_tokens.map(|most| most.min(tokens_left)), output, attempt: talk.attempt };
+        let ask = Ask {
+            max_tokens: max_tokens.map(|most| most.min(tokens_left)),
+            output,
+            attempt: talk.attempt,
+        };
         let (answer, answered) = oneshot::channel();
         // When the caller's side is gone, so is the query.
         talk.requests
@@ -144,8 +152,11 @@ impl From<model::Turn> for Turn {
             model::Stop::Length => Stop::Length,
             model::Stop::Refused => Stop::Refused,
         };
-        let call =
-            |call: model::ToolCall| ToolCall { id: call.id, name: call.name, arguments: call.arguments };
+        let call = |call: model::ToolCall| ToolCall {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        };
         let model::ModelUsage { input, cached, output } = turn.usage;
         Self {
             text: turn.text,

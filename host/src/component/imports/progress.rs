@@ -6,10 +6,13 @@ use crate::component::bindings::progress::{Advice, Host, Left, Level};
 use crate::component::state::{Clock, State};
 use crate::event::EventKind;
 
+/// What is shown to people is short.
+const MAX_STEP: usize = 200;
+
 impl Host for State {
     fn step(&mut self, message: String) -> wasmtime::Result<Advice> {
         let query = &mut self.query;
-        if let Some(message) = query.line(&message) {
+        if let Some(message) = query.line(&message, MAX_STEP) {
             query.events.emit(EventKind::ComponentStep { name: query.name.clone(), message });
         }
         let calls = query.talk.as_ref().map(|talk| talk.calls_left);

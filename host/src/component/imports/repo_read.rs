@@ -1,5 +1,7 @@
 //! `repo.read`: listing, reading and searching in batches, through the same view as the preopen.
 
+use std::sync::Arc;
+
 use crate::component::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -11,9 +13,7 @@ use crate::workspace::{
 };
 
 const GRANT: &str = "repo.read";
-/// Slices in one call; each is answered, so their number is bounded as well as their bytes.
-const MAX_SLICES: usize = 10_000;
-/// One answer copies what it gives, a search moves on what it read: both count against what may be read.
+/// What a hit costs beside its text, out of the bytes that may be read.
 const HIT_BYTES: u64 = 64;
 
 impl State {
@@ -36,9 +36,10 @@ impl State {
                 self.query.denials.deny(GRANT, if path.is_empty() { asked } else { path });
                 Refusal::Invalid(error.to_string())
             }
-            ViewError::NotDirectory | ViewError::Loop | ViewError::Invalid(_) | ViewError::TooLong => {
-                Refusal::Invalid(error.to_string())
-            }
+            ViewError::NotDirectory
+            | ViewError::Loop
+            | ViewError::Invalid(_)
+            | ViewError::TooLong => Refusal::Invalid(error.to_string()),
             ViewError::Io(_) => Refusal::Failed(error.to_string()),
         }
     }
@@ -52,22 +53,19 @@ impl State {
 
     fn read_slice(&mut self, slice: Slice, room: &mut u64) -> Result<Chunk, Refusal> {
         let reading = self.reading(&slice.path)?;
-        let spent = match (reading.caps.file_bytes, reading.left.bytes()) {
-            (most, _) if slice.offset >= most => true,
-            (_, left) => left == 0,
-        };
-        if spent {
+        let left = Arc::clone(&reading.left);
+        if slice.offset >= reading.caps.file_bytes || left.bytes() == 0 {
             self.query.denials.deny("repo.read.bytes", &slice.path);
             return Err(Refusal::Limit("repo.read.bytes".to_owned()));
         }
-        let allowed = reading.left.bytes().min(reading.caps.file_bytes - slice.offset).min(*room);
+        // What does not fit into this call any more is asked for again: the answer tells the size.
+        let allowed = left.bytes().min(reading.caps.file_bytes - slice.offset).min(*room);
         let want = workspace::Slice {
             path: slice.path,
             offset: slice.offset,
             length: Some(slice.length.unwrap_or(u64::MAX).min(allowed)),
             with_version: slice.with_version,
         };
-        let left = std::sync::Arc::clone(&reading.left);
         match workspace::read(&reading.view, &want, reading.versions.as_ref()) {
             Ok(chunk) => {
                 let given = chunk.bytes.len() as u64;
@@ -111,13 +109,7 @@ impl Host for State {
 
     fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
         let mut room = self.query.grant.limits.host_call_bytes;
-        let answer = |(i, slice): (usize, Slice)| {
-            if i >= MAX_SLICES || room == 0 {
-                return Err(Refusal::Limit(format!("one call answers {MAX_SLICES} slices and what fits")));
-            }
-            self.read_slice(slice, &mut room)
-        };
-        Ok(want.into_iter().enumerate().map(answer).collect())
+        Ok(want.into_iter().map(|slice| self.read_slice(slice, &mut room)).collect())
     }
 
     fn search(
