@@ -30,6 +30,7 @@
 pub mod artifacts;
 pub mod cli;
 pub mod clock;
+pub mod component;
 pub mod config;
 pub mod context;
 pub mod event;
@@ -40,3 +41,4 @@ pub mod scout;
 pub mod secret;
 pub mod task;
 pub mod verifier;
+pub mod workspace;
