@@ -5,13 +5,6 @@
 //! and not its neighbours on the same line; `tests/integration/layers.rs` reads this list and holds it.
 //!
 //! ```text
-//! 6 cli
-//! 5 task
-//! 4 editor
-//! 3 scout verifier
-//! 2 component artifacts context
-//! 1 workspace model config output
-//! 0 event clock exit secret
 //! 7 cli
 //! 6 task
 //! 5 editor
@@ -19,7 +12,7 @@
 //! 3 component artifacts context
 //! 2 workspace model config output
 //! 1 event
-//! 0 clock exit
+//! 0 clock exit secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -33,6 +26,7 @@ pub mod clock;
 pub mod component;
 pub mod config;
 pub mod context;
+pub mod editor;
 pub mod event;
 pub mod exit;
 pub mod model;
