@@ -73,6 +73,7 @@ impl From<ManifestError> for LoadError {
 }
 
 /// What the host lends for one query; a component gets of it what its grant covers.
+#[derive(Clone)]
 pub struct Services {
     pub view: Option<RepoView>,
     /// The task's counters of file versions, which the writer shares.

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::hands::{Answer, ChangedFile, Hands};
-use crate::component::{ComponentFailure, LoadedComponent, Services};
+use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
 use crate::event::{EventKind, Events};
 use crate::model::ToolSpec;
 use crate::workspace::RepoWriter;
@@ -38,8 +38,10 @@ impl ComponentHands {
         let services = self.services.clone();
         match self.component.call(tool, arguments, services, CALL, cancel).await {
             Ok(outcome) => Answer { json: outcome.text, is_error: outcome.is_error },
-            Err(ComponentFailure::BadArguments(why)) => Answer::refusal("bad_arguments", &why),
-            Err(ComponentFailure::UnknownTool) => {
+            Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {
+                Answer::refusal("bad_arguments", &why)
+            }
+            Err(ComponentFailure::Guest(GuestFailure::UnknownTool)) => {
                 Answer::refusal("unknown_tool", &format!("there is no tool {tool}"))
             }
             Err(failure) => Answer::refusal("tool_failed", &failure.to_string()),
@@ -94,15 +96,25 @@ impl Hands for ComponentHands {
         })
     }
 
-    fn writes(&self) -> u64 {
-        self.writer.writes()
-    }
-
     fn refused(&self) -> u32 {
         self.refused.load(Ordering::Relaxed)
     }
 
     fn changed(&self) -> Vec<ChangedFile> {
-        todo!()
+        self.writer.changed().into_iter().map(changed_file).collect()
+    }
+}
+
+fn changed_file(file: crate::workspace::ChangedFile) -> ChangedFile {
+    let op = match (&file.sha256_before, &file.sha256_now) {
+        (None, _) => "created",
+        (_, None) => "deleted",
+        _ => "changed",
+    };
+    ChangedFile {
+        path: file.path,
+        op: op.to_owned(),
+        sha256: file.sha256_now,
+        guarded: file.guarded,
     }
 }

@@ -4,6 +4,7 @@
 mod asking;
 mod attempt;
 mod closing;
+mod component_hands;
 mod debug_loop;
 mod ending;
 mod hands;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub use component_hands::ComponentHands;
 pub use hands::{Answer, Hands};
 
 use crate::context::Notebook;
@@ -102,4 +104,11 @@ impl Editor {
     pub fn infra_before_work(&self, code: &str, diagnosis: &str) -> Finished {
         session::infra_before_work(self, code, diagnosis)
     }
+}
+pub struct AgentDir;
+impl crate::context::AgentFiles for AgentDir {
+    fn create_new(&self, _: &str, _: &[u8]) -> std::io::Result<()> { Ok(()) }
+    fn replace(&self, _: &str, _: &[u8]) -> std::io::Result<()> { Ok(()) }
+    fn link_latest(&self, _: &str) -> std::io::Result<()> { Ok(()) }
+    fn list(&self) -> std::io::Result<Vec<String>> { Ok(vec![]) }
 }

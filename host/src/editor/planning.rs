@@ -94,7 +94,7 @@ impl Session<'_> {
             self.phase = Phase::Working;
             self.milestone(Milestone::Implementing);
         }
-        Ok(ok(&answer))
+        Ok(answered(&answer))
     }
 
     pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {

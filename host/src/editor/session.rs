@@ -70,7 +70,8 @@ pub(super) struct Session<'a> {
     pub(super) same_tree: u32,
     /// REPLAN that a new plan still has to answer.
     pub(super) replanning: Option<(u32, u32)>,
-    pub(super) writes_verified: u64,
+    /// Fingerprint of the tree that the last verification judged.
+    pub(super) verified_tree: String,
     pub(super) verified_in_strategy: bool,
     pub(super) last: Option<VerifyResponse>,
     pub(super) last_attempt: u32,
@@ -109,7 +110,7 @@ impl<'a> Session<'a> {
             same_strategy: 0,
             same_tree: 0,
             replanning: None,
-            writes_verified: editor.hands.writes(),
+            verified_tree: String::new(),
             verified_in_strategy: false,
             last: None,
             last_attempt: 0,
@@ -133,7 +134,7 @@ impl<'a> Session<'a> {
     }
 
     fn edited(&self) -> bool {
-        self.editor.hands.writes() != self.writes_verified
+        self.fingerprint() != self.verified_tree
     }
 
     async fn drive(&mut self) -> Result<Option<Done>, End> {
@@ -215,8 +216,8 @@ impl<'a> Session<'a> {
     /// One turn of the model, asked for again while trouble may pass.
     pub(super) async fn turn(&self, conversation: &mut dyn Conversation) -> Result<Turn, End> {
         let cancel = &self.editor.cancel;
-        let turn = with_attempts(&TimerPause, cancel, async |attempt| {
-            conversation.next(Ask { attempt, ..Ask::default() }, cancel).await
+        let turn = with_attempts(&TimerPause, cancel, conversation, |talk, attempt, cancel| {
+            talk.next(Ask { attempt, ..Ask::default() }, cancel)
         });
         turn.await.map_err(|error| {
             if cancel.is_cancelled() { End::Cancelled } else { model_failed(&error) }
@@ -300,7 +301,7 @@ impl<'a> Session<'a> {
             }
         }
         self.verified_in_strategy = true;
-        self.writes_verified = self.editor.hands.writes();
+        self.verified_tree.clone_from(&fingerprint);
 
         let number = self.debug_loop.next_attempt();
         self.last_attempt = number;

@@ -34,6 +34,7 @@ impl Scout for ComponentScout {
     fn ask<'a>(
         &'a self,
         question: &'a Question,
+        attempt: u32,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, QueryFailure>> {
         Box::pin(async move {
@@ -42,7 +43,7 @@ impl Scout for ComponentScout {
                 context: question.context.clone(),
                 facts_only: false,
             };
-            let services = self.services.clone();
+            let services = Services { attempt, ..self.services.clone() };
             self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
         })
     }

@@ -1,5 +1,10 @@
 //! Asking a Scout and believing the answer.
 
+mod component_scout;
+pub mod query;
+
+pub use component_scout::ComponentScout;
+
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -17,10 +22,11 @@ pub trait Scout: Send + Sync {
     fn name(&self) -> &str;
     /// Digest of the bytes that answer.
     fn sha256(&self) -> &str;
-    /// The report as JSON text, not yet checked.
+    /// The report as JSON text, not yet checked. `attempt` counts from 1 and is told in events only.
     fn ask<'a>(
         &'a self,
         question: &'a Question,
+        attempt: u32,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, QueryFailure>>;
 }

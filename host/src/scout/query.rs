@@ -35,6 +35,15 @@ impl Heal for QueryFailure {
     }
 }
 
+/// A question on its way: what the next attempt will be asked.
+struct Query<'q> {
+    scout: &'q dyn Scout,
+    check: &'q dyn ReportCheck,
+    events: &'q Events,
+    question: Question,
+    attempts: u32,
+}
+
 /// Asks until a report holds; the third failure, or one that cannot heal, ends it.
 pub async fn ask(
     scout: &dyn Scout,
@@ -44,65 +53,60 @@ pub async fn ask(
     pause: &dyn Pause,
     cancel: &CancellationToken,
 ) -> Result<String, QueryEnd> {
-    let mut question = question.clone();
-    let mut made = 0;
-    let answer = with_attempts(pause, cancel, async |attempt| {
-        made = attempt;
-        let checked = once(scout, &question, check, events, attempt, cancel).await;
-        checked.map_err(|wrong| match wrong {
-            Wrong::Failed(failure) => failure,
-            Wrong::Rejected(wrong) => {
-                question.context.retain(|(name, _)| name != "rejection");
-                question.context.push(("rejection".to_owned(), wrong.clone()));
-                let message = format!("the report was rejected: {wrong}");
-                QueryFailure { message, can_heal: true, retry_after: None, cancelled: false }
-            }
-        })
+    let mut query = Query { scout, check, events, question: question.clone(), attempts: 0 };
+    let answer = with_attempts(pause, cancel, &mut query, |query, attempt, cancel| {
+        Box::pin(query.attempt(attempt, cancel))
     });
     answer.await.map_err(|failure| {
         if failure.cancelled || cancel.is_cancelled() {
             return QueryEnd::Cancelled;
         }
-        let times = if made == 1 { "1 attempt".to_owned() } else { format!("{made} attempts") };
-        QueryEnd::Failed(format!("{} gave no report after {times}: {}", scout.name(), failure.message))
+        let times = match query.attempts {
+            1 => "1 attempt".to_owned(),
+            n => format!("{n} attempts"),
+        };
+        let name = scout.name();
+        QueryEnd::Failed(format!("{name} gave no report after {times}: {}", failure.message))
     })
 }
 
-enum Wrong {
-    Failed(QueryFailure),
-    /// The Scout answered, but the report does not hold.
-    Rejected(String),
-}
+impl Query<'_> {
+    async fn attempt(
+        &mut self,
+        attempt: u32,
+        cancel: &CancellationToken,
+    ) -> Result<String, QueryFailure> {
+        self.attempts = attempt;
+        let (name, sha256) = (self.scout.name().to_owned(), self.scout.sha256().to_owned());
+        self.events.emit(EventKind::ScoutStarted { scout: name.clone(), sha256, attempt });
+        let started = Instant::now();
+        let answer = self.scout.ask(&self.question, attempt, cancel).await;
+        let (outcome, result) = match answer {
+            Err(failure) => ("failed", Err(failure)),
+            Ok(raw) => match self.check.check(&name, &raw) {
+                Ok(summary) => ("ok", Ok((raw, summary))),
+                Err(wrong) => ("rejected", Err(self.reject(wrong))),
+            },
+        };
+        let (summary, error) = match &result {
+            Ok((_, summary)) => (summary.clone(), None),
+            Err(failure) => (String::new(), Some(failure.message.clone())),
+        };
+        self.events.emit(EventKind::ScoutFinished {
+            scout: name,
+            outcome: outcome.to_owned(),
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            summary,
+            error,
+        });
+        result.map(|(raw, _)| raw)
+    }
 
-async fn once(
-    scout: &dyn Scout,
-    question: &Question,
-    check: &dyn ReportCheck,
-    events: &Events,
-    attempt: u32,
-    cancel: &CancellationToken,
-) -> Result<String, Wrong> {
-    let (name, sha256) = (scout.name().to_owned(), scout.sha256().to_owned());
-    events.emit(EventKind::ScoutStarted { scout: name.clone(), sha256, attempt });
-    let started = Instant::now();
-    let checked = match scout.ask(question, cancel).await {
-        Err(failure) => Err(Wrong::Failed(failure)),
-        Ok(raw) => match check.check(&name, &raw) {
-            Ok(summary) => Ok((raw, summary)),
-            Err(wrong) => Err(Wrong::Rejected(wrong)),
-        },
-    };
-    let (outcome, summary, error) = match &checked {
-        Ok((_, summary)) => ("ok", summary.clone(), None),
-        Err(Wrong::Failed(failure)) => ("failed", String::new(), Some(failure.message.clone())),
-        Err(Wrong::Rejected(wrong)) => ("rejected", String::new(), Some(wrong.clone())),
-    };
-    events.emit(EventKind::ScoutFinished {
-        scout: name,
-        outcome: outcome.to_owned(),
-        duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        summary,
-        error,
-    });
-    checked.map(|(raw, _)| raw)
+    /// The report does not hold: the next attempt hears why.
+    fn reject(&mut self, wrong: String) -> QueryFailure {
+        let message = format!("the report was rejected: {wrong}");
+        self.question.context.retain(|(name, _)| name != "rejection");
+        self.question.context.push(("rejection".to_owned(), wrong));
+        QueryFailure { message, can_heal: true, retry_after: None, cancelled: false }
+    }
 }
