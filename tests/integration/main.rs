@@ -2,4 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
+mod component_limits;
+mod components;
+mod hostile;
+mod hostile_components;
 mod layers;
