@@ -12,7 +12,7 @@
 //! 3 component artifacts context
 //! 2 workspace model config output
 //! 1 event
-//! 0 clock exit
+//! 0 clock exit secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -23,11 +23,13 @@
 pub mod artifacts;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod context;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
 pub mod scout;
+pub mod secret;
 pub mod task;
 pub mod verifier;

@@ -3,8 +3,21 @@
 //! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside.
 //! A conversation keeps what the provider sent as it was sent, so a prompt only ever grows.
 
+mod chat_completions;
+mod failure;
+mod http;
+mod ledger;
+mod retry;
+pub mod scripted;
+mod sse;
+
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+
+pub use chat_completions::{ChatCompletions, Endpoint};
+pub use http::Deadlines;
+pub use ledger::TokenLedger;
+pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
 
 pub use crate::event::ModelUsage;
 

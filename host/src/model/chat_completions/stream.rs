@@ -1,0 +1,364 @@
+//! From the chunks of a stream to one turn and the assistant message that is sent back.
+//!
+//! Decides what is forgiven (calls told apart by new ids, arguments as objects, missing ids, `stop` where
+//! `tool_calls` is meant) and what is not: a turn without `finish_reason` is no turn, and calls of a turn
+//! that was cut off by a limit or a filter are not handed out. Fields nobody here knows are kept as they
+//! came and go back with the message.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::history::json;
+use crate::model::failure;
+use crate::model::http::{Collect, Flow};
+use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
+
+/// Raw fields by name. The order of names is lost and made the alphabet's, so it is always the same.
+type Fields<'a> = BTreeMap<String, &'a RawValue>;
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(default, borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<Value>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<Fields<'a>>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Stream {
+    text: String,
+    /// Whether the server sent any content, were it empty.
+    has_content: bool,
+    refusal: String,
+    calls: Vec<Call>,
+    extra: Extra,
+    finish: Option<String>,
+    usage: ModelUsage,
+}
+
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    /// Unknown fields of the call and of its `function`.
+    extra: Extra,
+    function_extra: Extra,
+}
+
+/// A whole turn and, unless there is nothing in it, the message that stands for it from now on.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) turn: Turn,
+    pub(super) message: Option<String>,
+}
+
+impl Collect for Stream {
+    fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
+        if payload.trim() == "[DONE]" {
+            return if self.complete() {
+                Ok(Flow::End)
+            } else {
+                Err(ModelError::malformed(
+                    "the stream says it is done, but the turn has no finish_reason",
+                ))
+            };
+        }
+        let chunk: Chunk<'_> = serde_json::from_str(payload).map_err(|_| {
+            let text = failure::excerpt(payload);
+            ModelError::malformed(format!(
+                "a chunk of the stream is not what Chat Completions says: {text}"
+            ))
+        })?;
+        if let Some(error) = chunk.error {
+            return Err(failure::of_stream_error(error.get()));
+        }
+        if let Some(usage) = &chunk.usage {
+            self.usage = usage_of(usage).unwrap_or(self.usage);
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            if let Some(delta) = choice.delta {
+                self.delta(delta)?;
+            }
+            if let Some(finish) = choice.finish_reason.filter(|finish| !finish.is_empty()) {
+                self.finish = Some(finish);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn complete(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn usage(&self) -> ModelUsage {
+        self.usage
+    }
+}
+
+impl Stream {
+    fn delta(&mut self, mut delta: Fields<'_>) -> Result<(), ModelError> {
+        delta.remove("role");
+        if let Some(content) = delta.remove("content") {
+            match parse(content)? {
+                Value::Null => {}
+                Value::String(piece) => {
+                    self.has_content = true;
+                    self.text.push_str(&piece);
+                }
+                // Some servers send parts; only the ones with text are of use.
+                Value::Array(parts) => {
+                    self.has_content = true;
+                    self.text.extend(parts.iter().filter_map(|part| part["text"].as_str()));
+                }
+                _ => return Err(ModelError::malformed("the content of a chunk is no text")),
+            }
+        }
+        if let Some(Value::String(piece)) = delta.remove("refusal").map(parse).transpose()? {
+            self.refusal.push_str(&piece);
+        }
+        if let Some(calls) = delta.remove("tool_calls") {
+            let calls: Option<Vec<Fields<'_>>> =
+                serde_json::from_str(calls.get()).map_err(|_| {
+                    ModelError::malformed("the tool calls of a chunk are no list of objects")
+                })?;
+            for call in calls.unwrap_or_default() {
+                self.call(call)?;
+            }
+        }
+        self.extra.merge(delta);
+        Ok(())
+    }
+
+    fn call(&mut self, mut piece: Fields<'_>) -> Result<(), ModelError> {
+        let index = piece.remove("index").map(parse).transpose()?.and_then(|index| index.as_u64());
+        let id = text(piece.remove("id"))?;
+        piece.remove("type");
+        let mut function: Fields<'_> = match piece.remove("function") {
+            None => Fields::new(),
+            Some(raw) => serde_json::from_str::<Option<Fields<'_>>>(raw.get())
+                .map_err(|_| ModelError::malformed("the function of a tool call is no object"))?
+                .unwrap_or_default(),
+        };
+        let name = text(function.remove("name"))?;
+        let arguments = match function.remove("arguments") {
+            None => String::new(),
+            Some(raw) => match parse(raw)? {
+                Value::Null => String::new(),
+                Value::String(piece) => piece,
+                _ => raw.get().to_owned(),
+            },
+        };
+        let call = self.place(index, &id, &name);
+        // Both come once; servers that repeat them must not make "planplan".
+        for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
+            if known.is_empty() {
+                *known = new;
+            }
+        }
+        call.arguments.push_str(&arguments);
+        call.extra.merge(piece);
+        call.function_extra.merge(function);
+        Ok(())
+    }
+
+    /// The call that a piece belongs to: the one with its index, unless a new id and name say that the
+    /// server gives every call the same index; without an index, the last one, unless it has a name.
+    fn place(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
+        let opens = |call: &Call| {
+            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
+        };
+        let found = match index {
+            Some(_) => self
+                .calls
+                .iter()
+                .rposition(|call| call.index == index)
+                .filter(|&at| !opens(&self.calls[at])),
+            None => self.calls.len().checked_sub(1).filter(|&at| {
+                let last = &self.calls[at];
+                name.is_empty() || (!id.is_empty() && last.id == id)
+            }),
+        };
+        let at = found.unwrap_or_else(|| {
+            self.calls.push(Call { index, ..Call::default() });
+            self.calls.len() - 1
+        });
+        &mut self.calls[at]
+    }
+
+    /// The finished turn. `invented` counts ids given to calls that came without one or with a used one.
+    pub(super) fn reply(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
+        let finish = self.finish.take().unwrap_or_default();
+        let stop = match finish.as_str() {
+            "length" => Stop::Length,
+            "content_filter" => Stop::Refused,
+            "error" => return Err(failure::of_stream_error("\"the provider failed in mid-turn\"")),
+            _ if !self.refusal.is_empty() => Stop::Refused,
+            _ if !self.calls.is_empty() => Stop::Tools,
+            "tool_calls" | "function_call" => {
+                return Err(ModelError::malformed("the turn ends with tool calls, but none came"));
+            }
+            _ => Stop::Done,
+        };
+        if stop == Stop::Tools {
+            self.complete_calls(invented)?;
+        } else {
+            self.calls.clear();
+        }
+        let message = self.message();
+        let text = if self.text.is_empty() { self.refusal } else { self.text };
+        let calls = self
+            .calls
+            .into_iter()
+            .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
+            .collect();
+        Ok(Reply { turn: Turn { text, calls, stop, usage: self.usage }, message })
+    }
+
+    fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
+        if self.calls.iter().any(|call| call.name.is_empty()) {
+            return Err(ModelError::malformed("a tool call has no name"));
+        }
+        for at in 0..self.calls.len() {
+            let id = &self.calls[at].id;
+            if id.is_empty() || self.calls[..at].iter().any(|earlier| &earlier.id == id) {
+                *invented += 1;
+                self.calls[at].id = format!("act_call_{invented}");
+            }
+            if self.calls[at].arguments.trim().is_empty() {
+                // No arguments; servers that parse what is echoed want JSON all the same.
+                self.calls[at].arguments = "{}".to_owned();
+            }
+        }
+        Ok(())
+    }
+
+    /// The assistant message as the server is shown it from now on; none when it would be empty.
+    fn message(&self) -> Option<String> {
+        if self.text.is_empty() && self.calls.is_empty() && self.extra.0.is_empty() {
+            return None;
+        }
+        // Only a message with calls may go without content.
+        let content = if self.has_content || self.calls.is_empty() {
+            json(&self.text)
+        } else {
+            "null".into()
+        };
+        let mut message = format!(r#"{{"role":"assistant","content":{content}"#);
+        self.extra.write(&mut message);
+        if !self.calls.is_empty() {
+            let calls: Vec<String> = self.calls.iter().map(Call::json).collect();
+            message.push_str(&format!(r#","tool_calls":[{}]"#, calls.join(",")));
+        }
+        message.push('}');
+        Some(message)
+    }
+}
+
+impl Call {
+    fn json(&self) -> String {
+        let mut text = format!(
+            r#"{{"id":{},"type":"function","function":{{"name":{},"arguments":{}"#,
+            json(&self.id),
+            json(&self.name),
+            json(&self.arguments)
+        );
+        self.function_extra.write(&mut text);
+        text.push('}');
+        self.extra.write(&mut text);
+        text.push('}');
+        text
+    }
+}
+
+/// Fields that only the provider understands: pieces of text and of lists are joined, of anything else the
+/// last one counts; nothing is parsed further.
+#[derive(Default)]
+struct Extra(BTreeMap<String, Piece>);
+
+enum Piece {
+    Text(String),
+    List(Vec<Box<RawValue>>),
+    Other(Box<RawValue>),
+}
+
+impl Extra {
+    fn merge(&mut self, fields: Fields<'_>) {
+        for (name, raw) in fields {
+            if raw.get() == "null" {
+                continue;
+            }
+            match (self.0.get_mut(&name), Piece::read(raw)) {
+                (Some(Piece::Text(known)), Piece::Text(more)) => known.push_str(&more),
+                (Some(Piece::List(known)), Piece::List(more)) => known.extend(more),
+                (_, piece) => drop(self.0.insert(name, piece)),
+            }
+        }
+    }
+
+    fn write(&self, out: &mut String) {
+        for (name, piece) in &self.0 {
+            let value = match piece {
+                Piece::Text(text) => json(text),
+                Piece::List(items) => json(items),
+                Piece::Other(raw) => raw.get().to_owned(),
+            };
+            out.push_str(&format!(",{}:{value}", json(name)));
+        }
+    }
+}
+
+impl Piece {
+    fn read(raw: &RawValue) -> Self {
+        let text = raw.get();
+        if let Ok(text) = serde_json::from_str(text) {
+            Self::Text(text)
+        } else if let Ok(list) = serde_json::from_str(text) {
+            Self::List(list)
+        } else {
+            Self::Other(raw.to_owned())
+        }
+    }
+}
+
+fn parse(raw: &RawValue) -> Result<Value, ModelError> {
+    serde_json::from_str(raw.get())
+        .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
+}
+
+/// Text, or nothing for null; numbers as servers use them for ids.
+fn text(raw: Option<&RawValue>) -> Result<String, ModelError> {
+    Ok(match raw.map(parse).transpose()? {
+        Some(Value::String(text)) => text,
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    })
+}
+
+/// None when the object has no counts at all.
+fn usage_of(usage: &Value) -> Option<ModelUsage> {
+    let input = usage["prompt_tokens"].as_u64();
+    let output = usage["completion_tokens"].as_u64();
+    let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
+    (input.is_some() || output.is_some()).then(|| ModelUsage {
+        input: input.unwrap_or(0),
+        cached: cached.unwrap_or(0),
+        output: output.unwrap_or(0),
+    })
+}

@@ -1,0 +1,325 @@
+//! What a refusal, an error in the stream or a broken connection means: will a later try differ, and what
+//! can the user do.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::{ModelError, ModelErrorKind};
+
+/// How much of what a server says goes into a message.
+const EXCERPT: usize = 300;
+
+/// Codes with which providers say that money or quota is gone: 429 like a rate limit, but waiting is no help.
+const SPENT: [&str; 7] = [
+    "billing_hard_limit_reached",
+    "credit_balance_exhausted",
+    "enforced_spend_limit_reached",
+    "insufficient_quota",
+    "organization_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "project_spend_limit_exceeded",
+];
+
+/// Types of errors that a repetition of the same request gets again.
+const FINAL: [&str; 7] = [
+    "authentication_error",
+    "billing_error",
+    "insufficient_quota",
+    "invalid_request_error",
+    "not_found_error",
+    "permission_error",
+    "request_too_large",
+];
+
+impl ModelError {
+    pub(super) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), status: None, retry_after: None }
+    }
+
+    pub(super) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(ModelErrorKind::Malformed, message)
+    }
+
+    pub(super) fn misused(message: impl Into<String>) -> Self {
+        Self::new(ModelErrorKind::Misused, message)
+    }
+}
+
+/// The key's variable and whether it holds one, for the hint of a refused key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeySource {
+    pub(super) variable: &'static str,
+    pub(super) present: bool,
+}
+
+/// An answer whose status is not success.
+pub(super) fn of_status(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    key: KeySource,
+    now: DateTime<Utc>,
+) -> ModelError {
+    use ModelErrorKind::{Rejected, Unavailable};
+    let said = Said::read(body);
+    let number = status.as_u16();
+    let kind = match number {
+        429 if said.spent() => Rejected,
+        408 | 409 | 429 | 500.. => Unavailable,
+        _ => Rejected,
+    };
+    let hint = match number {
+        300..=399 => {
+            "redirects are not followed; set AGENT_LLM_BASE_URL to the final address".to_owned()
+        }
+        401 | 403 if key.present => format!("the key in {} was refused; check it", key.variable),
+        401 | 403 => format!("the server wants a key; set {}", key.variable),
+        404 => "check AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL".to_owned(),
+        429 if kind == Rejected => {
+            "a spending limit or quota is used up; raise it with the provider".to_owned()
+        }
+        413 => "the request is larger than the server takes".to_owned(),
+        _ if kind == Unavailable => "a later try may succeed".to_owned(),
+        _ => "the server does not take this request; check AGENT_LLM_MODEL and the server's log"
+            .to_owned(),
+    };
+    ModelError {
+        kind,
+        message: format!("the model's server answered {number}{}; {hint}", said.quoted()),
+        status: Some(number),
+        retry_after: (kind == Unavailable).then(|| retry_after(headers, now)).flatten(),
+    }
+}
+
+/// An error object that came inside a stream that had begun with success.
+pub(super) fn of_stream_error(error: &str) -> ModelError {
+    let said = Said::read(error.as_bytes());
+    let status = said.status.filter(|status| (400..600).contains(status));
+    let repeats = said.spent()
+        || said.kind.as_deref().is_some_and(|kind| FINAL.contains(&kind))
+        || status.is_some_and(|status| status < 500 && !matches!(status, 408 | 409 | 429));
+    let kind = if repeats { ModelErrorKind::Rejected } else { ModelErrorKind::Unavailable };
+    let mut failure = ModelError::new(
+        kind,
+        format!("the model's server broke off with an error{}", said.quoted()),
+    );
+    failure.status = status;
+    failure
+}
+
+/// Trouble of the connection; `answered` once the status line has arrived.
+pub(super) fn of_connection(error: reqwest::Error, answered: bool) -> ModelError {
+    let error = error.without_url();
+    if let Some(certificate) = untrusted(&error) {
+        let message = format!(
+            "the certificate of the model's server is not trusted: {certificate}; nothing was sent"
+        );
+        return ModelError::new(ModelErrorKind::Rejected, message);
+    }
+    let cause = innermost(&error);
+    if error.is_timeout() {
+        let message = format!("no connection to the model's server in time: {cause}");
+        return ModelError::new(ModelErrorKind::Timeout, message);
+    }
+    if answered {
+        let message = format!("the connection broke before the turn was complete: {cause}");
+        return ModelError::new(ModelErrorKind::Cut, message);
+    }
+    let message =
+        format!("cannot reach the model's server: {cause}; check that it runs and its address");
+    ModelError::new(ModelErrorKind::Transport, message)
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+/// A rejected certificate stays rejected. `io::Error` hides what it carries from `source`.
+fn untrusted(error: &reqwest::Error) -> Option<String> {
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let carried = source.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
+        let tls = match carried {
+            Some(carried) => carried.downcast_ref::<rustls::Error>(),
+            None => source.downcast_ref::<rustls::Error>(),
+        };
+        if let Some(rustls::Error::InvalidCertificate(reason)) = tls {
+            return Some(reason.to_string());
+        }
+        cause = source.source();
+    }
+    None
+}
+
+/// `retry-after-ms`, else `retry-after` in seconds or as a date.
+fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let seconds =
+        |text: &str, unit: f64| Duration::try_from_secs_f64(text.parse::<f64>().ok()? * unit).ok();
+    if let Some(wait) = text("retry-after-ms").and_then(|text| seconds(text, 0.001)) {
+        return Some(wait);
+    }
+    let text = text("retry-after")?;
+    seconds(text, 1.0).or_else(|| {
+        let date = DateTime::parse_from_rfc2822(text).ok()?;
+        (date.with_timezone(&Utc) - now).to_std().ok()
+    })
+}
+
+/// What an error body says, as far as it is one of the known shapes.
+#[derive(Default)]
+struct Said {
+    text: String,
+    kind: Option<String>,
+    codes: Vec<String>,
+    status: Option<u16>,
+}
+
+impl Said {
+    /// `{"error":{…}}`, the inner object alone, a list of one such object, a bare string, or any text.
+    fn read(body: &[u8]) -> Self {
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            return Self { text: String::from_utf8_lossy(body).into_owned(), ..Self::default() };
+        };
+        let outer = json.get(0).unwrap_or(&json);
+        let error = outer.get("error").unwrap_or(outer);
+        let word = |value: &Value| value.as_str().map(str::to_owned);
+        let text = ["message", "detail"].iter().find_map(|name| word(&error[*name]));
+        Self {
+            text: text.or_else(|| word(error)).unwrap_or_else(|| error.to_string()),
+            kind: word(&error["type"]),
+            codes: [&error["code"], &error["details"]["error_code"]]
+                .into_iter()
+                .filter_map(word)
+                .collect(),
+            status: [&error["code"], &error["status"]]
+                .iter()
+                .find_map(|value| u16::try_from(value.as_u64()?).ok()),
+        }
+    }
+
+    fn spent(&self) -> bool {
+        self.codes.iter().any(|code| SPENT.contains(&code.as_str()))
+    }
+
+    fn quoted(&self) -> String {
+        match excerpt(&self.text) {
+            text if text.is_empty() => String::new(),
+            text => format!(": {text}"),
+        }
+    }
+}
+
+/// One short line of what a server sent. It is cut before keys are replaced, so it is cut between words:
+/// a key has no space in it and is there whole or not at all.
+pub(super) fn excerpt(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(EXCERPT) {
+        None => line,
+        Some((end, _)) => {
+            let cut = line[..end].rfind(' ').unwrap_or(0);
+            format!("{} …", &line[..cut])
+        }
+    }
+}
+
+/// Makes control characters and direction marks visible, so that a message is inert on any terminal.
+pub(super) fn inert(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let marks = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || marks {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelError {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().unwrap());
+        }
+        let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().with_timezone(&Utc);
+        let key = KeySource { variable: "OPENAI_API_KEY", present: true };
+        of_status(StatusCode::from_u16(status).unwrap(), &map, body.as_bytes(), key, now)
+    }
+
+    #[test]
+    fn the_status_decides_whether_a_later_try_may_differ() {
+        for status in [408, 409, 429, 500, 502, 503, 504, 529] {
+            assert!(answer(status, &[], "").can_heal(), "{status}");
+        }
+        for status in [301, 302, 307, 400, 401, 402, 403, 404, 413, 422] {
+            assert!(!answer(status, &[], "").can_heal(), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_spent_limit_is_final_although_its_status_is_a_rate_limit() {
+        let openai = r#"{"error":{"message":"no money","type":"insufficient_quota","code":"credit_balance_exhausted"}}"#;
+        let anthropic = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
+        assert!(!answer(429, &[("retry-after", "2")], openai).can_heal());
+        assert!(!answer(429, &[], anthropic).can_heal());
+        assert!(
+            answer(429, &[], r#"{"error":{"type":"rate_limit_error","code":"slow_down"}}"#)
+                .can_heal()
+        );
+    }
+
+    #[test]
+    fn waits_are_read_in_milliseconds_seconds_or_as_a_date() {
+        let wait = |headers: &[_]| answer(429, headers, "").retry_after;
+        assert_eq!(wait(&[("retry-after", "2")]), Some(Duration::from_secs(2)));
+        assert_eq!(wait(&[("retry-after", "0.5")]), Some(Duration::from_millis(500)));
+        assert_eq!(
+            wait(&[("retry-after", "9"), ("retry-after-ms", "1500")]),
+            Some(Duration::from_millis(1500))
+        );
+        let date = "Sat, 21 Nov 2026 10:00:05 GMT";
+        assert_eq!(wait(&[("retry-after", date)]), Some(Duration::from_secs(5)));
+        for nonsense in ["-3", "soon", "1e99", "NaN", "Sat, 21 Nov 2026 09:00:00 GMT"] {
+            assert_eq!(wait(&[("retry-after", nonsense)]), None, "{nonsense}");
+        }
+    }
+
+    // security line 145
+    #[test]
+    fn a_refused_key_is_named_by_its_variable() {
+        let message = answer(401, &[], r#"{"error":{"message":"Incorrect API key"}}"#).message;
+        let expected = "the model's server answered 401: Incorrect API key; the key in OPENAI_API_KEY was refused; check it";
+        assert_eq!(message, expected);
+    }
+
+    // security line 150
+    #[test]
+    fn what_a_server_says_is_cut_short_and_on_one_line() {
+        let message = answer(500, &[], &"<p>\n\tgone ".repeat(200)).message;
+        assert!(message.len() < 450 && message.contains("<p> gone"), "{message}");
+        assert_eq!(inert("a\u{1b}]52;\u{202e}b"), "a\\u{1b}]52;\\u{202e}b");
+    }
+
+    #[test]
+    fn an_error_in_the_stream_heals_unless_it_says_otherwise() {
+        assert!(of_stream_error(r#"{"message":"overloaded","code":502}"#).can_heal());
+        assert!(of_stream_error(r#""engine died""#).can_heal());
+        assert!(!of_stream_error(r#"{"message":"m","code":400}"#).can_heal());
+        assert!(!of_stream_error(r#"{"message":"m","type":"invalid_request_error"}"#).can_heal());
+        assert!(!of_stream_error(r#"{"code":"insufficient_quota"}"#).can_heal());
+    }
+}

@@ -1,0 +1,265 @@
+//! The server: its own thread and runtime, so that blocking and async callers can use it alike.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures_util::StreamExt;
+use http_body_util::{BodyExt, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::{Request, Response, StatusCode};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::answer::{self, Answer};
+use super::script::{End, Fault, Script, Turn};
+
+/// Larger requests are answered with 413.
+const MAX_REQUEST: usize = 64 << 20;
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// From the first line of the system prompt; empty when there is none.
+    pub role: String,
+    pub path: String,
+    /// Null when it was not JSON.
+    pub body: Value,
+    pub raw: Bytes,
+    pub headers: Vec<(String, String)>,
+    pub time: DateTime<Utc>,
+}
+
+/// What has happened so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub requests: usize,
+    /// Answers whose client went away before their end.
+    pub hang_ups: usize,
+}
+
+/// A running server; dropping it ends it.
+pub struct ScriptedServer {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    script: Script,
+    asked: BTreeMap<String, u32>,
+    recorded: Vec<Recorded>,
+    hang_ups: usize,
+}
+
+impl ScriptedServer {
+    /// Listens on a free port of the loopback interface.
+    pub fn start(script: Script) -> std::io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let state = State { script, asked: BTreeMap::new(), recorded: vec![], hang_ups: 0 };
+        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let stop = CancellationToken::new();
+        let serving = (shared.clone(), stop.clone());
+        let thread =
+            std::thread::Builder::new().name("scripted model".into()).spawn(move || {
+                let (shared, stop) = serving;
+                runtime.block_on(stop.run_until_cancelled(serve(listener, shared)));
+            })?;
+        Ok(Self { address, shared, stop, thread: Some(thread) })
+    }
+
+    /// For `AGENT_LLM_BASE_URL`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Every request so far, in the order of arrival.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.shared.lock().recorded.clone()
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.shared.lock().seen()
+    }
+
+    /// Blocks until `enough` holds, for at most `limit`; says whether it holds.
+    pub fn wait(&self, limit: Duration, enough: impl Fn(Seen) -> bool) -> bool {
+        let state = self.shared.lock();
+        let waited =
+            self.shared.changed.wait_timeout_while(state, limit, |state| !enough(state.seen()));
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        enough(state.seen())
+    }
+
+    /// Turns nobody has asked for, by role.
+    pub fn left(&self) -> BTreeMap<String, usize> {
+        let state = self.shared.lock();
+        let left = state.script.roles.iter().map(|(role, turns)| (role.clone(), turns.len()));
+        left.filter(|(_, turns)| *turns > 0).collect()
+    }
+}
+
+impl Drop for ScriptedServer {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl State {
+    fn seen(&self) -> Seen {
+        Seen { requests: self.recorded.len(), hang_ups: self.hang_ups }
+    }
+
+    /// The next turn of a role and its number.
+    fn turn(&mut self, role: &str) -> (Turn, u32) {
+        let number = self.asked.entry(role.to_owned()).or_default();
+        *number += 1;
+        let turn = self.script.roles.get_mut(role).and_then(|turns| turns.pop_front());
+        (turn.unwrap_or_else(answer::over), *number)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, request: Recorded) {
+        self.lock().recorded.push(request);
+        self.changed.notify_all();
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let _ = stream.set_nodelay(true);
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let service =
+                hyper::service::service_fn(move |request| respond(request, shared.clone()));
+            let io = hyper_util::rt::TokioIo::new(stream);
+            // A client that goes away is an ordinary end.
+            let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
+        });
+    }
+}
+
+type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, std::io::Error>;
+
+async fn respond(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+) -> Result<Response<Body>, Infallible> {
+    let notice = HangUp { shared: shared.clone(), over: false };
+    let (head, body) = request.into_parts();
+    let Ok(raw) = Limited::new(body, MAX_REQUEST).collect().await else {
+        return Ok(response(refusal(413, "the request is too large"), notice));
+    };
+    let raw = raw.to_bytes();
+    let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
+    let role = role_of(&body).to_owned();
+    let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
+        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let path = head.uri.path().to_owned();
+    shared.record(Recorded {
+        role: role.clone(),
+        path: path.clone(),
+        body: body.clone(),
+        raw: raw.clone(),
+        headers: head.headers.iter().map(header).collect(),
+        time: crate::clock::now(),
+    });
+    if head.method != hyper::Method::POST || !path.ends_with("/chat/completions") {
+        return Ok(response(refusal(404, "only POST …/chat/completions is served"), notice));
+    }
+    if body["messages"].as_array().is_none_or(Vec::is_empty) {
+        return Ok(response(refusal(400, "there are no messages in the request"), notice));
+    }
+    let (turn, number) = shared.lock().turn(&role);
+    let request = String::from_utf8_lossy(&raw);
+    let answer = answer::answer(&turn, &role, number, &request, &body["model"]);
+    if answer.delay_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
+    }
+    Ok(response(answer, notice))
+}
+
+fn refusal(status: u16, message: &str) -> Answer {
+    let body = json!({"error": {"message": message, "type": "invalid_request_error"}}).to_string();
+    let fault = Fault { status: Some(status), body: Some(body), ..Fault::default() };
+    answer::answer(&Turn { fault, ..Turn::default() }, "", 0, "", &Value::Null)
+}
+
+fn role_of(body: &Value) -> &str {
+    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
+    let first = system.lines().next().unwrap_or_default();
+    first.strip_prefix("act role: ").unwrap_or_default()
+}
+
+fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {
+    let frames = answer.body.into_iter().map(|bytes| Ok(Frame::data(bytes)));
+    let end = answer.end;
+    let last = futures_util::stream::once(async move {
+        if matches!(end, Some(End::Stall(_))) {
+            std::future::pending::<()>().await;
+        }
+        notice.complete();
+        match end {
+            Some(End::Reset(_)) => Err(std::io::Error::other("scripted reset")),
+            _ => Ok(Frame::data(Bytes::new())),
+        }
+    });
+    let body = StreamBody::new(futures_util::stream::iter(frames).chain(last));
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() =
+        StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in answer.headers {
+        let name = hyper::header::HeaderName::try_from(name);
+        let value = hyper::header::HeaderValue::try_from(value);
+        if let (Ok(name), Ok(value)) = (name, value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// Lives as long as an answer; tells when the client went away before its end.
+struct HangUp {
+    shared: Arc<Shared>,
+    over: bool,
+}
+
+impl HangUp {
+    fn complete(&mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        if !self.over {
+            self.shared.lock().hang_ups += 1;
+            self.shared.changed.notify_all();
+        }
+    }
+}
