@@ -136,7 +136,7 @@ mod tests {
         symlink(&outside, tree.join("a/b/link")).unwrap();
         fs::write(tree.join("a/line\nbreak"), "x").unwrap();
         fs::write(tree.join("a/b/.removing-1"), "x").unwrap();
-        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(tree.join("a/b"), fs::Permissions::from_mode(0o0)).unwrap();
         let parent = fs::File::open(dir.path()).unwrap();
         remove_tree(&parent, "tree").unwrap();
         assert!(!tree.exists());

@@ -106,7 +106,7 @@ mod tests {
         }
         symlink(outside.join("su"), part.join("link")).unwrap();
         symlink(&outside, part.join("dir-link")).unwrap();
-        fs::set_permissions(part.join("closed"), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(part.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
 
         let swept = sweep(fs::File::open(&part).unwrap().into()).unwrap();
 

@@ -28,7 +28,7 @@ pub(super) struct Container {
     pub(super) engine: Engine,
     pub(super) name: String,
     pub(super) oom: OomWatch,
-    _guard: Guard,
+    guard: Guard,
 }
 
 /// Whether the container runs, and what its end looked like.
@@ -64,12 +64,13 @@ impl Container {
             }
         };
         let started = async {
-            created?;
+            created.map_err(|error| creation_failed(image, error))?;
+            require_shell(engine, &name, image).await?;
             name_the_user(engine, &name, ids.0, ids.1).await?;
             let oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
-            Ok::<_, EngineError>(oom)
+            Ok::<_, InfraError>(oom)
         };
         let started = tokio::select! {
             started = started => started,
@@ -79,11 +80,8 @@ impl Container {
             }
         };
         match started {
-            Ok(oom) => {
-                Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, _guard: guard }))
-            }
+            Ok(oom) => Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, guard })),
             Err(error) => {
-                let error = explain(engine, &name, image, error).await;
                 // The first failure is the one to tell.
                 let _ = guard.remove().await;
                 Err(error)
@@ -91,9 +89,9 @@ impl Container {
         }
     }
 
-    /// Kills and removes; on an error the guard tries once more.
+    /// Kills and removes. An engine that refuses is asked once more by the guard, one that is gone is not.
     pub(super) async fn remove(self) -> Result<(), EngineError> {
-        self._guard.remove().await
+        self.guard.remove().await
     }
 
     /// Ends all processes at once; nothing in the container can delay or survive it.
@@ -153,30 +151,31 @@ fn read_state(state: ContainerState) -> State {
     State { running: state.running.unwrap_or(false), oom_killed: state.oom_killed.unwrap_or(false) }
 }
 
-/// Engines word a missing shell differently; asking for the file is certain.
-async fn explain(
+/// Asked before the start: what an image without a shell does then differs between engines.
+async fn require_shell(
     engine: &Engine,
     name: &str,
     image: &ResolvedImage,
-    error: EngineError,
-) -> InfraError {
-    let missing_image = error.phase == Phase::Create && error.status() == Some(404);
-    if error.phase == Phase::Start && error.status().is_some() {
-        let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
-        let probe = engine.docker.get_container_archive_info(name, Some(options));
-        let probe = engine.call(Phase::Inspect, QUICK, probe).await;
-        if probe.is_err_and(|error| error.status() == Some(404)) {
-            return InfraError::new(
-                ErrorType::ContainerCreation,
-                format!(
-                    "image {} has no /bin/sh, which every step needs; use an image with a shell",
-                    image.reference
-                ),
-            );
-        }
+) -> Result<(), InfraError> {
+    let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
+    let probe = engine.docker.get_container_archive_info(name, Some(options));
+    match engine.call(Phase::Prepare, QUICK, probe).await {
+        Err(error) if error.status() == Some(404) => Err(InfraError::new(
+            ErrorType::ContainerCreation,
+            format!(
+                "image {} has no /bin/sh, which every step needs; use an image with a shell",
+                image.reference
+            ),
+        )),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
     }
+}
+
+fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
+    let gone = error.status() == Some(404);
     let mut error = InfraError::from(error);
-    if missing_image {
+    if gone {
         error.message =
             format!("image {} is gone from the engine: {}", image.reference, error.message);
     }

@@ -72,7 +72,7 @@ impl Phase {
     fn doing(self) -> &'static str {
         match self {
             Self::Connect => "reach the engine",
-            Self::Pull => "pull the image",
+            Self::Pull => "get the image",
             Self::Create => "create the container",
             Self::Prepare => "prepare the container",
             Self::Start => "start the container",

@@ -5,7 +5,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Everything but `PATH`. The repository is read-only at `/workspace`, so tools are sent to `/artifacts`,
 /// and tools that rewrite snapshots are told not to.
-const FIXED: [(&str, &str); 26] = [
+const FIXED: [(&str, &str); 25] = [
     ("CI", "1"),
     ("HOME", "/artifacts/home"),
     ("TMPDIR", "/artifacts/tmp"),
@@ -23,7 +23,6 @@ const FIXED: [(&str, &str); 26] = [
     ("npm_config_update_notifier", "false"),
     ("YARN_CACHE_FOLDER", "/artifacts/cache/yarn"),
     ("CARGO_HOME", "/artifacts/cache/cargo"),
-    ("GOPATH", "/artifacts/cache/go"),
     ("GOCACHE", "/artifacts/cache/go-build"),
     ("GOMODCACHE", "/artifacts/cache/go-mod"),
     ("GRADLE_USER_HOME", "/artifacts/cache/gradle"),

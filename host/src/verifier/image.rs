@@ -48,6 +48,14 @@ impl Engine {
     }
 
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
+        if !is_reference(image) {
+            return Err(InfraError::new(
+                ErrorType::ImagePull,
+                format!(
+                    "{image:?} is no image name; correct verification.container_image in agent.yaml"
+                ),
+            ));
+        }
         if let Some(found) = self.inspect(image).await? {
             return Ok(resolved(image, found));
         }
@@ -124,6 +132,14 @@ fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
     }
 }
 
+/// The name becomes part of an address at the engine, so it is held to the characters of image names.
+fn is_reference(image: &str) -> bool {
+    const LONGEST: usize = 512;
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+    let plain = |part: &str| part.starts_with(|c: char| c.is_ascii_alphanumeric());
+    image.len() <= LONGEST && image.chars().all(allowed) && image.split('/').all(plain)
+}
+
 /// Name, and tag or digest. Without a tag the engine would pull every tag there is.
 fn split_reference(image: &str) -> (&str, &str) {
     if let Some(parts) = image.split_once('@') {
@@ -181,6 +197,18 @@ mod tests {
         assert_eq!(split_reference("host:5000/a/b"), ("host:5000/a/b", "latest"));
         assert_eq!(split_reference("host:5000/a/b:1"), ("host:5000/a/b", "1"));
         assert_eq!(split_reference("a:1@sha256:ff"), ("a:1", "sha256:ff"));
+    }
+
+    #[test]
+    fn what_is_no_image_name_is_never_sent() {
+        for image in ["python:3.12-slim", "host:5000/a/b@sha256:ff", "a", "A/b_c:1.0"] {
+            assert!(is_reference(image), "{image}");
+        }
+        for image in
+            ["", "../x", "a/../b", "a/./b", "a//b", "a?b", "a%2f", "a b", "a#b", "/a", "a\n"]
+        {
+            assert!(!is_reference(image), "{image}");
+        }
     }
 
     #[test]

@@ -27,7 +27,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// The first of the pauses between questions to an exec that closed its output but goes on.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// What an exec that the engine could not start counts as, as in a shell.
+/// What a shell says of a command that cannot run.
 const NOT_EXECUTABLE: i64 = 126;
 
 pub(super) struct ContainerSteps<'a> {
@@ -61,7 +61,7 @@ impl StepRunner for ContainerSteps<'_> {
             let began = Instant::now();
             let end = self.execute(number, step).await;
             let duration = began.elapsed();
-            let (end, oom) = self.examine(end, seen).await;
+            let (end, oom) = self.examine(step, end, seen).await;
             self.events.emit(EventKind::StepFinished {
                 run_id: self.run.id().to_string(),
                 name: step.name.clone(),
@@ -225,7 +225,7 @@ impl ContainerSteps<'_> {
             Ok(state) if !state.running && number == 1 && !state.oom_killed => {
                 Broken::Infra(InfraError::new(
                     ErrorType::ContainerCreation,
-                    "the container ended before the first step; an image needs /bin/sh and sleep",
+                    "the container ended before the first step; an image needs `sleep` and a working /bin/sh",
                 ))
             }
             Ok(state) if !state.running => {
@@ -239,16 +239,26 @@ impl ContainerSteps<'_> {
         }
     }
 
-    /// Was it memory, was it the disk? Asked at once for a step that went on, and of the stopped container for
-    /// one that failed, as its run is over anyway.
-    async fn examine(&mut self, end: StepEnd, seen: u64) -> (StepEnd, bool) {
+    /// What was behind a step's failure: memory, the disk, or the end of the container? A failed step ends the
+    /// run, so the container may go to find out.
+    async fn examine(&mut self, step: &Step, end: StepEnd, seen: u64) -> (StepEnd, bool) {
         let oom = &self.container.oom;
         let mut killed = oom.count() > seen;
         let StepEnd::Exited(code) = end else { return (end, killed) };
         if code == 0 {
             return (end, killed);
         }
-        killed = killed || code == KILLED && oom.more_than(seen).await;
+        if code == KILLED {
+            killed = killed || oom.more_than(seen).await;
+            // Whoever ends the container kills the step first, and the engine tells of it a little later.
+            match self.container.state().await {
+                Ok(state) if state.running => {}
+                Ok(state) => {
+                    return (StepEnd::Infra(gone(step, killed || state.oom_killed)), killed);
+                }
+                Err(error) => return (StepEnd::Infra(error.into()), killed),
+            }
+        }
         if !killed && seen == 0 {
             // The flag speaks of the whole container, so it counts only while no earlier step had an event.
             if let Err(error) = self.container.kill().await {

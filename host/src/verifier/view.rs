@@ -135,7 +135,10 @@ fn copy_entry(source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> io::Result<()
     match kind(&stat) {
         FileType::RegularFile => copy_file(source, target, name),
         FileType::Symlink => match readlinkat(source, name, vec![]) {
-            Ok(to) => Ok(symlinkat(&to, target, name)?),
+            Ok(to) => match symlinkat(&to, target, name) {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
             Err(Errno::NOENT | Errno::INVAL) => Ok(()),
             Err(error) => Err(error.into()),
         },
@@ -157,7 +160,12 @@ fn copy_file(source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> io::Result<()>
     if kind(&stat) != FileType::RegularFile {
         return Ok(());
     }
-    let to = openat(target, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?;
+    let to = match openat(target, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
+        Ok(to) => to,
+        // Named twice, or once more in another letter case.
+        Err(Errno::EXIST) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
     let (mut from, mut to) = (File::from(from), File::from(to));
     io::copy(&mut from, &mut to)?;
     let executable = Mode::from_raw_mode(stat.st_mode).contains(Mode::XUSR);
@@ -219,7 +227,7 @@ mod tests {
         fs::create_dir(repo.path().join(".git")).unwrap();
         fs::write(repo.path().join(".git/config"), "token").unwrap();
         let fifo = repo.path().join("fifo");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let named = ["../escape", "/etc/passwd", ".git/config", "dir/secret", "fifo", "gone"];
         let view = view(repo.path(), &named);
         assert_eq!(fs::read_dir(view.path()).unwrap().count(), 0);

@@ -1,0 +1,75 @@
+//! Tiny images: busybox with every applet, and one with nothing at all.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use bollard::Docker;
+use bollard::query_parameters::CreateImageOptions;
+use futures_util::StreamExt;
+
+/// The number changes with the recipe; an image that is there is not made again.
+pub(crate) const BUSYBOX: &str = "act-test-busybox:1";
+pub(crate) const EMPTY: &str = "act-test-empty:1";
+
+pub(crate) async fn ensure(docker: &Docker) {
+    static MADE: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
+    MADE.get_or_init(|| async {
+        for (image, archive) in [(BUSYBOX, busybox as fn() -> Vec<u8>), (EMPTY, empty)] {
+            if docker.inspect_image(image).await.is_err() {
+                import(docker, image, archive()).await;
+            }
+        }
+    })
+    .await;
+}
+
+async fn import(docker: &Docker, image: &str, archive: Vec<u8>) {
+    let (repo, tag) = image.split_once(':').unwrap();
+    let options = CreateImageOptions {
+        from_src: Some("-".into()),
+        repo: Some(repo.into()),
+        tag: Some(tag.into()),
+        ..CreateImageOptions::default()
+    };
+    let body = bollard::body_full(archive.into());
+    let mut stream = Box::pin(docker.create_image(Some(options), Some(body), None));
+    while let Some(told) = stream.next().await {
+        told.unwrap_or_else(|error| panic!("importing {image} failed: {error}"));
+    }
+}
+
+fn busybox() -> Vec<u8> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .chain(["/bin".into(), "/usr/bin".into()])
+        .map(|directory| directory.join("busybox"))
+        .find(|candidate| candidate.is_file())
+        .expect("a static busybox is needed for the test image; scripts/setup installs it");
+    let listed = Command::new(&found).arg("--list").output().unwrap();
+    let applets: BTreeSet<_> = std::str::from_utf8(&listed.stdout).unwrap().lines().collect();
+
+    let mut archive = tar::Builder::new(vec![]);
+    for directory in ["bin/", "etc/", "tmp/"] {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Directory);
+        header.set_mode(if directory == "tmp/" { 0o1777 } else { 0o755 });
+        header.set_size(0);
+        archive.append_data(&mut header, directory, &[][..]).unwrap();
+    }
+    let program = std::fs::read(&found).unwrap();
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o755);
+    header.set_size(program.len() as u64);
+    archive.append_data(&mut header, "bin/busybox", &program[..]).unwrap();
+    for applet in applets.into_iter().filter(|applet| *applet != "busybox") {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        archive.append_link(&mut header, format!("bin/{applet}"), "busybox").unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+fn empty() -> Vec<u8> {
+    tar::Builder::new(vec![]).into_inner().unwrap()
+}

@@ -1,0 +1,19 @@
+//! The Verifier against a real engine: what steps may do, what counts as what, and what is left behind.
+//!
+//! Images are made here from the machine's static busybox; no registry is asked.
+
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod gate;
+mod image;
+mod lifecycle;
+mod logs;
+mod proxy;
+mod sealed;
+mod trouble;
+mod world;

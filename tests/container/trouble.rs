@@ -1,0 +1,170 @@
+//! INFRA_ERROR: trouble of the machine, told apart from the code's failure.
+
+use std::time::{Duration, Instant};
+
+use act::event::Events;
+use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier, Workspace};
+use bollard::query_parameters::RemoveContainerOptions;
+
+use crate::image;
+use crate::proxy::Proxy;
+use crate::world::{SmallDisk, World};
+
+// VERIFIER-21, security line 99
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_a_resource_and_a_kill_of_its_own_is_a_failure() {
+    let mut world = World::new().await.step("eat", "tail /dev/zero");
+    world.pipeline.limits.memory_mb = 24;
+    let response = world.run().await;
+    assert_eq!(response.status, Status::InfraError, "{response:?}");
+    assert_eq!(response.error_type, Some(ErrorType::ResourceExhaustion));
+    assert!(response.error_message.unwrap().contains("24 MiB"));
+    assert_eq!(response.manifest.unwrap()["commands_executed"][0]["oom"], true);
+
+    world.pipeline.steps[0].command = "kill -9 $$".into();
+    let response = world.run().await;
+    assert_eq!((response.status, response.reason), (Status::Fail, Some(FailReason::StepFailed)));
+    assert_eq!(response.manifest.unwrap()["commands_executed"][0]["exit_code"], 137);
+}
+
+// VERIFIER-21, security line 100
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oom_of_a_child_is_a_warning_beside_the_steps_own_verdict() {
+    for (end, status) in [("exit 0", Status::Pass), ("exit 1", Status::Fail)] {
+        let mut world = World::new().await.step("eat", &format!("tail /dev/zero; {end}"));
+        world.pipeline.limits.memory_mb = 24;
+        let response = world.run().await;
+        assert_eq!(response.status, status, "{response:?}");
+        assert_eq!(response.warnings.len(), 1, "{response:?}");
+        assert_eq!(response.warnings[0].code, "oom");
+    }
+}
+
+// VERIFIER-3, security line 101
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_had_is_image_pull_with_nothing_else() {
+    let world = World::new().await;
+    // Nothing listens there, so no registry is asked.
+    let image = "127.0.0.1:1/act-test/none:1";
+    let error =
+        world.engine.ensure_image(image, &Events::silent(), &world.cancel).await.unwrap_err();
+    assert_eq!(error.error_type, ErrorType::ImagePull);
+    assert!(error.message.contains(image), "{error}");
+    assert_eq!(std::fs::read_dir(world.artifacts().path().join("runs")).unwrap().count(), 0);
+}
+
+// VERIFIER-3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_image_is_resolved_to_its_id_without_a_pull() {
+    let mut world = World::new().await;
+    let gate = world.gate().await;
+    assert_eq!(gate.image.reference, image::BUSYBOX);
+    assert_eq!(gate.image.digest, gate.image.id);
+    assert!(world.events_so_far().is_empty(), "nothing was pulled");
+}
+
+// VERIFIER-22, security line 102
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_without_a_shell_is_named_as_such() {
+    let mut world = World::new().await.step("test", "true");
+    world.pipeline.image = image::EMPTY.into();
+    let response = world.run().await;
+    assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:?}");
+    let message = response.error_message.as_ref().unwrap();
+    assert!(message.contains("/bin/sh") && message.contains(image::EMPTY), "{message}");
+    assert_eq!(response.tail_log, None);
+    let manifest = response.manifest.as_ref().unwrap();
+    assert_eq!(manifest["status"], "INFRA_ERROR");
+    assert_eq!(manifest["commands_executed"], serde_json::json!([]));
+    assert!(!world.run_dir(&response).join("build/tree").exists());
+}
+
+// VERIFIER-19, security line 103
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
+    let mut world = World::new().await.step("wait", "echo ready; sleep 60").step("later", "true");
+    let proxy = Proxy::start(world.outside(), world.engine.host());
+    let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+    let gate = world.gate_with(engine, world.gate().await.image);
+    let cancel = world.cancel.clone();
+    let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+    let run_id = world.run_id().await;
+    world.printed("ready").await;
+    let cut = Instant::now();
+    proxy.cut();
+    let response = run.await.unwrap().unwrap();
+    assert!(cut.elapsed() < Duration::from_secs(30));
+    // The engine behind the proxy lives, so what it was not told to remove goes here.
+    let options = RemoveContainerOptions { force: true, v: true, link: false };
+    world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();
+
+    assert_eq!(response.status, Status::InfraError);
+    assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable), "{response:?}");
+    assert_eq!(response.tail_log.as_deref(), Some("ready\n"));
+    let manifest = response.manifest.unwrap();
+    assert_eq!(manifest["commands_executed"].as_array().unwrap().len(), 1);
+    assert!(manifest["commands_executed"][0]["exit_code"].is_null());
+    assert_eq!(response.warnings[0].code, "container_left");
+}
+
+// VERIFIER-19
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_is_gone_before_the_run_leaves_no_run() {
+    let world = World::new().await.step("test", "true");
+    let proxy = Proxy::start(world.outside(), world.engine.host());
+    let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+    let gate = world.gate_with(engine, world.gate().await.image);
+    proxy.cut();
+    let response = gate.run(1, &world.cancel).await.unwrap();
+    assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable));
+    assert_eq!((response.run_id, response.tail_log, response.manifest), (None, None, None));
+    assert_eq!(std::fs::read_dir(world.artifacts().path().join("runs")).unwrap().count(), 0);
+}
+
+// VERIFIER-13
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_somebody_removes_is_no_failure_of_the_code() {
+    let mut world = World::new().await.step("wait", "echo ready; sleep 60");
+    let gate = world.gate().await;
+    let cancel = world.cancel.clone();
+    let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+    let run_id = world.run_id().await;
+    world.printed("ready").await;
+    let options = RemoveContainerOptions { force: true, v: true, link: false };
+    world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();
+    let response = run.await.unwrap().unwrap();
+    assert_eq!(
+        (response.status, response.error_type),
+        (Status::InfraError, Some(ErrorType::Unknown))
+    );
+}
+
+// VERIFIER-22
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_that_does_not_exist_yet_is_refused_by_name() {
+    for workspace in [Workspace::Overlay, Workspace::Readonly] {
+        let mut world = World::new().await.step("test", "true");
+        world.pipeline.workspace = workspace;
+        let response = world.run().await;
+        assert_eq!(response.error_type, Some(ErrorType::ContainerCreation));
+        assert!(response.error_message.unwrap().contains("verification.workspace"));
+    }
+}
+
+// VERIFIER-21, security line 109
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_a_resource_and_leaves_no_half_manifest() {
+    let world = World::new()
+        .await
+        .step("fill", "dd if=/dev/zero of=../big bs=64k count=100 2>/dev/null; exit 1");
+    let Some(mounted) = SmallDisk::mount(&world.outside().join("artifacts")) else { return };
+    let response = world.run().await;
+    let manifest = world.run_dir(&response).join("manifest.json");
+    let text = std::fs::read(&manifest).ok();
+    drop(mounted);
+    assert_eq!(response.error_type, Some(ErrorType::ResourceExhaustion), "{response:?}");
+    assert_eq!(text.is_some(), response.manifest.is_some());
+    if let Some(text) = text {
+        assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok());
+    }
+}
