@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use act::model::scripted::{Recorded, ScriptedServer};
 use tempfile::TempDir;
 
 pub(crate) struct Done {
@@ -13,6 +14,7 @@ pub(crate) struct Done {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
     pub(super) place: TempDir,
+    pub(super) model: Option<ScriptedServer>,
 }
 
 impl Done {
@@ -110,6 +112,24 @@ impl Done {
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}\n{self}"));
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// What the model was asked, in order.
+    pub(crate) fn requests(&self) -> Vec<Recorded> {
+        self.model.as_ref().map(ScriptedServer::requests).unwrap_or_default()
+    }
+
+    /// Requests of one role.
+    pub(crate) fn requests_of(&self, role: &str) -> Vec<Recorded> {
+        self.requests().into_iter().filter(|request| request.role == role).collect()
+    }
+
+    /// Every turn of the script was asked for.
+    #[track_caller]
+    pub(crate) fn script_used_up(self) -> Self {
+        let left = self.model.as_ref().map(ScriptedServer::left).unwrap_or_default();
+        assert!(left.is_empty(), "turns left: {left:?}\n{self}");
+        self
     }
 
     /// What stands in the home directory that the program was given.

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use act::model::scripted::{Script, ScriptedServer};
 use tempfile::TempDir;
 
 pub(crate) use done::Done;
@@ -21,6 +22,7 @@ pub(crate) struct Act {
     environment: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
     directory: PathBuf,
+    model: Option<ScriptedServer>,
 }
 
 impl Act {
@@ -37,7 +39,7 @@ impl Act {
         )
         .unwrap();
         let directory = place.path().join("repo");
-        let mut act = Self { environment: vec![], stdin: vec![], directory, place };
+        let mut act = Self { environment: vec![], stdin: vec![], directory, model: None, place };
         for name in ["PATH", "DOCKER_HOST"] {
             if let Some(value) = std::env::var_os(name) {
                 act.environment.push((name.into(), value));
@@ -89,6 +91,15 @@ impl Act {
         self.env("AGENT_LLM_BASE_URL", base_url).env("AGENT_LLM_MODEL", "scripted")
     }
 
+    /// A model that says what the script says; every request to it can be looked at in the end.
+    pub(crate) fn script(mut self, yaml: &str) -> Self {
+        let script = Script::from_yaml(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
+        let model = ScriptedServer::start(script).unwrap();
+        let base_url = model.base_url();
+        self.model = Some(model);
+        self.model(&base_url)
+    }
+
     /// No engine answers.
     pub(crate) fn without_engine(self) -> Self {
         self.env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
@@ -127,7 +138,7 @@ impl Act {
     pub(crate) fn start_command(self, mut command: std::process::Command) -> Running {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.directory);
-        Running::start(command, self.stdin, self.place)
+        Running::start(command, self.stdin, self.place, self.model)
     }
 }
 

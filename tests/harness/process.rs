@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use act::model::scripted::ScriptedServer;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -29,10 +30,16 @@ pub(crate) struct Running {
     stdout: (Arc<Collected>, Option<JoinHandle<()>>),
     stderr: (Arc<Collected>, Option<JoinHandle<()>>),
     place: Option<TempDir>,
+    model: Option<ScriptedServer>,
 }
 
 impl Running {
-    pub(super) fn start(mut command: Command, stdin: Vec<u8>, place: TempDir) -> Self {
+    pub(super) fn start(
+        mut command: Command,
+        stdin: Vec<u8>,
+        place: TempDir,
+        model: Option<ScriptedServer>,
+    ) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
@@ -43,11 +50,25 @@ impl Running {
         let pid = Pid::from_child(&child);
         let (ended, end) = channel();
         std::thread::spawn(move || ended.send(child.wait().unwrap()));
-        Self { pid, end, ended: false, stdout, stderr, place: Some(place) }
+        Self { pid, end, ended: false, stdout, stderr, place: Some(place), model }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid, signal).unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Where the repository is, for what happens to it meanwhile.
+    pub(crate) fn repo(&self) -> std::path::PathBuf {
+        self.place.as_ref().unwrap().path().join("repo")
+    }
+
+    /// The model, to wait for what it is asked.
+    pub(crate) fn model(&self) -> &ScriptedServer {
+        self.model.as_ref().expect("the story has a script")
     }
 
     /// Returns as soon as stderr holds `text`.
@@ -76,7 +97,8 @@ impl Running {
         let Ok(status) = status else {
             panic!("no end after {LIMIT:?}; stderr:\n{}", String::from_utf8_lossy(&stderr));
         };
-        Done { status, stdout, stderr, place: self.place.take().unwrap() }
+        let place = self.place.take().unwrap();
+        Done { status, stdout, stderr, place, model: self.model.take() }
     }
 }
 

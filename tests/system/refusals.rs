@@ -12,11 +12,12 @@ fn refused(done: Done, words: &[&str]) {
     assert!(done.agent_files().is_empty(), "{done}");
     assert!(!done.repo().join(".gitignore").exists(), "{done}");
     assert!(done.runs().is_empty(), "{done}");
+    assert!(done.requests().is_empty(), "{done}");
 }
 
-/// A port that nobody listens on: what is refused before any request does not notice.
+/// A model that must not be asked.
 fn with_model() -> Act {
-    Act::new().model("http://127.0.0.1:9/v1")
+    Act::new().script("turns: []")
 }
 
 #[test]
