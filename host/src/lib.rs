@@ -26,3 +26,4 @@ pub mod exit;
 pub mod model;
 pub mod scout;
 pub mod verifier;
+pub mod workspace;
