@@ -208,7 +208,8 @@ impl Http {
                 .map_err(|error| ModelError::malformed(error.to_string()))?;
             for payload in payloads.drain(..) {
                 if collect.payload(&payload)? == Flow::End {
-                    let _ = tokio::time::timeout(LAST_BYTES, body.next()).await;
+                    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+                    let _ = tokio::time::timeout(LAST_BYTES, rest).await;
                     return Ok(());
                 }
             }
@@ -233,8 +234,9 @@ impl Http {
             .connect_timeout(self.deadlines.connect)
             .tcp_nodelay(true);
         if url.scheme() == "http" {
-            // Loopback needs no proxy, and anything else would show it the prompt.
-            builder = builder.no_proxy();
+            // Loopback needs no proxy, and anything else would show it the prompt. Without redirects nothing
+            // here can meet a certificate, and reading the platform's takes longer than all the rest.
+            builder = builder.no_proxy().tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| {
             let message = format!("cannot set up a connection: {}", error.without_url());

@@ -4,6 +4,7 @@
 
 mod conversation;
 mod history;
+mod opaque;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -5,19 +5,15 @@
 //! that was cut off by a limit or a filter are not handed out. Fields nobody here knows are kept as they
 //! came and go back with the message.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::history::json;
+use super::opaque::{Extra, Fields};
 use crate::model::failure;
 use crate::model::http::{Collect, Flow};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
-
-/// Raw fields by name. The order of names is lost and made the alphabet's, so it is always the same.
-type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -251,7 +247,7 @@ impl Stream {
 
     /// The assistant message as the server is shown it from now on; none when it would be empty.
     fn message(&self) -> Option<String> {
-        if self.text.is_empty() && self.calls.is_empty() && self.extra.0.is_empty() {
+        if self.text.is_empty() && self.calls.is_empty() && self.extra.is_empty() {
             return None;
         }
         // Only a message with calls may go without content.
@@ -284,56 +280,6 @@ impl Call {
         self.extra.write(&mut text);
         text.push('}');
         text
-    }
-}
-
-/// Fields that only the provider understands: pieces of text and of lists are joined, of anything else the
-/// last one counts; nothing is parsed further.
-#[derive(Default)]
-struct Extra(BTreeMap<String, Piece>);
-
-enum Piece {
-    Text(String),
-    List(Vec<Box<RawValue>>),
-    Other(Box<RawValue>),
-}
-
-impl Extra {
-    fn merge(&mut self, fields: Fields<'_>) {
-        for (name, raw) in fields {
-            if raw.get() == "null" {
-                continue;
-            }
-            match (self.0.get_mut(&name), Piece::read(raw)) {
-                (Some(Piece::Text(known)), Piece::Text(more)) => known.push_str(&more),
-                (Some(Piece::List(known)), Piece::List(more)) => known.extend(more),
-                (_, piece) => drop(self.0.insert(name, piece)),
-            }
-        }
-    }
-
-    fn write(&self, out: &mut String) {
-        for (name, piece) in &self.0 {
-            let value = match piece {
-                Piece::Text(text) => json(text),
-                Piece::List(items) => json(items),
-                Piece::Other(raw) => raw.get().to_owned(),
-            };
-            out.push_str(&format!(",{}:{value}", json(name)));
-        }
-    }
-}
-
-impl Piece {
-    fn read(raw: &RawValue) -> Self {
-        let text = raw.get();
-        if let Ok(text) = serde_json::from_str(text) {
-            Self::Text(text)
-        } else if let Ok(list) = serde_json::from_str(text) {
-            Self::List(list)
-        } else {
-            Self::Other(raw.to_owned())
-        }
     }
 }
 

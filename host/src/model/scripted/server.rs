@@ -39,7 +39,7 @@ pub struct Recorded {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     pub requests: usize,
-    /// Answers whose client went away before their end.
+    /// Answers that were delayed or stood still when their client went away.
     pub hang_ups: usize,
 }
 
@@ -219,14 +219,15 @@ fn role_of(body: &Value) -> &str {
 fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {
     let frames = answer.body.into_iter().map(|bytes| Ok(Frame::data(bytes)));
     let end = answer.end;
+    if !matches!(end, Some(End::Stall(_))) {
+        notice.over = true;
+    }
     let last = futures_util::stream::once(async move {
-        if matches!(end, Some(End::Stall(_))) {
-            std::future::pending::<()>().await;
-        }
-        notice.complete();
+        let _notice = notice;
         match end {
+            Some(End::Stall(_)) => std::future::pending().await,
             Some(End::Reset(_)) => Err(std::io::Error::other("scripted reset")),
-            _ => Ok(Frame::data(Bytes::new())),
+            Some(End::Cut(_)) | None => Ok(Frame::data(Bytes::new())),
         }
     });
     let body = StreamBody::new(futures_util::stream::iter(frames).chain(last));
@@ -243,16 +244,10 @@ fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {
     response
 }
 
-/// Lives as long as an answer; tells when the client went away before its end.
+/// Lives as long as an answer; tells when the client went away while it was held back.
 struct HangUp {
     shared: Arc<Shared>,
     over: bool,
-}
-
-impl HangUp {
-    fn complete(&mut self) {
-        self.over = true;
-    }
 }
 
 impl Drop for HangUp {

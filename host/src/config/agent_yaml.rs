@@ -1,0 +1,305 @@
+//! The text of `agent.yaml` → settings, or the first thing that is wrong with it. No disk here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_yaml::{Error, MessageFormatter, Spanned};
+
+use super::error::{ConfigError, Place, shown};
+use super::nearest::nearest;
+use super::scalar::{self, Value};
+use super::{
+    ComponentKind, ComponentRequest, Limits, Pipeline, SourceWrites, Step, User, Workspace,
+};
+
+const STEP_TIMEOUT: Duration = Duration::from_millis(300_000);
+const SCOUT_TIMEOUT: Duration = Duration::from_millis(60_000);
+
+/// Everything the file says; the package is still to be looked for on disk.
+#[derive(Debug)]
+pub(super) struct AgentYaml {
+    pub(super) pipeline: Pipeline,
+    pub(super) package: Option<Spanned<String>>,
+    pub(super) step_timeout: Duration,
+    pub(super) scout_timeout: Duration,
+    pub(super) components: Vec<ComponentRequest>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct File {
+    verification: Option<Verification>,
+    monorepo: Option<Monorepo>,
+    timeouts: Option<Timeouts>,
+    components: Option<Vec<Spanned<Component>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Verification {
+    container_image: Option<Value>,
+    steps: Option<Vec<Spanned<RawStep>>>,
+    workspace: Option<Value>,
+    include: Option<Vec<Value>>,
+    source_writes: Option<Value>,
+    network: Option<Value>,
+    user: Option<Value>,
+    ca_bundle: Option<Value>,
+    limits: Option<RawLimits>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStep {
+    name: Option<Value>,
+    command: Option<Value>,
+    network: Option<Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct RawLimits {
+    cpus: Option<Value>,
+    memory_mb: Option<Value>,
+    pids: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Monorepo {
+    package: Option<Value>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Timeouts {
+    verification_step: Option<Value>,
+    scout_query: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Component {
+    name: Option<Value>,
+    path: Option<Value>,
+    sha256: Option<Value>,
+    kind: Option<Value>,
+    replaces: Option<Value>,
+}
+
+pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
+    let options = serde_yaml::options! {
+        budget: serde_yaml::budget! {
+            // One place for each value: what is read is what a person sees.
+            max_anchors: 0,
+            max_aliases: 0,
+            max_nodes: 20_000,
+            max_depth: 16,
+        },
+        merge_keys: serde_yaml::MergeKeyPolicy::Error,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    let file: Option<File> =
+        serde_yaml::from_str_with_options(text, options).map_err(|error| from_yaml(&error))?;
+    let file = file.unwrap_or_default();
+    let timeouts = file.timeouts.unwrap_or_default();
+    let step_timeout =
+        scalar::milliseconds(timeouts.verification_step.as_ref(), "timeouts.verification_step")?;
+    let scout_timeout =
+        scalar::milliseconds(timeouts.scout_query.as_ref(), "timeouts.scout_query")?;
+    let components = file.components.unwrap_or_default();
+    Ok(AgentYaml {
+        pipeline: pipeline(file.verification.ok_or(ConfigError::NoImage)?)?,
+        package: package(file.monorepo)?,
+        step_timeout: step_timeout.unwrap_or(STEP_TIMEOUT),
+        scout_timeout: scout_timeout.unwrap_or(SCOUT_TIMEOUT),
+        components: components.iter().enumerate().map(component).collect::<Result<_, _>>()?,
+    })
+}
+
+fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
+    const ON_OFF: [(&str, bool); 2] = [("on", true), ("off", false)];
+    let key = "verification.container_image";
+    let image = scalar::text(raw.container_image.as_ref(), key)?.ok_or(ConfigError::NoImage)?;
+    if let Some(value) = raw.container_image.filter(|_| image.contains(char::is_whitespace)) {
+        return Err(scalar::wrong(&value, key, "the name of an image"));
+    }
+    let network =
+        scalar::word(raw.network.as_ref(), "verification.network", &ON_OFF)?.unwrap_or(true);
+    let raw_steps = raw.steps.unwrap_or_default();
+    let mut steps = vec![];
+    for (index, at) in raw_steps.iter().enumerate() {
+        let step = &at.value;
+        let name = scalar::text(step.name.as_ref(), "name")?;
+        let command = scalar::script(step.command.as_ref(), "command")?;
+        let missing = |field| ConfigError::IncompleteStep {
+            place: Place::from(at.referenced),
+            number: index + 1,
+            name: name.as_deref().map(shown),
+            field,
+        };
+        steps.push(Step {
+            command: command
+                .ok_or_else(|| missing(if name.is_none() { "name" } else { "command" }))?,
+            network: scalar::word(step.network.as_ref(), "network", &ON_OFF)?.unwrap_or(network),
+            name: name.clone().ok_or_else(|| missing("name"))?,
+        });
+    }
+    if steps.is_empty() {
+        return Err(ConfigError::NoSteps);
+    }
+    let workspaces = [
+        ("auto", Workspace::Auto),
+        ("copy", Workspace::Copy),
+        ("overlay", Workspace::Overlay),
+        ("readonly", Workspace::Readonly),
+    ];
+    let writes = [("fail", SourceWrites::Fail), ("warn", SourceWrites::Warn)];
+    let users = [("caller", User::Caller), ("root", User::Root)];
+    Ok(Pipeline {
+        image,
+        steps,
+        workspace: scalar::word(raw.workspace.as_ref(), "verification.workspace", &workspaces)?
+            .unwrap_or(Workspace::Auto),
+        include: raw.include.unwrap_or_default().iter().map(include).collect::<Result<_, _>>()?,
+        source_writes: scalar::word(
+            raw.source_writes.as_ref(),
+            "verification.source_writes",
+            &writes,
+        )?
+        .unwrap_or(SourceWrites::Fail),
+        user: scalar::word(raw.user.as_ref(), "verification.user", &users)?.unwrap_or(User::Caller),
+        ca_bundle: ca_bundle(raw.ca_bundle)?,
+        limits: limits(&raw.limits.unwrap_or_default())?,
+    })
+}
+
+fn include(value: &Value) -> Result<String, ConfigError> {
+    let key = "verification.include";
+    let glob = scalar::text(Some(value), key)?
+        .filter(|glob| stays_inside(glob) && globset::Glob::new(glob).is_ok());
+    glob.ok_or_else(|| scalar::wrong(value, key, "a glob relative to the repository"))
+}
+
+fn ca_bundle(value: Option<Value>) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    let key = "verification.ca_bundle";
+    let path = scalar::text(Some(&value), key)?
+        .filter(|path| path.starts_with('/') && !path.split('/').any(|part| part == ".."));
+    path.map(|path| Some(path.into()))
+        .ok_or_else(|| scalar::wrong(&value, key, "an absolute path on the host"))
+}
+
+fn limits(raw: &RawLimits) -> Result<Limits, ConfigError> {
+    let default = Limits::default();
+    Ok(Limits {
+        cpus: scalar::cpus(raw.cpus.as_ref(), "limits.cpus")?.unwrap_or(default.cpus),
+        // 16 TiB, and the kernel's own limit of processes.
+        memory_mb: scalar::whole(raw.memory_mb.as_ref(), "limits.memory_mb", 1 << 24)?
+            .unwrap_or(default.memory_mb),
+        pids: scalar::whole(raw.pids.as_ref(), "limits.pids", 1 << 22)?.unwrap_or(default.pids),
+    })
+}
+
+/// The package with its parts tidied up: no `.`, no doubled or final slash.
+fn package(raw: Option<Monorepo>) -> Result<Option<Spanned<String>>, ConfigError> {
+    let Some(value) = raw.and_then(|monorepo| monorepo.package) else { return Ok(None) };
+    let written = scalar::text(Some(&value), "monorepo.package")?.unwrap_or_default();
+    let refused = |reason| ConfigError::Package {
+        place: value.referenced.into(),
+        package: shown(&written),
+        reason,
+    };
+    if written.starts_with('/') {
+        return Err(refused("is an absolute path"));
+    }
+    let parts: Vec<&str> = written.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return Err(refused("leaves the repository"));
+    }
+    if parts.is_empty() {
+        return Err(refused("is the repository itself"));
+    }
+    Ok(Some(Spanned::new(parts.join("/"), value.referenced, value.defined)))
+}
+
+fn component((index, at): (usize, &Spanned<Component>)) -> Result<ComponentRequest, ConfigError> {
+    let raw = &at.value;
+    let name = scalar::text(raw.name.as_ref(), "name")?;
+    let missing = |field| ConfigError::IncompleteComponent {
+        place: Place::from(at.referenced),
+        number: index + 1,
+        name: name.as_deref().map(shown),
+        field,
+    };
+    // A value that is there but does not do is told with its place.
+    let checked = |value: &Option<Value>, key, expected: &str, fits: fn(&str) -> bool| {
+        let text = scalar::text(value.as_ref(), key)?;
+        match (value, &text) {
+            (Some(value), Some(text)) if !fits(text) => Err(scalar::wrong(value, key, expected)),
+            _ => Ok(text),
+        }
+    };
+    let word = "letters a-z, digits and `-`, at most 64, first a letter";
+    let kinds = [("scout", ComponentKind::Scout), ("tool", ComponentKind::Tool)];
+    Ok(ComponentRequest {
+        name: checked(&raw.name, "name", word, is_name)?.ok_or_else(|| missing("name"))?,
+        path: checked(&raw.path, "path", "a path inside the repository", stays_inside)?
+            .ok_or_else(|| missing("path"))?,
+        sha256: checked(&raw.sha256, "sha256", "64 hexadecimal digits", is_sha256)?
+            .ok_or_else(|| missing("sha256"))?
+            .to_lowercase(),
+        kind: scalar::word(raw.kind.as_ref(), "kind", &kinds)?.ok_or_else(|| missing("kind"))?,
+        replaces: checked(&raw.replaces, "replaces", word, is_name)?,
+    })
+}
+
+fn stays_inside(path: &str) -> bool {
+    !path.starts_with('/') && path.split('/').all(|part| part != "..")
+}
+
+fn is_name(text: &str) -> bool {
+    text.len() <= 64
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+fn from_yaml(error: &Error) -> ConfigError {
+    use serde_yaml::budget::BudgetBreach;
+    let error = error.without_snippet();
+    let place = Place::from(error.location().unwrap_or(serde_yaml::Location::UNKNOWN));
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => ConfigError::UnknownKey {
+            place,
+            key: shown(field),
+            nearest: nearest(field, expected).map(str::to_owned),
+        },
+        Error::DuplicateMappingKey { key, .. } => {
+            ConfigError::DuplicateKey { place, key: shown(key.as_deref().unwrap_or("?")) }
+        }
+        Error::MergeKeyNotAllowed { .. } | Error::MergeValueNotMapOrSeqOfMaps { .. } => {
+            ConfigError::MergeKey { place }
+        }
+        Error::Budget {
+            breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. },
+            ..
+        }
+        | Error::AliasError { .. }
+        | Error::UnknownAnchor { .. } => ConfigError::Alias { place },
+        Error::Budget { .. } => ConfigError::TooComplex { place },
+        Error::UnsupportedTag { .. } => ConfigError::CustomTag { place },
+        Error::MultipleDocuments { .. } => ConfigError::SecondDocument { place },
+        other => {
+            // The place stands in front already, so only the bare message is wanted.
+            let text = serde_yaml::UserMessageFormatter.format_message(other);
+            ConfigError::Malformed { place, reason: shown(&text) }
+        }
+    }
+}
