@@ -20,8 +20,10 @@
 //! as an `event`; only `output` prints.
 
 pub mod clock;
+pub mod component;
 pub mod event;
 pub mod exit;
 pub mod model;
 pub mod scout;
 pub mod verifier;
+pub mod workspace;

@@ -26,16 +26,42 @@ pub struct StepOutput(pub bytes::Bytes);
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
     /// Another task holds the repository; `holder` says who, as far as it is known.
-    Waiting { repo: String, holder: Option<String> },
-    TaskStarted { repo: String, pipeline_sha256: String },
-    Constraints { constraints: Vec<String>, non_goals: Vec<String>, boundaries: Vec<String> },
+    Waiting {
+        repo: String,
+        holder: Option<String>,
+    },
+    TaskStarted {
+        repo: String,
+        pipeline_sha256: String,
+    },
+    Constraints {
+        constraints: Vec<String>,
+        non_goals: Vec<String>,
+        boundaries: Vec<String>,
+    },
     /// A milestone text of the specification, word for word.
-    Milestone { text: String, attempt: Option<u32> },
+    Milestone {
+        text: String,
+        attempt: Option<u32>,
+    },
     /// Bytes so far and in all, as far as the engine says.
-    ImagePull { image: String, status: String, current: Option<u64>, total: Option<u64> },
+    ImagePull {
+        image: String,
+        status: String,
+        current: Option<u64>,
+        total: Option<u64>,
+    },
     /// A component is being compiled because the cache does not hold it.
-    ComponentCompiled { name: String, sha256: String, duration_ms: u64 },
-    ScoutStarted { scout: String, sha256: String, attempt: u32 },
+    ComponentCompiled {
+        name: String,
+        sha256: String,
+        duration_ms: u64,
+    },
+    ScoutStarted {
+        scout: String,
+        sha256: String,
+        attempt: u32,
+    },
     ScoutFinished {
         scout: String,
         /// `ok` or `failed`.
@@ -45,10 +71,21 @@ pub enum EventKind {
         error: Option<String>,
     },
     /// A line that a component says about its progress.
-    ComponentStep { name: String, message: String },
+    ComponentStep {
+        name: String,
+        message: String,
+    },
     /// A line that a component wrote to its log; `level` is `debug`, `info` or `warn`.
-    ComponentLog { name: String, level: String, message: String },
-    ComponentDenied { name: String, grant: String, object: String },
+    ComponentLog {
+        name: String,
+        level: String,
+        message: String,
+    },
+    ComponentDenied {
+        name: String,
+        grant: String,
+        object: String,
+    },
     ModelRequest {
         role: String,
         request_id: Option<String>,
@@ -59,7 +96,9 @@ pub enum EventKind {
         duration_ms: u64,
     },
     /// What the Editor thinks is wrong or decided; shown with `--verbose`.
-    Diagnosis { text: String },
+    Diagnosis {
+        text: String,
+    },
     Edit {
         path: String,
         op: String,
@@ -67,11 +106,23 @@ pub enum EventKind {
         sha256_before: Option<String>,
         sha256_after: Option<String>,
     },
-    EditRefused { path: String, op: String, reason: String },
-    VerifyStarted { run_id: String, attempt: u32 },
+    EditRefused {
+        path: String,
+        op: String,
+        reason: String,
+    },
+    VerifyStarted {
+        run_id: String,
+        attempt: u32,
+    },
     #[serde(skip)]
     StepOutput(StepOutput),
-    StepFinished { run_id: String, name: String, exit_code: Option<i64>, duration_ms: u64 },
+    StepFinished {
+        run_id: String,
+        name: String,
+        exit_code: Option<i64>,
+        duration_ms: u64,
+    },
     VerifyFinished {
         run_id: String,
         /// `PASS`, `FAIL` or `INFRA_ERROR`.
@@ -80,8 +131,16 @@ pub enum EventKind {
         reason: Option<String>,
         duration_ms: u64,
     },
-    Replan { number: u32, attempt: u32, strategy: String, requery: Vec<String> },
-    Snapshot { path: String, milestone: String },
+    Replan {
+        number: u32,
+        attempt: u32,
+        strategy: String,
+        requery: Vec<String>,
+    },
+    Snapshot {
+        path: String,
+        milestone: String,
+    },
     /// Always the last event of a task.
     TaskFinished {
         state: String,

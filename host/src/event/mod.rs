@@ -52,8 +52,12 @@ impl Events {
         // A sink that panicked must not silence the others.
         let mut stream = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         stream.seq += 1;
-        let event =
-            Event { seq: stream.seq, time: crate::clock::now(), task_id: stream.task_id.clone(), kind };
+        let event = Event {
+            seq: stream.seq,
+            time: crate::clock::now(),
+            task_id: stream.task_id.clone(),
+            kind,
+        };
         for sink in &mut stream.sinks {
             sink.event(&event);
         }

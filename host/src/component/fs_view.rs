@@ -1,0 +1,499 @@
+//! `wasi:filesystem` over the filtered view: every function that takes a path is ours.
+//!
+//! The view resolves, judges the real name and opens; what a component gets is the handle that was judged.
+//! Nothing here can change a file. Without the grant `repo.read` there is no directory to start from.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use rustix::fs::Stat;
+use wasmtime::component::{HasData, Resource, ResourceTable};
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
+use wasmtime_wasi::p2::bindings::filesystem::preopens;
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
+    DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream,
+    MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{
+    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamError,
+    StreamResult,
+};
+
+use super::state::{Query, ReadLeft, Reading, State};
+use crate::workspace::{Kind, Last, Seen, ViewError};
+
+/// Where a component finds the repository.
+const MOUNT: &str = "/repo";
+/// Bytes that one read gives at most.
+const MAX_READ: usize = 1 << 20;
+const READ: &str = "repo.read";
+const WRITE: &str = "repo.write";
+
+/// An open file or directory. The resources of the generated bindings are indices into the store's table,
+/// so ours stand where the library's would.
+struct Open {
+    seen: Seen,
+    /// The same handle, for reading.
+    file: Option<Arc<File>>,
+}
+
+struct Listing(std::vec::IntoIter<DirectoryEntry>);
+
+pub(super) struct FsView<'a> {
+    table: &'a mut ResourceTable,
+    query: &'a mut Query,
+}
+
+pub(super) struct HasFsView;
+
+impl HasData for HasFsView {
+    type Data<'a> = FsView<'a>;
+}
+
+pub(super) fn of(state: &mut State) -> FsView<'_> {
+    FsView { table: &mut state.table, query: &mut state.query }
+}
+
+type Handle = Resource<Descriptor>;
+
+impl FsView<'_> {
+    fn reading(&self) -> FsResult<&Reading> {
+        Ok(self.query.read.as_ref().ok_or(ErrorCode::NotPermitted)?)
+    }
+
+    fn get(&self, handle: &Handle) -> FsResult<&Open> {
+        self.table.get(&Resource::<Open>::new_borrow(handle.rep())).map_err(FsError::trap)
+    }
+
+    fn file(&self, handle: &Handle) -> FsResult<Arc<File>> {
+        Ok(self.get(handle)?.file.clone().ok_or(ErrorCode::IsDirectory)?)
+    }
+
+    fn find(&mut self, base: &str, path: &str, flags: PathFlags) -> FsResult<Seen> {
+        let last =
+            if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link };
+        let found = self.reading()?.view.resolve(base, path, last);
+        Ok(found.map_err(|error| self.refused(base, path, error))?)
+    }
+
+    fn find_at(&mut self, handle: &Handle, path: &str, flags: PathFlags) -> FsResult<Seen> {
+        let dir = &self.get(handle)?.seen;
+        if dir.kind != Kind::Directory {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let base = dir.path.clone();
+        self.find(&base, path, flags)
+    }
+
+    /// The word for the guest; what is hidden is as if it were not there, and told to the audit.
+    fn refused(&mut self, base: &str, asked: &str, error: ViewError) -> ErrorCode {
+        let denied = match &error {
+            ViewError::Excluded { path, .. } => Some(path.clone()),
+            ViewError::NotPermitted { .. } => Some(join(base, asked)),
+            _ => None,
+        };
+        if let Some(object) = denied {
+            self.query.denials.deny(READ, &object);
+        }
+        code(&error)
+    }
+
+    fn push(&mut self, seen: Seen) -> FsResult<Handle> {
+        let file = match seen.kind {
+            Kind::File => {
+                Some(Arc::new(File::from(seen.fd.try_clone().map_err(|_| ErrorCode::Io)?)))
+            }
+            Kind::Directory | Kind::Link => None,
+        };
+        let pushed = self.table.push(Open { seen, file }).map_err(FsError::trap)?;
+        Ok(Resource::new_own(pushed.rep()))
+    }
+
+    fn write_refused<T>(&mut self, handle: &Handle, path: &str) -> FsResult<T> {
+        let base = self.get(handle).map(|open| open.seen.path.clone()).unwrap_or_default();
+        self.query.denials.deny(WRITE, &join(&base, path));
+        Err(ErrorCode::NotPermitted.into())
+    }
+
+    fn reader(&self, file: Arc<File>, path: &str, offset: u64) -> FsResult<Reader> {
+        let Reading { left, caps, .. } = self.reading()?;
+        let (left, most) = (Arc::clone(left), caps.file_bytes);
+        Ok(Reader { file, path: path.to_owned(), offset, most, left })
+    }
+}
+
+/// Reads one file from an offset, within what the grant allows.
+struct Reader {
+    file: Arc<File>,
+    path: String,
+    offset: u64,
+    /// No byte from here on.
+    most: u64,
+    left: Arc<ReadLeft>,
+}
+
+/// A cap of the grant is spent.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: over the bytes that may be read")]
+struct Spent {
+    path: String,
+}
+
+impl Reader {
+    /// The next bytes; none at the end of the file.
+    fn read(&mut self, size: usize) -> Result<Bytes, ReaderError> {
+        let allowed = self.left.bytes().min(self.most.saturating_sub(self.offset));
+        let size = size.min(MAX_READ).min(usize::try_from(allowed).unwrap_or(usize::MAX));
+        if size == 0 {
+            // At the end there is nothing to be refused.
+            let more = self.file.read_at(&mut [0], self.offset).map_err(ReaderError::Io)?;
+            return if more == 0 { Ok(Bytes::new()) } else { Err(ReaderError::Spent) };
+        }
+        let mut buffer = BytesMut::zeroed(size);
+        let count = loop {
+            match self.file.read_at(&mut buffer, self.offset) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                done => break done.map_err(ReaderError::Io)?,
+            }
+        };
+        buffer.truncate(count);
+        self.offset += count as u64;
+        self.left.spend(count as u64);
+        Ok(buffer.freeze())
+    }
+}
+
+enum ReaderError {
+    Spent,
+    Io(std::io::Error),
+}
+
+#[async_trait]
+impl Pollable for Reader {
+    async fn ready(&mut self) {}
+}
+
+impl InputStream for Reader {
+    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
+        if size == 0 {
+            return Ok(Bytes::new());
+        }
+        match Reader::read(self, size) {
+            Ok(bytes) if bytes.is_empty() => Err(StreamError::Closed),
+            Ok(bytes) => Ok(bytes),
+            Err(ReaderError::Spent) => {
+                Err(StreamError::LastOperationFailed(Spent { path: self.path.clone() }.into()))
+            }
+            Err(ReaderError::Io(error)) => Err(StreamError::LastOperationFailed(error.into())),
+        }
+    }
+}
+
+impl preopens::Host for FsView<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Handle, String)>> {
+        if self.query.read.is_none() {
+            return Ok(vec![]);
+        }
+        let root = self.find("", ".", PathFlags::SYMLINK_FOLLOW).and_then(|root| self.push(root));
+        match root {
+            Ok(handle) => Ok(vec![(handle, MOUNT.to_owned())]),
+            // A root that cannot be opened any more leaves nothing to see.
+            Err(error) => error.downcast().map(|_| vec![]),
+        }
+    }
+}
+
+impl types::Host for FsView<'_> {
+    fn convert_error_code(&mut self, error: FsError) -> wasmtime::Result<ErrorCode> {
+        error.downcast()
+    }
+
+    fn filesystem_error_code(
+        &mut self,
+        error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        let error = self.table.get(&error)?;
+        if let Some(Spent { path }) = error.downcast_ref() {
+            self.query.denials.deny("repo.read.bytes", path);
+            return Ok(Some(ErrorCode::Quota));
+        }
+        Ok(error.downcast_ref::<std::io::Error>().map(|_| ErrorCode::Io))
+    }
+}
+
+impl HostDescriptor for FsView<'_> {
+    fn read_via_stream(
+        &mut self,
+        handle: Handle,
+        offset: Filesize,
+    ) -> FsResult<Resource<DynInputStream>> {
+        let path = self.get(&handle)?.seen.path.clone();
+        let stream: DynInputStream = Box::new(self.reader(self.file(&handle)?, &path, offset)?);
+        self.table.push(stream).map_err(FsError::trap)
+    }
+
+    async fn read(
+        &mut self,
+        handle: Handle,
+        length: Filesize,
+        offset: Filesize,
+    ) -> FsResult<(Vec<u8>, bool)> {
+        let path = self.get(&handle)?.seen.path.clone();
+        let mut reader = self.reader(self.file(&handle)?, &path, offset)?;
+        match reader.read(usize::try_from(length).unwrap_or(usize::MAX)) {
+            Ok(bytes) => Ok((bytes.to_vec(), bytes.is_empty())),
+            Err(ReaderError::Spent) => {
+                self.query.denials.deny("repo.read.bytes", &path);
+                Err(ErrorCode::Quota.into())
+            }
+            Err(ReaderError::Io(_)) => Err(ErrorCode::Io.into()),
+        }
+    }
+
+    async fn open_at(
+        &mut self,
+        handle: Handle,
+        follow: PathFlags,
+        path: String,
+        how: OpenFlags,
+        rights: DescriptorFlags,
+    ) -> FsResult<Handle> {
+        if how.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
+            || rights.intersects(DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY)
+        {
+            return self.write_refused(&handle, &path);
+        }
+        let seen = self.find_at(&handle, &path, follow)?;
+        match seen.kind {
+            Kind::Link => Err(ErrorCode::Loop.into()),
+            Kind::File if how.contains(OpenFlags::DIRECTORY) => Err(ErrorCode::NotDirectory.into()),
+            Kind::File | Kind::Directory => self.push(seen),
+        }
+    }
+
+    async fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
+        let open = self.get(&handle)?;
+        let now = rustix::fs::fstat(&open.seen.fd).map_err(|_| ErrorCode::Io)?;
+        Ok(stat(open.seen.kind, &now))
+    }
+
+    async fn stat_at(
+        &mut self,
+        handle: Handle,
+        follow: PathFlags,
+        path: String,
+    ) -> FsResult<DescriptorStat> {
+        let seen = self.find_at(&handle, &path, follow)?;
+        Ok(stat(seen.kind, &seen.stat))
+    }
+
+    async fn metadata_hash(&mut self, handle: Handle) -> FsResult<MetadataHashValue> {
+        Ok(identity(&self.get(&handle)?.seen.stat))
+    }
+
+    async fn metadata_hash_at(
+        &mut self,
+        handle: Handle,
+        follow: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
+        Ok(identity(&self.find_at(&handle, &path, follow)?.stat))
+    }
+
+    async fn is_same_object(&mut self, a: Handle, b: Handle) -> wasmtime::Result<bool> {
+        let stat = |handle: &Handle| {
+            self.table.get(&Resource::<Open>::new_borrow(handle.rep())).map(|open| &open.seen.stat)
+        };
+        let (a, b) = (stat(&a)?, stat(&b)?);
+        Ok((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+    }
+
+    async fn readlink_at(&mut self, handle: Handle, path: String) -> FsResult<String> {
+        let seen = self.find_at(&handle, &path, PathFlags::empty())?;
+        if seen.kind != Kind::Link {
+            return Err(ErrorCode::Invalid.into());
+        }
+        let target =
+            rustix::fs::readlinkat(&seen.fd, "", vec![]).map_err(|_| ErrorCode::Invalid)?;
+        Ok(target.into_string().map_err(|_| ErrorCode::IllegalByteSequence)?)
+    }
+
+    async fn read_directory(&mut self, handle: Handle) -> FsResult<Resource<DirectoryEntryStream>> {
+        let view = self.reading()?.view.clone();
+        let entries = view.read_dir(&self.get(&handle)?.seen).map_err(|error| code(&error))?;
+        let entries: Vec<_> = entries
+            .into_iter()
+            .map(|entry| DirectoryEntry { type_: type_of(entry.kind), name: entry.name })
+            .collect();
+        let listing = self.table.push(Listing(entries.into_iter())).map_err(FsError::trap)?;
+        Ok(Resource::new_own(listing.rep()))
+    }
+
+    async fn get_flags(&mut self, handle: Handle) -> FsResult<DescriptorFlags> {
+        self.get(&handle).map(|_| DescriptorFlags::READ)
+    }
+
+    async fn get_type(&mut self, handle: Handle) -> FsResult<DescriptorType> {
+        Ok(type_of(self.get(&handle)?.seen.kind))
+    }
+
+    async fn advise(&mut self, _: Handle, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
+        Ok(())
+    }
+
+    async fn sync_data(&mut self, _: Handle) -> FsResult<()> {
+        Ok(())
+    }
+
+    async fn sync(&mut self, _: Handle) -> FsResult<()> {
+        Ok(())
+    }
+
+    fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {
+        self.table.delete(Resource::<Open>::new_own(handle.rep()))?;
+        Ok(())
+    }
+
+    fn write_via_stream(
+        &mut self,
+        handle: Handle,
+        _: Filesize,
+    ) -> FsResult<Resource<DynOutputStream>> {
+        self.write_refused(&handle, "")
+    }
+
+    fn append_via_stream(&mut self, handle: Handle) -> FsResult<Resource<DynOutputStream>> {
+        self.write_refused(&handle, "")
+    }
+
+    async fn write(&mut self, handle: Handle, _: Vec<u8>, _: Filesize) -> FsResult<Filesize> {
+        self.write_refused(&handle, "")
+    }
+
+    async fn set_size(&mut self, handle: Handle, _: Filesize) -> FsResult<()> {
+        self.write_refused(&handle, "")
+    }
+
+    async fn set_times(
+        &mut self,
+        handle: Handle,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
+        self.write_refused(&handle, "")
+    }
+
+    async fn set_times_at(
+        &mut self,
+        handle: Handle,
+        _: PathFlags,
+        path: String,
+        _: NewTimestamp,
+        _: NewTimestamp,
+    ) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn create_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn unlink_file_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn rename_at(
+        &mut self,
+        handle: Handle,
+        path: String,
+        _: Handle,
+        _: String,
+    ) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn link_at(
+        &mut self,
+        handle: Handle,
+        _: PathFlags,
+        path: String,
+        _: Handle,
+        _: String,
+    ) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+
+    async fn symlink_at(&mut self, handle: Handle, _: String, path: String) -> FsResult<()> {
+        self.write_refused(&handle, &path)
+    }
+}
+
+impl HostDirectoryEntryStream for FsView<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        stream: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        let listing = Resource::<Listing>::new_borrow(stream.rep());
+        Ok(self.table.get_mut(&listing).map_err(FsError::trap)?.0.next())
+    }
+
+    fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        Ok(())
+    }
+}
+
+fn code(error: &ViewError) -> ErrorCode {
+    match error {
+        ViewError::NotFound | ViewError::Excluded { .. } => ErrorCode::NoEntry,
+        ViewError::NotPermitted { .. } => ErrorCode::NotPermitted,
+        ViewError::NotDirectory => ErrorCode::NotDirectory,
+        ViewError::Loop => ErrorCode::Loop,
+        ViewError::Invalid(_) => ErrorCode::Invalid,
+        ViewError::TooLong => ErrorCode::NameTooLong,
+        ViewError::Io(_) => ErrorCode::Io,
+    }
+}
+
+fn type_of(kind: Kind) -> DescriptorType {
+    match kind {
+        Kind::File => DescriptorType::RegularFile,
+        Kind::Directory => DescriptorType::Directory,
+        Kind::Link => DescriptorType::SymbolicLink,
+    }
+}
+
+fn stat(kind: Kind, stat: &Stat) -> DescriptorStat {
+    let modified = Datetime {
+        seconds: u64::try_from(stat.st_mtime).unwrap_or_default(),
+        nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+    };
+    DescriptorStat {
+        type_: type_of(kind),
+        link_count: 1,
+        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        data_access_timestamp: None,
+        data_modification_timestamp: Some(modified),
+        status_change_timestamp: None,
+    }
+}
+
+fn identity(stat: &Stat) -> MetadataHashValue {
+    MetadataHashValue { lower: stat.st_ino, upper: stat.st_dev }
+}
+
+fn join(base: &str, path: &str) -> String {
+    if base.is_empty() || path.is_empty() {
+        format!("{base}{path}")
+    } else {
+        format!("{base}/{path}")
+    }
+}

@@ -1,0 +1,16 @@
+//! Our interfaces as a component imports them: translate, ask, answer. Policy stands elsewhere.
+
+mod model_chat;
+mod progress;
+mod repo_read;
+mod repo_symbols;
+
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
+pub use model_chat::Chat;
+pub(super) use model_chat::ModelRequest;
+
+use super::bindings::types;
+use super::state::State;
+
+// Words only; it has no functions.
+impl types::Host for State {}

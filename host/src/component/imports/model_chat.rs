@@ -1,0 +1,168 @@
+//! `model.chat`: conversations whose history the host holds. The guest sees no key, address or model name.
+//!
+//! A request leaves the store's thread: the caller's side makes it, so that deadline and cancellation close
+//! the connection while the guest waits.
+
+use tokio::sync::oneshot;
+use wasmtime::component::Resource;
+
+use crate::component::bindings::chat::{
+    Host, HostConversation, Stop, Tool, ToolCall, ToolResult, Turn, Usage,
+};
+use crate::component::bindings::types::Refusal;
+use crate::component::failure::{Ended, Limit};
+use crate::component::state::State;
+use crate::model::{self, Ask, Conversation, ModelError, ModelErrorKind};
+
+/// The guest's end of a conversation. None while a request is under way, and where nothing was granted.
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
+pub struct Chat(Option<Box<dyn Conversation>>);
+
+/// A turn that is wanted; the conversation comes back with the answer.
+pub(crate) struct ModelRequest {
+    pub(crate) conversation: Box<dyn Conversation>,
+    pub(crate) ask: Ask,
+    pub(crate) answer: oneshot::Sender<(Box<dyn Conversation>, Result<model::Turn, ModelError>)>,
+}
+
+impl State {
+    /// What is put into a conversation stays in the host's memory, so there is an end to it.
+    fn keep_text(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        let Some(talk) = &mut self.query.talk else { return Ok(()) };
+        talk.text_left =
+            talk.text_left.checked_sub(bytes as u64).ok_or(Ended::Over(Limit::Conversation))?;
+        Ok(())
+    }
+
+    fn denied(&mut self) -> Refusal {
+        self.query.denials.deny("llm", "model.chat");
+        Refusal::Denied("llm".to_owned())
+    }
+}
+
+impl Host for State {}
+
+impl HostConversation for State {
+    fn new(&mut self, system: String, tools: Vec<Tool>) -> wasmtime::Result<Resource<Chat>> {
+        let size = |tool: &Tool| tool.name.len() + tool.description.len() + tool.parameters.len();
+        self.keep_text(system.len() + tools.iter().map(size).sum::<usize>())?;
+        let tools: Vec<_> = tools.into_iter().map(tool_spec).collect();
+        let open =
+            self.query.talk.as_ref().map(|talk| talk.model.open(&talk.role, &system, &tools));
+        Ok(self.table.push(Chat(open))?)
+    }
+
+    fn say(&mut self, chat: Resource<Chat>, text: String) -> wasmtime::Result<()> {
+        self.keep_text(text.len())?;
+        if let Chat(Some(conversation)) = self.table.get_mut(&chat)? {
+            conversation.say(&text);
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        chat: Resource<Chat>,
+        results: Vec<ToolResult>,
+    ) -> wasmtime::Result<Result<(), Refusal>> {
+        self.keep_text(results.iter().map(|result| result.id.len() + result.content.len()).sum())?;
+        let Chat(Some(conversation)) = self.table.get_mut(&chat)? else {
+            return Ok(Err(self.denied()));
+        };
+        let results = results.into_iter().map(tool_result).collect();
+        Ok(conversation.answer(results).map_err(refusal))
+    }
+
+    async fn next(
+        &mut self,
+        chat: Resource<Chat>,
+        max_tokens: Option<u32>,
+        output: Option<String>,
+    ) -> wasmtime::Result<Result<Turn, Refusal>> {
+        let spent = match &self.query.talk {
+            None => return Ok(Err(self.denied())),
+            Some(talk) if talk.calls_left == 0 => Some("llm.calls"),
+            Some(talk) if talk.tokens_left == 0 => Some("llm.tokens"),
+            Some(_) => None,
+        };
+        if let Some(limit) = spent {
+            self.query.denials.deny(limit, "model.chat");
+            return Ok(Err(Refusal::Limit(limit.to_owned())));
+        }
+        let (Some(talk), Chat(conversation)) = (&mut self.query.talk, self.table.get_mut(&chat)?)
+        else {
+            return Ok(Err(self.denied()));
+        };
+        let Some(conversation) = conversation.take() else { return Ok(Err(self.denied())) };
+        talk.calls_left -= 1;
+        let tokens_left = u32::try_from(talk.tokens_left).unwrap_or(u32::MAX);
+        let ask = Ask {
+            max_tokens: max_tokens.map(|most| most.min(tokens_left)),
+            output,
+            attempt: talk.attempt,
+        };
+        let (answer, answered) = oneshot::channel();
+        // When the caller's side is gone, so is the query.
+        talk.requests
+            .send(ModelRequest { conversation, ask, answer })
+            .await
+            .map_err(|_| Ended::Stopped)?;
+        let (conversation, turn) = answered.await.map_err(|_| Ended::Stopped)?;
+        self.table.get_mut(&chat)?.0 = Some(conversation);
+        match turn {
+            Ok(turn) => {
+                let spent = turn.usage.input.saturating_add(turn.usage.output);
+                talk.tokens_left = talk.tokens_left.saturating_sub(spent);
+                talk.failed = None;
+                Ok(Ok(turn.into()))
+            }
+            Err(error) => {
+                talk.failed = Some(error.clone());
+                Ok(Err(refusal(error)))
+            }
+        }
+    }
+
+    fn drop(&mut self, chat: Resource<Chat>) -> wasmtime::Result<()> {
+        self.table.delete(chat)?;
+        Ok(())
+    }
+}
+
+fn refusal(error: ModelError) -> Refusal {
+    match error.kind {
+        ModelErrorKind::Misused => Refusal::Invalid(error.message),
+        _ => Refusal::Failed(error.message),
+    }
+}
+
+fn tool_spec(tool: Tool) -> model::ToolSpec {
+    model::ToolSpec { name: tool.name, description: tool.description, parameters: tool.parameters }
+}
+
+fn tool_result(result: ToolResult) -> model::ToolResult {
+    model::ToolResult { id: result.id, content: result.content, is_error: result.is_error }
+}
+
+impl From<model::Turn> for Turn {
+    fn from(turn: model::Turn) -> Self {
+        let stop = match turn.stop {
+            model::Stop::Done => Stop::Done,
+            model::Stop::Tools => Stop::Tools,
+            model::Stop::Length => Stop::Length,
+            model::Stop::Refused => Stop::Refused,
+        };
+        let call = |call: model::ToolCall| ToolCall {
+            id: call.id,
+            name: call.name,
+            arguments: call.arguments,
+        };
+        let model::ModelUsage { input, cached, output } = turn.usage;
+        Self {
+            text: turn.text,
+            calls: turn.calls.into_iter().map(call).collect(),
+            stop,
+            usage: Usage { input, cached, output },
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `repo.read`: listing, reading and searching in batches, through the same view as the preopen.
+
+use std::sync::Arc;
+
+use crate::component::bindings::read::{
+    self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
+};
+use crate::component::bindings::types;
+use crate::component::bindings::types::Refusal;
+use crate::component::state::{Reading, State};
+use crate::workspace::{
+    self, Kind, MAX_ENTRIES, ReadError, SearchError, SelectionError, Version, ViewError,
+};
+
+const GRANT: &str = "repo.read";
+/// What a hit costs beside its text, out of the bytes that may be read.
+const HIT_BYTES: u64 = 64;
+
+impl State {
+    fn reading(&mut self, object: &str) -> Result<&Reading, Refusal> {
+        if self.query.read.is_none() {
+            self.query.denials.deny(GRANT, object);
+        }
+        self.query.read.as_ref().ok_or_else(|| Refusal::Denied(GRANT.to_owned()))
+    }
+
+    /// The refusal for the guest; what is hidden is as if it were not there, and told to the audit.
+    fn refuse_view(&mut self, asked: &str, error: &ViewError) -> Refusal {
+        match error {
+            ViewError::Excluded { path, .. } => {
+                self.query.denials.deny(GRANT, path);
+                Refusal::NotFound
+            }
+            ViewError::NotFound => Refusal::NotFound,
+            ViewError::NotPermitted { path, .. } => {
+                self.query.denials.deny(GRANT, if path.is_empty() { asked } else { path });
+                Refusal::Invalid(error.to_string())
+            }
+            ViewError::NotDirectory
+            | ViewError::Loop
+            | ViewError::Invalid(_)
+            | ViewError::TooLong => Refusal::Invalid(error.to_string()),
+            ViewError::Io(_) => Refusal::Failed(error.to_string()),
+        }
+    }
+
+    fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
+        match error {
+            SelectionError::View(error) => self.refuse_view("", error),
+            _ => Refusal::Invalid(error.to_string()),
+        }
+    }
+
+    fn read_slice(&mut self, slice: Slice, room: &mut u64) -> Result<Chunk, Refusal> {
+        let reading = self.reading(&slice.path)?;
+        let left = Arc::clone(&reading.left);
+        if slice.offset >= reading.caps.file_bytes || left.bytes() == 0 {
+            self.query.denials.deny("repo.read.bytes", &slice.path);
+            return Err(Refusal::Limit("repo.read.bytes".to_owned()));
+        }
+        // What does not fit into this call any more is asked for again: the answer tells the size.
+        let allowed = left.bytes().min(reading.caps.file_bytes - slice.offset).min(*room);
+        let want = workspace::Slice {
+            path: slice.path,
+            offset: slice.offset,
+            length: Some(slice.length.unwrap_or(u64::MAX).min(allowed)),
+            with_version: slice.with_version,
+        };
+        match workspace::read(&reading.view, &want, reading.versions.as_ref()) {
+            Ok(chunk) => {
+                let given = chunk.bytes.len() as u64;
+                // A version is the digest of the whole file.
+                left.spend(if want.with_version { chunk.size } else { given });
+                *room -= given.min(*room);
+                let version = chunk.version.map(version);
+                Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })
+            }
+            Err(ReadError::View(error)) => Err(self.refuse_view(&want.path, &error)),
+            Err(ReadError::Binary { path }) => {
+                self.query.denials.deny(GRANT, &path);
+                Err(Refusal::NotFound)
+            }
+            Err(error @ ReadError::NotAFile { .. }) => Err(Refusal::Invalid(error.to_string())),
+            Err(error @ ReadError::TooLarge { .. }) => Err(Refusal::Limit(error.to_string())),
+            Err(error @ ReadError::Failed { .. }) => Err(Refusal::Failed(error.to_string())),
+        }
+    }
+}
+
+impl Host for State {
+    fn list_entries(
+        &mut self,
+        want: Selection,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<Entries, Refusal>> {
+        let view = match self.reading("list-entries") {
+            Ok(reading) => reading.view.clone(),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let listed = workspace::list(&view, &selection(want), cursor.as_deref(), MAX_ENTRIES);
+        Ok(match listed {
+            Ok(entries) => {
+                let items = entries.items.into_iter().map(entry).collect();
+                Ok(Entries { items, next: entries.next })
+            }
+            Err(error) => Err(self.refuse_selection(&error)),
+        })
+    }
+
+    fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
+        let mut room = self.query.grant.limits.host_call_bytes;
+        Ok(want.into_iter().map(|slice| self.read_slice(slice, &mut room)).collect())
+    }
+
+    fn search(
+        &mut self,
+        want: Pattern,
+        within: Selection,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<Hits, Refusal>> {
+        let view = match self.reading("search") {
+            Ok(reading) => reading.view.clone(),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let pattern = workspace::Pattern {
+            regex: want.regex,
+            ignore_case: want.ignore_case,
+            multi_line: want.multi_line,
+        };
+        Ok(match workspace::search(&view, &pattern, &selection(within), cursor.as_deref()) {
+            Ok(hits) => {
+                let given = hits.items.iter().map(|hit| hit.text.len() as u64 + HIT_BYTES).sum();
+                if let Some(reading) = &self.query.read {
+                    reading.left.spend(given);
+                }
+                let items = hits.items.into_iter().map(hit).collect();
+                Ok(Hits { items, next: hits.next, truncated: hits.truncated })
+            }
+            Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
+            Err(error @ SearchError::Pattern(_)) => Err(Refusal::Invalid(error.to_string())),
+        })
+    }
+}
+
+fn selection(want: Selection) -> workspace::Selection {
+    let kind = |kind: read::Kind| match kind {
+        read::Kind::File => Kind::File,
+        read::Kind::Directory => Kind::Directory,
+        read::Kind::Link => Kind::Link,
+    };
+    workspace::Selection {
+        under: want.under,
+        globs: want.globs,
+        kinds: want.kinds.into_iter().map(kind).collect(),
+    }
+}
+
+fn entry(entry: workspace::Entry) -> Entry {
+    let kind = match entry.kind {
+        Kind::File => read::Kind::File,
+        Kind::Directory => read::Kind::Directory,
+        Kind::Link => read::Kind::Link,
+    };
+    Entry { path: entry.path, kind, size: entry.size }
+}
+
+fn hit(hit: workspace::Hit) -> Hit {
+    Hit { path: hit.path, line: hit.line, column: hit.column, text: hit.text }
+}
+
+pub(super) fn version(version: Version) -> types::Version {
+    types::Version { number: version.number, digest: version.digest }
+}

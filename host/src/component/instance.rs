@@ -1,0 +1,284 @@
+//! One query in one store on one thread of its own.
+//!
+//! The caller's runtime holds deadline and cancellation and makes the model's requests; the store's thread
+//! may block on files. At the end of the time the thread is told to stop and left alone: a guest ends at its
+//! next check, a host function when it returns, and a thread stuck in the kernel is never waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::InstancePre;
+use wasmtime::{Engine, Store, UpdateDeadline};
+
+use super::bindings::{scout, tool};
+use super::denials::Denials;
+use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
+use super::grant::Grant;
+use super::imports::ModelRequest;
+use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
+use super::{ScoutQuestion, Services, ToolOutcome};
+use crate::model::ModelError;
+
+type Scout = scout::exports::agentcommand::scout::scout::Failure;
+type Tool = tool::exports::agentcommand::tool::tool::Failure;
+
+/// A component that is ready to be instantiated, as what it exports.
+pub(super) enum Pre {
+    Scout(scout::ScoutPre<State>),
+    Tool(tool::ToolPre<State>),
+}
+
+impl Pre {
+    pub(super) fn new(kind: super::Kind, pre: InstancePre<State>) -> wasmtime::Result<Self> {
+        match kind {
+            super::Kind::Scout => scout::ScoutPre::new(pre).map(Self::Scout),
+            super::Kind::Tool => tool::ToolPre::new(pre).map(Self::Tool),
+        }
+    }
+
+    fn engine(&self) -> &Engine {
+        match self {
+            Self::Scout(pre) => pre.engine(),
+            Self::Tool(pre) => pre.engine(),
+        }
+    }
+}
+
+pub(super) enum Job {
+    Ask(ScoutQuestion),
+    Call { tool: String, arguments: String },
+}
+
+pub(super) enum Answer {
+    Report(String),
+    Outcome(ToolOutcome),
+}
+
+impl Answer {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Report(report) => report.len(),
+            Self::Outcome(outcome) => {
+                outcome.text.len() + outcome.data.as_ref().map_or(0, String::len)
+            }
+        }
+    }
+}
+
+/// Runs `job` to its end, its deadline or its cancellation, whatever comes first.
+pub(super) async fn run(
+    name: &str,
+    pre: Arc<Pre>,
+    grant: &Grant,
+    job: Job,
+    services: Services,
+    wall: Duration,
+    cancel: &CancellationToken,
+) -> Result<Answer, ComponentFailure> {
+    let wall = wall.min(grant.limits.wall);
+    let (requests, mut wanted) = mpsc::channel(1);
+    let query = query(name, grant, services, wall, requests);
+    let stop =
+        Stop { token: CancellationToken::new(), engine: pre.engine().clone(), finished: false };
+    let (done, mut finished) = oneshot::channel();
+    let token = stop.token.clone();
+    let thread = std::thread::Builder::new().name(format!("component {name}"));
+    thread
+        .spawn(move || {
+            // Nobody listens any more when the query was stopped.
+            let _ = done.send(on_thread(&pre, query, job, token));
+        })
+        .map_err(|error| ComponentFailure::Host(format!("no thread for a query: {error}")))?;
+    let mut stop = stop;
+    let deadline = tokio::time::sleep(wall);
+    tokio::pin!(deadline);
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
+            result = &mut finished => {
+                stop.finished = true;
+                return result.unwrap_or_else(|_| {
+                    Err(ComponentFailure::Host(format!("a fault of its own while `{name}` ran; please report it")))
+                });
+            }
+            () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
+            Some(request) = wanted.recv() => {
+                let ModelRequest { mut conversation, ask, answer } = request;
+                // Dropping the request closes its connection.
+                let turn = tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
+                    () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
+                    turn = conversation.next(ask, cancel) => turn,
+                };
+                let _ = answer.send((conversation, turn));
+            }
+        }
+    }
+}
+
+fn query(
+    name: &str,
+    grant: &Grant,
+    services: Services,
+    wall: Duration,
+    requests: mpsc::Sender<ModelRequest>,
+) -> Query {
+    let Services { view, versions, model, attempt, events } = services;
+    let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
+        let left = ReadLeft::new(caps.query_bytes);
+        Reading { view, versions, caps, left }
+    });
+    let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
+        model,
+        role,
+        attempt,
+        requests,
+        calls_left: llm.calls,
+        tokens_left: llm.tokens,
+        text_left: 2 * grant.limits.host_call_bytes,
+        failed: None,
+    });
+    Query {
+        name: name.to_owned(),
+        read,
+        talk,
+        denials: Denials::new(name, events.clone()),
+        clock: Clock { started: Instant::now(), wall },
+        log_left: grant.limits.log_bytes,
+        grant: grant.clone(),
+        events,
+    }
+}
+
+/// Ends the guest when it goes out of scope before the query has finished: at the deadline, when cancelled,
+/// and when the caller has lost interest.
+struct Stop {
+    token: CancellationToken,
+    engine: Engine,
+    finished: bool,
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        self.token.cancel();
+        self.engine.increment_epoch();
+        // A guest that was just about to set its next check in this moment finds the second one.
+        let engine = self.engine.clone();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                engine.increment_epoch();
+            });
+        }
+    }
+}
+
+fn on_thread(
+    pre: &Pre,
+    query: Query,
+    job: Job,
+    stop: CancellationToken,
+) -> Result<Answer, ComponentFailure> {
+    // Timers for a guest that sleeps; no I/O driver, because nothing here waits for a socket.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .map_err(|error| ComponentFailure::Host(format!("no runtime for a query: {error}")))?;
+    let most = query.grant.limits.result_bytes;
+    let mut store = store(pre.engine(), query, stop.clone());
+    let called = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => Err(Ended::Stopped.into()),
+            called = call(pre, &mut store, job) => called,
+        }
+    });
+    let state = store.data_mut();
+    for (level, text) in [("info", state.stdout.text()), ("warn", state.stderr.text())] {
+        text.lines().for_each(|line| state.query.log(level, line));
+    }
+    let failed = state.query.talk.as_mut().and_then(|talk| talk.failed.take());
+    match called {
+        Ok(Ok(answer)) if answer.bytes() as u64 > most => {
+            Err(ComponentFailure::Limit(Limit::Result))
+        }
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(guest)) => Err(gave_up(guest, failed)),
+        Err(error) => Err(classify(&error, state.limits.reached(), &state.stderr.text())),
+    }
+}
+
+/// A component that gives up after a failed request has told nothing new; what the model said decides.
+fn gave_up(guest: GuestFailure, failed: Option<ModelError>) -> ComponentFailure {
+    match (guest, failed) {
+        (GuestFailure::Model(_) | GuestFailure::Other(_), Some(error)) => {
+            ComponentFailure::Model(error)
+        }
+        (guest, _) => ComponentFailure::Guest(guest),
+    }
+}
+
+fn store(engine: &Engine, query: Query, stop: CancellationToken) -> Store<State> {
+    let limits = query.grant.limits.clone();
+    let mut store = Store::new(engine, State::new(query));
+    store.limiter(|state| &mut state.limits);
+    store.set_hostcall_fuel(usize::try_from(limits.host_call_bytes).unwrap_or(usize::MAX));
+    store.set_max_component_handles(limits.handles as usize);
+    // The epoch moves only when somebody's query is stopped; everybody else's just goes on.
+    store.epoch_deadline_callback(move |_| {
+        if stop.is_cancelled() {
+            Err(Ended::Stopped.into())
+        } else {
+            Ok(UpdateDeadline::Continue(1))
+        }
+    });
+    store.set_epoch_deadline(1);
+    store
+}
+
+async fn call(
+    pre: &Pre,
+    store: &mut Store<State>,
+    job: Job,
+) -> wasmtime::Result<Result<Answer, GuestFailure>> {
+    let line = |text: String| one_line(&text, MAX_LINE);
+    match (pre, job) {
+        (Pre::Scout(pre), Job::Ask(question)) => {
+            let scout = pre.instantiate_async(&mut *store).await?;
+            let question = scout::exports::agentcommand::scout::scout::Question {
+                text: question.text,
+                context: question.context,
+                facts_only: question.facts_only,
+            };
+            let answer = scout.agentcommand_scout_scout().call_ask(store, &question).await?;
+            Ok(answer.map(Answer::Report).map_err(|failure| match failure {
+                Scout::OutOfScope(why) => GuestFailure::OutOfScope(line(why)),
+                Scout::Model(why) => GuestFailure::Model(line(why)),
+                Scout::Other(why) => GuestFailure::Other(line(why)),
+            }))
+        }
+        (Pre::Tool(pre), Job::Call { tool, arguments }) => {
+            let tools = pre.instantiate_async(&mut *store).await?;
+            let answer = tools.agentcommand_tool_tool().call_call(store, &tool, &arguments).await?;
+            let outcome = answer.map(|outcome| ToolOutcome {
+                text: outcome.text,
+                data: outcome.data,
+                is_error: outcome.is_error,
+            });
+            Ok(outcome.map(Answer::Outcome).map_err(|failure| match failure {
+                Tool::UnknownTool => GuestFailure::UnknownTool,
+                Tool::BadArguments(why) => GuestFailure::BadArguments(line(why)),
+                Tool::Other(why) => GuestFailure::Other(line(why)),
+            }))
+        }
+        _ => wasmtime::bail!("a scout has no tools and a tool component no answers"),
+    }
+}

@@ -1,0 +1,287 @@
+//! What a component says about itself, read without running it.
+//!
+//! The section is covered by the component's digest, so a tool description that reaches the model cannot
+//! change after the bytes were approved. Unknown fields are refused: what is not understood is not ignored.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::grant::Need;
+use super::wasm_file::{NotAComponent, manifest_section};
+use crate::model::ToolSpec;
+
+const MAX_BYTES: usize = 256 << 10;
+const MAX_NEEDS: usize = 16;
+const MAX_TOOLS: usize = 64;
+const MAX_NAME: usize = 40;
+const MAX_VERSION: usize = 64;
+const MAX_SENTENCE: usize = 1000;
+
+/// The kind of a component is what it exports; its manifest must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Answers questions and can never change a file.
+    Scout,
+    /// Gives the Editor tools.
+    Tool,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Scout => "scout",
+            Self::Tool => "tool",
+        }
+    }
+
+    pub fn world(self) -> &'static str {
+        match self {
+            Self::Scout => "agentcommand:worlds/scout@0.1.0",
+            Self::Tool => "agentcommand:worlds/tool@0.1.0",
+        }
+    }
+
+    pub(super) fn export(self) -> &'static str {
+        match self {
+            Self::Scout => "agentcommand:scout/scout@0.1.0",
+            Self::Tool => "agentcommand:tool/tool@0.1.0",
+        }
+    }
+}
+
+/// Limits that the author suggests; they only ever narrow the grant's.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuggestedLimits {
+    pub memory_mb: Option<u64>,
+    pub wall_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Manifest {
+    pub kind: Kind,
+    pub name: String,
+    pub version: String,
+    pub about: String,
+    pub needs: Vec<Need>,
+    pub limits: SuggestedLimits,
+    /// Of a tool component; a schema is the text that stands in the section.
+    pub tools: Vec<ToolSpec>,
+    /// Of a Scout: the JSON Schema of its report.
+    pub report: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    #[error(transparent)]
+    NotAComponent(#[from] NotAComponent),
+    #[error("its manifest is {0} bytes large, over the limit of {MAX_BYTES}")]
+    TooLarge(usize),
+    #[error("its manifest cannot be read: {0}")]
+    Json(String),
+    #[error("its manifest has a wrong `{field}`: {why}")]
+    Field { field: &'static str, why: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    kind: Kind,
+    name: String,
+    version: String,
+    about: String,
+    needs: Vec<Need>,
+    #[serde(default)]
+    limits: SuggestedLimits,
+    tools: Option<Vec<WrittenTool>>,
+    report: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTool {
+    name: String,
+    description: String,
+    parameters: Box<RawValue>,
+}
+
+impl Manifest {
+    /// The manifest of a whole component.
+    pub fn read(component: &[u8]) -> Result<Self, ManifestError> {
+        Self::parse(manifest_section(component)?)
+    }
+
+    fn parse(section: &[u8]) -> Result<Self, ManifestError> {
+        if section.len() > MAX_BYTES {
+            return Err(ManifestError::TooLarge(section.len()));
+        }
+        let written: Written = serde_json::from_slice(section)
+            .map_err(|error| ManifestError::Json(error.to_string()))?;
+        written.check()
+    }
+}
+
+impl Written {
+    fn check(self) -> Result<Manifest, ManifestError> {
+        is_name("name", &self.name, '-')?;
+        is_short("version", &self.version, MAX_VERSION)?;
+        is_short("about", &self.about, MAX_SENTENCE)?;
+        if self.needs.len() > MAX_NEEDS {
+            return Err(wrong("needs", format!("more than {MAX_NEEDS}")));
+        }
+        for (i, need) in self.needs.iter().enumerate() {
+            is_short("needs.why", &need.why, MAX_SENTENCE)?;
+            if self.needs[..i].iter().any(|other| other.grant == need.grant) {
+                return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
+            }
+        }
+        let tools = self.tools.unwrap_or_default();
+        match (self.kind, tools.len(), &self.report) {
+            (Kind::Scout, 1.., _) => return Err(wrong("tools", "a scout has none")),
+            (Kind::Tool, 0, _) => return Err(wrong("tools", "a tool component has at least one")),
+            (Kind::Tool, _, Some(_)) => return Err(wrong("report", "a tool component has none")),
+            (_, more, _) if more > MAX_TOOLS => {
+                return Err(wrong("tools", format!("more than {MAX_TOOLS}")));
+            }
+            _ => {}
+        }
+        let tools = tools.into_iter().map(WrittenTool::check).collect::<Result<Vec<_>, _>>()?;
+        if let Some(twice) = tools
+            .iter()
+            .enumerate()
+            .find(|(i, tool)| tools[..*i].iter().any(|other| other.name == tool.name))
+        {
+            return Err(wrong("tools", format!("`{}` stands there twice", twice.1.name)));
+        }
+        Ok(Manifest {
+            kind: self.kind,
+            name: self.name,
+            version: self.version,
+            about: self.about,
+            needs: self.needs,
+            limits: self.limits,
+            tools,
+            report: self.report.map(|report| is_schema("report", &report)).transpose()?,
+        })
+    }
+}
+
+impl WrittenTool {
+    fn check(self) -> Result<ToolSpec, ManifestError> {
+        is_name("tools.name", &self.name, '_')?;
+        is_short("tools.description", &self.description, 4 * MAX_SENTENCE)?;
+        let parameters = is_schema("tools.parameters", &self.parameters)?;
+        Ok(ToolSpec { name: self.name, description: self.description, parameters })
+    }
+}
+
+/// Names reach file names, prompts and terminals: lower-case letters, digits and one kind of dash.
+fn is_name(field: &'static str, name: &str, dash: char) -> Result<(), ManifestError> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == dash;
+    let fits = name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase());
+    if fits && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(wrong(field, format!("at most {MAX_NAME} of a-z, 0-9 and `{dash}`, a letter first")))
+}
+
+fn is_short(field: &'static str, text: &str, most: usize) -> Result<(), ManifestError> {
+    if text.trim().is_empty() || text.len() > most {
+        return Err(wrong(field, format!("between 1 and {most} bytes of text")));
+    }
+    Ok(())
+}
+
+fn is_schema(field: &'static str, schema: &RawValue) -> Result<String, ManifestError> {
+    if !schema.get().starts_with('{') {
+        return Err(wrong(field, "a JSON Schema is an object"));
+    }
+    Ok(schema.get().to_owned())
+}
+
+fn wrong(field: &'static str, why: impl Into<String>) -> ManifestError {
+    ManifestError::Field { field, why: why.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::custom_section::pack;
+
+    const SCOUT: &str = r#"{"kind":"scout","name":"scout-a","version":"0.1.0","about":"Maps a repository.",
+        "needs":[{"grant":"repo.read","why":"to read it"}],"report":{"type":"object"}}"#;
+    const TOOL: &str = r#"{"kind":"tool","name":"file-tools","version":"0.1.0","about":"Edits.","needs":[],
+        "limits":{"wall_ms":1000},
+        "tools":[{"name":"edit_line","description":"Edits.","parameters":{"type": "object"}}]}"#;
+
+    fn parse(text: &str) -> Result<Manifest, ManifestError> {
+        Manifest::read(&pack(b"\0asm\x0d\0\x01\0", text.as_bytes()))
+    }
+
+    fn wrong_field(text: &str) -> &'static str {
+        match parse(text) {
+            Err(ManifestError::Field { field, .. }) => field,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_kinds_are_read_with_their_schemas_as_written() {
+        let scout = parse(SCOUT).unwrap();
+        assert_eq!((scout.kind, scout.name.as_str()), (Kind::Scout, "scout-a"));
+        assert_eq!(scout.report.as_deref(), Some(r#"{"type":"object"}"#));
+        let tool = parse(TOOL).unwrap();
+        assert_eq!(tool.limits.wall_ms, Some(1000));
+        assert_eq!(tool.tools[0].parameters, r#"{"type": "object"}"#);
+    }
+
+    // CAPABILITY-6
+    #[test]
+    fn an_unknown_field_is_refused_at_every_level() {
+        let add =
+            |text: &str, after: &str| text.replacen(after, &format!(r#"{after}"more":1,"#), 1);
+        for text in [
+            add(SCOUT, "{"),
+            add(SCOUT, r#""needs":[{"#),
+            add(TOOL, r#""limits":{"#),
+            add(TOOL, r#""tools":[{"#),
+        ] {
+            let Err(ManifestError::Json(why)) = parse(&text) else { panic!("{text}") };
+            assert!(why.contains("unknown field `more`"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_field_given_twice_is_refused() {
+        let twice = SCOUT.replacen('{', r#"{"name":"other","#, 1);
+        assert!(matches!(parse(&twice), Err(ManifestError::Json(_))));
+    }
+
+    #[test]
+    fn names_are_plain_and_bounded() {
+        for name in ["", "Scout", "-a", "a b", "a/../b", "a\\u001b", &"a".repeat(41)] {
+            assert_eq!(wrong_field(&SCOUT.replace("scout-a", name)), "name");
+        }
+        assert_eq!(wrong_field(&TOOL.replace("edit_line", "edit-line")), "tools.name");
+    }
+
+    #[test]
+    fn tools_belong_to_tool_components_and_reports_to_scouts() {
+        assert_eq!(wrong_field(&TOOL.replace(r#""tool","name""#, r#""scout","name""#)), "tools");
+        assert_eq!(wrong_field(&SCOUT.replace(r#""scout","name""#, r#""tool","name""#)), "tools");
+        assert_eq!(wrong_field(&TOOL.replacen('{', r#"{"report":{},"#, 1)), "report");
+    }
+
+    #[test]
+    fn schemas_are_objects() {
+        assert_eq!(wrong_field(&TOOL.replace(r#"{"type": "object"}"#, "true")), "tools.parameters");
+        assert_eq!(wrong_field(&SCOUT.replace(r#"{"type":"object"}"#, "[]")), "report");
+    }
+
+    #[test]
+    fn a_manifest_is_bounded() {
+        let long = format!("{SCOUT}{}", " ".repeat(MAX_BYTES));
+        assert!(matches!(parse(&long), Err(ManifestError::TooLarge(_))));
+    }
+}

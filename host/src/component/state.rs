@@ -1,0 +1,136 @@
+//! What one store holds while it answers one query: the grant as it is in force, what the host lends for it,
+//! and what is left of both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+
+use super::closed_wasi::{self, Output};
+use super::denials::Denials;
+use super::failure::one_line;
+use super::grant::{Grant, RepoRead};
+use super::imports::ModelRequest;
+use super::limits::StoreLimits;
+use crate::event::{EventKind, Events};
+use crate::model::{Model, ModelError};
+use crate::workspace::{RepoView, Versions};
+
+const MAX_LOG_LINE: usize = 1000;
+
+pub(super) struct State {
+    pub(super) table: ResourceTable,
+    pub(super) wasi: WasiCtx,
+    pub(super) limits: StoreLimits,
+    pub(super) query: Query,
+    pub(super) stderr: Output,
+    pub(super) stdout: Output,
+}
+
+impl State {
+    pub(super) fn new(query: Query) -> Self {
+        let limits = &query.grant.limits;
+        let (wasi, stdout, stderr) = closed_wasi::context(limits.log_bytes, limits.host_call_bytes);
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles as usize);
+        Self { table, wasi, limits: StoreLimits::new(limits), query, stderr, stdout }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// One query. What is none here is not granted, whatever the component imports.
+pub(super) struct Query {
+    pub(super) name: String,
+    pub(super) grant: Grant,
+    pub(super) read: Option<Reading>,
+    pub(super) talk: Option<Talk>,
+    pub(super) denials: Denials,
+    pub(super) clock: Clock,
+    pub(super) events: Events,
+    /// Bytes that it may still say to people and journal.
+    pub(super) log_left: u64,
+}
+
+/// Reading the repository.
+pub(super) struct Reading {
+    pub(super) view: RepoView,
+    /// Counted together with the writer's, so that an edit can expect what was read.
+    pub(super) versions: Option<Versions>,
+    pub(super) caps: RepoRead,
+    pub(super) left: Arc<ReadLeft>,
+}
+
+/// Bytes that the query may still read, shared with the streams that it opened.
+pub(super) struct ReadLeft(AtomicU64);
+
+impl ReadLeft {
+    pub(super) fn new(bytes: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(bytes)))
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn spend(&self, bytes: u64) {
+        // One thread runs the store; saturating is for a read that came out longer than it was asked to be.
+        self.0.store(self.bytes().saturating_sub(bytes), Ordering::Relaxed);
+    }
+}
+
+/// Talking to the model; the request itself is made on the caller's side.
+pub(super) struct Talk {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) role: String,
+    pub(super) attempt: u32,
+    pub(super) requests: mpsc::Sender<ModelRequest>,
+    pub(super) calls_left: u32,
+    pub(super) tokens_left: u64,
+    /// Bytes that may still be put into conversations: they stay in the host's memory until the end.
+    pub(super) text_left: u64,
+    /// Of the last request, if it failed.
+    pub(super) failed: Option<ModelError>,
+}
+
+/// How long the query may take and has taken.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) started: Instant,
+    pub(super) wall: Duration,
+}
+
+impl Clock {
+    pub(super) fn left(&self) -> Duration {
+        self.wall.saturating_sub(self.started.elapsed())
+    }
+}
+
+impl Query {
+    /// A line of at most `most` bytes out of what a component says; none when it has said enough.
+    pub(super) fn line(&mut self, message: &str, most: usize) -> Option<String> {
+        let line = one_line(message, most);
+        // A line costs something even when it is empty, so that their number is bounded too.
+        let cost = line.len() as u64 + 16;
+        let Some(left) = self.log_left.checked_sub(cost) else {
+            self.denials.deny("limits.log", "progress and log");
+            return None;
+        };
+        self.log_left = left;
+        Some(line)
+    }
+
+    pub(super) fn log(&mut self, level: &str, message: &str) {
+        if let Some(message) = self.line(message, MAX_LOG_LINE) {
+            let (name, level) = (self.name.clone(), level.to_owned());
+            self.events.emit(EventKind::ComponentLog { name, level, message });
+        }
+    }
+}

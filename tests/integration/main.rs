@@ -1,0 +1,8 @@
+//! Rules that hold over several modules, without containers.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
+
+mod component_limits;
+mod components;
+mod hostile;
+mod hostile_components;
