@@ -6,6 +6,7 @@
 //! modules that it lends from, `workspace` and `model`.
 
 mod bindings;
+pub mod builtin;
 mod cache;
 mod closed_wasi;
 pub mod custom_section;
