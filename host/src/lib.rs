@@ -33,3 +33,4 @@ pub mod scout;
 pub mod secret;
 pub mod task;
 pub mod verifier;
+pub mod workspace;

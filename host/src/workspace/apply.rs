@@ -1,0 +1,288 @@
+//! The only way a tool changes the repository: whole files, checked first, then swapped in, then verified.
+//!
+//! A file is exchanged with its replacement and what came out is compared with what the caller had read; a
+//! surprise is swapped back, so bytes that somebody else wrote meanwhile survive. Several changes are made
+//! one after the other and undone together; a kill in between leaves some of them made, each one whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::change::{Applied, Change, ChangedFile, EditError};
+use super::handle::Root;
+use super::place::{self, Standing};
+use super::protected::{WriteRules, is_guarded};
+use super::reading::MAX_READ;
+use super::repo_path::RepoPath;
+use super::steps::{Steps, directory};
+use super::sweep;
+use super::versions::{Version, Versions, digest};
+use super::view::{Kind, Profile, RepoView, ViewError};
+
+/// Bytes of a written file at most; no more than can be read back.
+pub const MAX_WRITE: u64 = MAX_READ;
+/// Bytes of a file that is deleted or moved at most: it is read to see that it is the expected one.
+const MAX_SEEN: u64 = 1 << 30;
+/// Changes in one call.
+const MAX_CHANGES: usize = 200;
+/// What one task may write in all.
+const MAX_TASK_BYTES: u64 = 1 << 30;
+const MAX_TASK_FILES: usize = 20_000;
+
+/// The writing side of one task. Calls come one after the other, whoever makes them.
+#[derive(Debug)]
+pub struct RepoWriter {
+    root: Root,
+    view: RepoView,
+    rules: WriteRules,
+    versions: Versions,
+    exchange: bool,
+    task: Mutex<Task>,
+}
+
+#[derive(Debug, Default)]
+struct Task {
+    changed: BTreeMap<String, ChangedFile>,
+    bytes: u64,
+    /// Directories cleared of what an earlier, killed task left.
+    swept: BTreeSet<String>,
+}
+
+/// A change that passed every check, with what it will do.
+pub(super) struct Checked {
+    pub(super) path: RepoPath,
+    pub(super) to: Option<RepoPath>,
+    pub(super) bytes: Vec<u8>,
+    /// Digest that the file must have when it is taken.
+    pub(super) expect: Option<String>,
+    pub(super) op: &'static str,
+}
+
+impl RepoWriter {
+    /// Removes what a killed task may have left half done.
+    pub fn open(root: &Path, rules: WriteRules) -> Result<Self, ViewError> {
+        let root = Root::open(root)?;
+        sweep::sweep_tree(&root);
+        let view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
+        let (versions, task) = (Versions::default(), Mutex::default());
+        Ok(Self { root, view, rules, versions, exchange: true, task })
+    }
+
+    /// As on a kernel without `openat2`.
+    pub fn without_openat2(mut self) -> Self {
+        self.root = self.root.without_openat2();
+        self.view = self.view.without_openat2();
+        self
+    }
+
+    /// As on a file system where two names cannot be exchanged: a change from outside between the last look
+    /// and the rename is then lost.
+    pub fn without_exchange(mut self) -> Self {
+        self.exchange = false;
+        self
+    }
+
+    /// What the task's tools may read: the same root, secrets lifted where the user allowed a path.
+    pub fn view(&self) -> &RepoView {
+        &self.view
+    }
+
+    /// The counters, for reading with versions.
+    pub fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// What the file's version is now; none when it does not exist.
+    pub fn version(&self, path: &str) -> Result<Option<Version>, EditError> {
+        let path = self.permitted(path)?;
+        self.current(&path)
+    }
+
+    /// All or nothing, in order.
+    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>, EditError> {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes.len() > MAX_CHANGES {
+            return Err(EditError::Arguments(format!(
+                "more than {MAX_CHANGES} changes in one call"
+            )));
+        }
+        let mut named = BTreeSet::new();
+        let mut checked = vec![];
+        for change in changes {
+            checked.push(self.check(change, &mut named)?);
+        }
+        let bytes = checked.iter().map(|change| change.bytes.len() as u64).sum::<u64>();
+        if task.bytes.saturating_add(bytes) > MAX_TASK_BYTES {
+            return Err(EditError::Budget("bytes"));
+        }
+        if task.changed.len() + named.len() > MAX_TASK_FILES {
+            return Err(EditError::Budget("files"));
+        }
+        for path in &named {
+            self.sweep_once(&mut task, path.split().0);
+        }
+        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN);
+        for change in &checked {
+            if let Err(error) = steps.perform(change) {
+                steps.undo();
+                return Err(match error {
+                    EditError::Conflict { path, .. } => self.conflict(path),
+                    other => other,
+                });
+            }
+        }
+        steps.keep();
+        task.bytes += bytes;
+        Ok(checked.into_iter().map(|change| self.record(&mut task, change)).collect())
+    }
+
+    /// Every file that is not what it was before the task, by path.
+    pub fn changed(&self) -> Vec<ChangedFile> {
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = |file: &&ChangedFile| file.sha256_before != file.sha256_now;
+        task.changed.values().filter(differs).cloned().collect()
+    }
+
+    fn check(&self, change: &Change, named: &mut BTreeSet<RepoPath>) -> Result<Checked, EditError> {
+        let mut name = |text: &str| {
+            let path = self.permitted(text)?;
+            if !named.insert(path.clone()) {
+                return Err(EditError::Arguments(format!("{path} is named twice in one call")));
+            }
+            Ok(path)
+        };
+        let path = name(change.path())?;
+        let to = match change {
+            Change::Move { to, .. } => Some(name(to)?),
+            _ => None,
+        };
+        let bytes = match change {
+            Change::Create { bytes, .. } | Change::Replace { bytes, .. } => bytes.clone(),
+            Change::Delete { .. } | Change::Move { .. } => vec![],
+        };
+        if bytes.len() as u64 > MAX_WRITE {
+            return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_WRITE });
+        }
+        let expect = match change {
+            Change::Create { .. } => {
+                self.free(&path)?;
+                None
+            }
+            Change::Replace { expect, .. }
+            | Change::Delete { expect, .. }
+            | Change::Move { expect, .. } => match self.current(&path)? {
+                None => return Err(EditError::NotFound { path: path.to_string() }),
+                Some(now) if now == *expect => Some(now.digest),
+                current => return Err(EditError::Conflict { path: path.to_string(), current }),
+            },
+        };
+        if let Some(to) = &to {
+            self.free(to)?;
+        }
+        Ok(Checked { path, to, bytes, expect, op: change.op() })
+    }
+
+    /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
+    fn permitted(&self, text: &str) -> Result<RepoPath, EditError> {
+        let path = RepoPath::parse(text)
+            .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
+        let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
+        if let Some(rule) = self.rules.judge(path.as_str()) {
+            return forbidden(rule.word());
+        }
+        if self.view.rule(path.as_str(), Kind::File).is_some() {
+            return forbidden("excluded");
+        }
+        Ok(path)
+    }
+
+    fn current(&self, path: &RepoPath) -> Result<Option<Version>, EditError> {
+        Ok(match self.standing(path)? {
+            Standing::Nothing => None,
+            Standing::File { digest, .. } => Some(self.versions.observe(path.as_str(), &digest)),
+            Standing::Other => return Err(EditError::NotAFile { path: path.to_string() }),
+            Standing::TooLarge => {
+                return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_SEEN });
+            }
+        })
+    }
+
+    fn free(&self, path: &RepoPath) -> Result<(), EditError> {
+        match self.standing(path)? {
+            Standing::Nothing => Ok(()),
+            Standing::Other => Err(EditError::NotAFile { path: path.to_string() }),
+            Standing::File { .. } | Standing::TooLarge => {
+                Err(EditError::Exists { path: path.to_string() })
+            }
+        }
+    }
+
+    fn standing(&self, path: &RepoPath) -> Result<Standing, EditError> {
+        let (dir, name) = path.split();
+        let failed = |why: String| EditError::Failed { path: path.to_string(), why };
+        match directory(&self.root, dir, path)? {
+            None => Ok(Standing::Nothing),
+            Some(dir) => {
+                place::standing(&dir, name, MAX_SEEN).map_err(|error| failed(error.to_string()))
+            }
+        }
+    }
+
+    fn conflict(&self, path: String) -> EditError {
+        let current =
+            RepoPath::parse(&path).ok().and_then(|path| self.current(&path).ok().flatten());
+        EditError::Conflict { path, current }
+    }
+
+    fn sweep_once(&self, task: &mut MutexGuard<'_, Task>, dir: &str) {
+        if task.swept.insert(dir.to_owned()) {
+            sweep::sweep_directory(&self.root, dir);
+        }
+    }
+
+    fn record(&self, task: &mut MutexGuard<'_, Task>, change: Checked) -> Applied {
+        let before = change.expect;
+        let after = match change.op {
+            "delete" => None,
+            "move" => before.clone(),
+            _ => Some(digest(&change.bytes)),
+        };
+        let path = change.path.to_string();
+        let mut guarded = is_guarded(&path);
+        let mut note = |path: &str, before: Option<String>, now: Option<String>| {
+            let guarded = is_guarded(path);
+            let fresh = || ChangedFile {
+                path: path.into(),
+                sha256_before: before,
+                sha256_now: None,
+                guarded,
+            };
+            task.changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
+        };
+        let to = change.to.map(|to| to.to_string());
+        let version = match (&to, &after) {
+            (Some(to), Some(after)) => {
+                guarded |= is_guarded(to);
+                note(&path, before.clone(), None);
+                note(to, None, Some(after.clone()));
+                Some(self.versions.written(to, after))
+            }
+            (_, after) => {
+                note(&path, before.clone(), after.clone());
+                after.as_ref().map(|after| self.versions.written(&path, after))
+            }
+        };
+        Applied {
+            op: change.op,
+            path,
+            to,
+            version,
+            sha256_before: before,
+            sha256_after: after,
+            guarded,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

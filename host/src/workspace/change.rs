@@ -1,0 +1,133 @@
+//! What a caller wants changed, what became of it, and why it was refused.
+
+use super::repo_path::PathError;
+use super::versions::Version;
+
+/// One file, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Must not exist yet; missing directories are made.
+    Create {
+        path: String,
+        bytes: Vec<u8>,
+    },
+    Replace {
+        path: String,
+        expect: Version,
+        bytes: Vec<u8>,
+    },
+    Delete {
+        path: String,
+        expect: Version,
+    },
+    /// The target must not exist; missing directories are made.
+    Move {
+        from: String,
+        expect: Version,
+        to: String,
+    },
+}
+
+impl Change {
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Create { path, .. } | Self::Replace { path, .. } | Self::Delete { path, .. } => {
+                path
+            }
+            Self::Move { from, .. } => from,
+        }
+    }
+
+    /// The word for events: `create`, `replace`, `delete` or `move`.
+    pub fn op(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Replace { .. } => "replace",
+            Self::Delete { .. } => "delete",
+            Self::Move { .. } => "move",
+        }
+    }
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    pub op: &'static str,
+    /// Where a moved file was before; else the file.
+    pub path: String,
+    /// Where a moved file is now.
+    pub to: Option<String>,
+    /// Of the file where it is now; none when it was deleted.
+    pub version: Option<Version>,
+    pub sha256_before: Option<String>,
+    pub sha256_after: Option<String>,
+    /// Allowed only because the user named the path for this task.
+    pub guarded: bool,
+}
+
+/// A file that a task left different from how it found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedFile {
+    pub path: String,
+    pub sha256_before: Option<String>,
+    pub sha256_now: Option<String>,
+    pub guarded: bool,
+}
+
+impl ChangedFile {
+    /// `create`, `replace` or `delete`, seen over the whole task.
+    pub fn op(&self) -> &'static str {
+        match (&self.sha256_before, &self.sha256_now) {
+            (None, _) => "create",
+            (Some(_), None) => "delete",
+            (Some(_), Some(_)) => "replace",
+        }
+    }
+}
+
+/// Nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// The file is not what the caller read; `current` is what it is, none when it is gone.
+    #[error("{path} is not the version that was read; read it again")]
+    Conflict { path: String, current: Option<Version> },
+    #[error("{path} exists")]
+    Exists { path: String },
+    #[error("{path} does not exist")]
+    NotFound { path: String },
+    /// `reason` is `protected`, `guarded`, `boundary` or `excluded`.
+    #[error("{path} may not be written ({reason})")]
+    Forbidden { path: String, reason: &'static str },
+    #[error(
+        "{path} is no regular file, or a link or a file stands on the way to it; name the real path"
+    )]
+    NotAFile { path: String },
+    #[error("{path:?}: {error}")]
+    Path { path: String, error: PathError },
+    #[error("{0}")]
+    Arguments(String),
+    #[error("{path} would have more than {limit} bytes")]
+    TooLarge { path: String, limit: u64 },
+    #[error("this task has written as much as it may: {0}")]
+    Budget(&'static str),
+    #[error("{path} cannot be written: {why}")]
+    Failed { path: String, why: String },
+}
+
+impl EditError {
+    /// The word with which a tool answers; none when the machine failed, not the request.
+    pub fn word(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Conflict { .. } => "version_mismatch",
+            Self::Exists { .. } => "exists",
+            Self::NotFound { .. } => "not_found",
+            Self::Forbidden { reason, .. } => reason,
+            Self::NotAFile { .. } => "not_a_file",
+            Self::Path { error, .. } => error.word(),
+            Self::Arguments(_) => "bad_arguments",
+            Self::TooLarge { .. } => "too_large",
+            Self::Budget(_) => "budget",
+            Self::Failed { .. } => return None,
+        })
+    }
+}

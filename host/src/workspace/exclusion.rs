@@ -1,0 +1,186 @@
+//! Which names a component may not know of. Plain functions over a real path and what stands there.
+//!
+//! Matching folds case, and a name excludes everything below it. What a file holds (a NUL byte) is judged
+//! where it is read.
+
+use std::borrow::Cow;
+
+use super::view::{Kind, Profile};
+
+/// Why something is not in view; the word goes into the audit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    Secret,
+    VersionControl,
+    BuildDirectory,
+    Binary,
+    Ignored,
+    /// A file that this program writes and that is gone in a moment.
+    Temporary,
+    /// Outside the paths that the grant names.
+    Narrowed,
+}
+
+impl Rule {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Secret => "secret",
+            Self::VersionControl => "version_control",
+            Self::BuildDirectory => "build_directory",
+            Self::Binary => "binary",
+            Self::Ignored => "ignored",
+            Self::Temporary => "temporary",
+            Self::Narrowed => "narrowed",
+        }
+    }
+}
+
+/// What the names on `path` say on their own. `kind` is what stands at its end, none when not yet known:
+/// then only rules for which it does not matter are applied there.
+pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Option<Rule> {
+    let path = fold(path);
+    let (parents, last) = path.rsplit_once('/').unwrap_or(("", &path));
+    for name in parents.split('/').chain([last]).filter(|name| !name.is_empty()) {
+        if is_version_control(name) {
+            return Some(Rule::VersionControl);
+        }
+        if is_temporary(name) {
+            return Some(Rule::Temporary);
+        }
+    }
+    if profile == Profile::Scout {
+        if is_in_build_directory(&path, kind) {
+            return Some(Rule::BuildDirectory);
+        }
+        if matches!(kind, Some(Kind::File)) && is_binary_name(last) {
+            return Some(Rule::Binary);
+        }
+    }
+    None
+}
+
+/// Whether a name on `path` belongs to a secret.
+pub(super) fn is_secret(path: &str) -> bool {
+    fold(path).split('/').any(is_secret_name)
+}
+
+/// Whether `path` is, or lies in, a directory that tools fill: dependencies, environments, caches, outputs.
+pub(super) fn is_in_build_directory(path: &str, kind: Option<Kind>) -> bool {
+    let path = fold(path);
+    let (parents, last) = path.rsplit_once('/').unwrap_or(("", &path));
+    parents.split('/').any(is_build_directory_name)
+        || (kind == Some(Kind::Directory) && is_build_directory_name(last))
+}
+
+/// Case folded the way that file systems which ignore case compare, without the code points that some of
+/// them skip.
+pub(super) fn fold(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
+        return Cow::Borrowed(text);
+    }
+    let skipped = |c: &char| !matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}');
+    Cow::Owned(
+        text.chars()
+            .filter(skipped)
+            .flat_map(char::to_uppercase)
+            .flat_map(char::to_lowercase)
+            .collect(),
+    )
+}
+
+/// Names of the files that a write puts beside its target for a moment.
+pub(super) fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(TEMPORARY_PREFIX)
+        .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX))
+        .is_some_and(|middle| middle.len() == 16 && middle.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+pub(super) const TEMPORARY_PREFIX: &str = ".act-write-";
+pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
+
+fn is_version_control(name: &str) -> bool {
+    matches!(name, ".git" | ".svn" | ".hg")
+}
+
+fn is_secret_name(name: &str) -> bool {
+    const ENDS: [&str; 5] = [".env", ".pem", ".key", ".p12", ".pfx"];
+    const STARTS: [&str; 5] = [".env.", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+    const HOLDS: [&str; 3] = ["credentials", "secrets", "secret."];
+    matches!(name, ".htpasswd" | ".netrc" | ".npmrc" | ".pypirc")
+        || ENDS.iter().any(|end| name.ends_with(end))
+        || STARTS.iter().any(|start| name.starts_with(start))
+        || HOLDS.iter().any(|part| name.contains(part))
+}
+
+fn is_build_directory_name(name: &str) -> bool {
+    matches!(
+        name,
+        "node_modules"
+            | "bower_components"
+            | "jspm_packages"
+            | ".pnpm-store"
+            | ".yarn"
+            | ".venv"
+            | "venv"
+            | ".virtualenv"
+            | "virtualenv"
+            | ".tox"
+            | ".nox"
+            | "__pycache__"
+            | "__pypackages__"
+            | ".pytest_cache"
+            | ".mypy_cache"
+            | ".ruff_cache"
+            | ".hypothesis"
+            | ".ipynb_checkpoints"
+            | ".eggs"
+            | ".cache"
+            | ".parcel-cache"
+            | ".turbo"
+            | ".nyc_output"
+            | "htmlcov"
+            | ".gradle"
+            | ".terraform"
+            | ".dart_tool"
+            | ".bundle"
+            | "dist"
+            | "build"
+            | "target"
+            | ".next"
+            | ".nuxt"
+            | ".output"
+            | ".svelte-kit"
+    ) || name.ends_with(".egg-info")
+        || name.starts_with("cmake-build-")
+}
+
+fn is_binary_name(name: &str) -> bool {
+    let Some((_, extension)) = name.rsplit_once('.') else { return false };
+    matches!(
+        extension,
+        // images
+        "png" | "jpg" | "jpeg" | "gif" | "bmp" | "ico" | "icns" | "webp" | "avif" | "heic" | "tif" | "tiff" | "svg"
+            | "psd" | "xcf"
+            // compiled
+            | "exe" | "dll" | "so" | "dylib" | "a" | "lib" | "o" | "obj" | "rlib" | "rmeta" | "class" | "pyc" | "pyo"
+            | "pyd" | "wasm" | "cwasm" | "bin" | "elf" | "pdb" | "node" | "beam"
+            // archives
+            | "zip" | "tar" | "gz" | "tgz" | "bz2" | "tbz2" | "xz" | "txz" | "zst" | "lz4" | "7z" | "rar" | "jar"
+            | "war" | "ear" | "whl" | "egg" | "gem" | "crate" | "deb" | "rpm" | "apk" | "dmg" | "iso" | "cab" | "msi"
+            // fonts
+            | "ttf" | "otf" | "woff" | "woff2" | "eot"
+            // media
+            | "mp3" | "mp4" | "m4a" | "m4v" | "wav" | "flac" | "ogg" | "oga" | "ogv" | "opus" | "webm" | "mkv" | "mov"
+            | "avi" | "wmv" | "aac"
+            // documents
+            | "pdf" | "doc" | "docx" | "xls" | "xlsx" | "ppt" | "pptx" | "odt" | "ods" | "odp" | "epub"
+            // databases
+            | "db" | "sqlite" | "sqlite3" | "mdb" | "ldb" | "rdb"
+            // arrays and pickles
+            | "npy" | "npz" | "pkl" | "pickle" | "parquet" | "arrow" | "feather" | "h5" | "hdf5" | "pt" | "pth"
+            | "onnx" | "safetensors" | "mat"
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! The few steps from which every write is made, all inside directories held by handle.
+//!
+//! Bytes are written beside their target under a recognisable name and made durable before they get the
+//! real name, so a kill leaves the old or the new file, never half of one. A name is taken over by exchange
+//! or only while it is free; nothing is ever written through an existing file, so a hard link to somewhere
+//! else is broken rather than followed.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::exclusion::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
+use super::handle;
+use super::versions::hex;
+
+/// A file beside its target; removed when dropped, whatever it holds by then.
+#[derive(Debug)]
+pub(super) struct Temp {
+    dir: Arc<OwnedFd>,
+    pub(super) name: String,
+}
+
+impl Temp {
+    /// A name that nothing has.
+    pub(super) fn free(dir: &Arc<OwnedFd>) -> Self {
+        let name = format!("{TEMPORARY_PREFIX}{:016x}{TEMPORARY_SUFFIX}", rand::random::<u64>());
+        Self { dir: dir.clone(), name }
+    }
+
+    /// A new file with these bytes, durable. With `like`, mode and, where possible, owner are that file's.
+    pub(super) fn write(
+        dir: &Arc<OwnedFd>,
+        bytes: &[u8],
+        like: Option<&Stat>,
+    ) -> std::io::Result<Self> {
+        let temp = Self::free(dir);
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = if like.is_some() { 0o600 } else { 0o666 };
+        let fd = rustix::fs::openat(dir, &temp.name, flags, Mode::from_raw_mode(mode))?;
+        if let Some(like) = like {
+            adopt_owner(&fd, like);
+            rustix::fs::fchmod(&fd, Mode::from_raw_mode(like.st_mode & 0o777))?;
+        }
+        let mut file = File::from(fd);
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        Ok(temp)
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        // Already renamed away, or nothing was made: both are fine.
+        let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
+    }
+}
+
+/// A file of another owner stays his when we may say so.
+fn adopt_owner(fd: &OwnedFd, like: &Stat) {
+    let Ok(now) = rustix::fs::fstat(fd) else { return };
+    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid) {
+        let owner = rustix::fs::Uid::from_raw(like.st_uid);
+        let group = rustix::fs::Gid::from_raw(like.st_gid);
+        let _ = rustix::fs::fchown(fd, Some(owner), Some(group));
+    }
+}
+
+/// Both names exist and swap what they mean.
+pub(super) fn exchange(dir: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
+    rustix::fs::renameat_with(dir, a, dir, b, RenameFlags::EXCHANGE)
+}
+
+/// Whether the file system, or the kernel, cannot do what a rename flag asks for.
+pub(super) fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
+}
+
+/// A new name that nothing has yet, else `EXIST`.
+pub(super) fn rename_new(
+    from: BorrowedFd<'_>,
+    old: &str,
+    to: BorrowedFd<'_>,
+    new: &str,
+) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
+        Err(errno) if is_unsupported(errno) => {
+            // A second name first: it fails when the name is taken, and never follows a link.
+            rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
+            rustix::fs::unlinkat(from, old, AtFlags::empty())
+        }
+        other => other,
+    }
+}
+
+/// What stands at a name.
+pub(super) enum Standing {
+    Nothing,
+    File {
+        digest: String,
+        stat: Stat,
+    },
+    /// A link, a directory or something special.
+    Other,
+    TooLarge,
+}
+
+/// Looks without following; reads at most `most` bytes.
+pub(super) fn standing(dir: impl AsFd, name: &str, most: u64) -> std::io::Result<Standing> {
+    let fd = match rustix::fs::openat(&dir, name, handle::READ, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Ok(Standing::Nothing),
+        Err(Errno::LOOP | Errno::NXIO | Errno::MLINK) => return Ok(Standing::Other),
+        Err(errno) => return Err(errno.into()),
+    };
+    let stat = rustix::fs::fstat(&fd)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(Standing::Other);
+    }
+    Ok(match digest_of(fd, most)? {
+        Some(digest) => Standing::File { digest, stat },
+        None => Standing::TooLarge,
+    })
+}
+
+/// None when the file has more than `most` bytes.
+pub(super) fn digest_of(fd: OwnedFd, most: u64) -> std::io::Result<Option<String>> {
+    let mut file = File::from(fd).take(most.saturating_add(1));
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    let mut total = 0;
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                total += count as u64;
+                hash.update(&buffer[..count]);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((total <= most).then(|| hex(&hash.finalize())))
+}

@@ -1,0 +1,188 @@
+//! What no tool may write, by any route; plain functions over a path.
+//!
+//! Names are protected, not files: what does not exist yet is refused as well. Case is folded everywhere,
+//! because the next clone may lie on a file system that ignores it.
+
+use super::exclusion::fold;
+use super::globs::{GlobError, PathGlobs};
+
+/// Why a path may not be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteRule {
+    /// git's own, this program's own, and the gate. Nothing lifts it.
+    Protected,
+    /// Runs by itself or steers a tool; the user may allow it for one task.
+    Guarded,
+    /// Outside what the task said it may touch.
+    Boundary,
+}
+
+impl WriteRule {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Protected => "protected",
+            Self::Guarded => "guarded",
+            Self::Boundary => "boundary",
+        }
+    }
+}
+
+/// What the user said for one task.
+#[derive(Debug, Clone, Default)]
+pub struct WriteRules {
+    allowed: PathGlobs,
+    within: PathGlobs,
+}
+
+impl WriteRules {
+    /// `allowed` are the user's `--allow-path` globs; `within`, where not empty, are the only paths that
+    /// the task may touch.
+    pub fn new(allowed: &[String], within: &[String]) -> Result<Self, GlobError> {
+        Ok(Self { allowed: PathGlobs::new(allowed)?, within: PathGlobs::new(within)? })
+    }
+
+    pub fn allowed(&self) -> &PathGlobs {
+        &self.allowed
+    }
+
+    /// The rule that forbids writing `path`, if one does.
+    pub fn judge(&self, path: &str) -> Option<WriteRule> {
+        if is_protected(path) {
+            return Some(WriteRule::Protected);
+        }
+        if !self.within.is_empty() && !self.within.matches(path) {
+            return Some(WriteRule::Boundary);
+        }
+        (is_guarded(path) && !self.allowed.matches(path)).then_some(WriteRule::Guarded)
+    }
+}
+
+/// `.git` at any depth, `agent/` and `agent.yaml` at the root.
+pub fn is_protected(path: &str) -> bool {
+    let path = fold(path);
+    let mut parts = path.split('/');
+    let first = parts.next().unwrap_or_default();
+    first == "agent" || path == "agent.yaml" || path.split('/').any(|part| part == ".git")
+}
+
+/// Settings that editors, agents, shells and hooks obey without being asked.
+pub fn is_guarded(path: &str) -> bool {
+    const ANYWHERE: [&str; 26] = [
+        ".vscode",
+        ".idea",
+        ".envrc",
+        ".husky",
+        ".mcp.json",
+        ".claude",
+        ".cursor",
+        ".codex",
+        ".gemini",
+        ".devcontainer",
+        ".devcontainer.json",
+        ".gitmodules",
+        ".gitattributes",
+        ".bashrc",
+        ".bash_profile",
+        ".bash_login",
+        ".bash_logout",
+        ".profile",
+        ".zshrc",
+        ".zprofile",
+        ".zshenv",
+        ".zlogin",
+        ".zlogout",
+        ".kshrc",
+        ".cshrc",
+        ".tcshrc",
+    ];
+    const BELOW: [&str; 2] = [".github/workflows", ".config/fish"];
+    let path = fold(path);
+    path.split('/').any(|part| ANYWHERE.contains(&part))
+        || BELOW.iter().any(|dir| format!("/{path}/").contains(&format!("/{dir}/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(allowed: &[&str], within: &[&str]) -> WriteRules {
+        let own = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>();
+        WriteRules::new(&own(allowed), &own(within)).unwrap()
+    }
+
+    // security lines 51 and 52
+    #[test]
+    fn git_agent_and_the_gate_are_protected_in_every_spelling() {
+        let everything = rules(&["**"], &[]);
+        for path in [
+            ".git",
+            ".git/config",
+            ".git/hooks/pre-commit",
+            "sub/.git/hooks/x",
+            ".GIT/HEAD",
+            "a/.Git",
+            "agent",
+            "agent/x",
+            "AGENT/x",
+            "Agent/deep/x",
+            "agent.yaml",
+            "AGENT.YAML",
+            ".g\u{200c}it/config",
+        ] {
+            assert_eq!(everything.judge(path), Some(WriteRule::Protected), "{path}");
+        }
+        for path in [
+            ".gitignore",
+            "src/agent/mod.rs",
+            "src/agent.yaml",
+            "agents/x",
+            "agent.yaml.bak",
+            "git/x",
+        ] {
+            assert_eq!(everything.judge(path), None, "{path}");
+        }
+    }
+
+    // security line 55
+    #[test]
+    fn guarded_names_are_refused_until_the_user_allows_that_path() {
+        let nothing = rules(&[], &[]);
+        for path in [
+            ".vscode/settings.json",
+            ".vscode/tasks.json",
+            ".idea/x",
+            ".envrc",
+            "sub/.envrc",
+            ".husky/pre-commit",
+            ".mcp.json",
+            ".claude/settings.json",
+            ".cUrSoR/mcp.json",
+            ".codex/x",
+            ".gemini/x",
+            ".devcontainer/x",
+            ".gitmodules",
+            ".gitattributes",
+            ".github/workflows/ci.yml",
+            ".GitHub/Workflows/ci.yml",
+            ".bashrc",
+            ".zſhrc",
+            ".profile",
+        ] {
+            assert_eq!(nothing.judge(path), Some(WriteRule::Guarded), "{path}");
+        }
+        assert_eq!(nothing.judge(".github/CODEOWNERS"), None);
+        let one = rules(&[".vscode/settings.json"], &[]);
+        assert_eq!(one.judge(".vscode/settings.json"), None);
+        assert_eq!(one.judge(".vscode/tasks.json"), Some(WriteRule::Guarded));
+    }
+
+    #[test]
+    fn a_boundary_only_narrows() {
+        let narrow = rules(&[".envrc"], &["src/"]);
+        assert_eq!(narrow.judge("src/a.rs"), None);
+        assert_eq!(narrow.judge("docs/a.md"), Some(WriteRule::Boundary));
+        assert_eq!(narrow.judge(".envrc"), Some(WriteRule::Boundary));
+        assert_eq!(narrow.judge("src/.git/config"), Some(WriteRule::Protected));
+        assert_eq!(narrow.judge("src/.vscode/x"), Some(WriteRule::Guarded));
+    }
+}

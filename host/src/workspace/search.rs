@@ -1,0 +1,248 @@
+//! Lines that match, in path order, over everything in view that is text.
+//!
+//! The pattern comes from a component, so compiled size, bytes read and hits are bounded; the engine works
+//! in linear time.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::reading::is_binary;
+use super::selection::{Selection, SelectionError, Step, Sweep};
+use super::view::{Kind, RepoView, ViewError};
+
+/// Hits in one answer at most.
+pub const MAX_HITS: usize = 1_000;
+/// A line is shown up to here.
+pub const MAX_HIT_BYTES: usize = 400;
+/// Bytes of a file that is searched at most; a larger one is passed over and the answer says so.
+const MAX_FILE: u64 = 8 << 20;
+/// Bytes that one call reads before it answers with a cursor.
+const MAX_SEARCHED: u64 = 128 << 20;
+const MAX_PATTERN: usize = 4096;
+/// Bytes of the compiled pattern and of its lazily built tables.
+const MAX_COMPILED: usize = 2 << 20;
+const MAX_TABLES: usize = 8 << 20;
+
+#[derive(Debug, Clone, Default)]
+pub struct Pattern {
+    pub regex: String,
+    pub ignore_case: bool,
+    /// A match may span lines; its first line is the hit.
+    pub multi_line: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    pub path: String,
+    /// From 1.
+    pub line: u32,
+    /// The byte of the line at which the match starts, from 1.
+    pub column: u32,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hits {
+    pub items: Vec<Hit>,
+    pub next: Option<String>,
+    /// A file was too large, or a directory too deep, to be searched.
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SearchError {
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    #[error("the pattern is no regular expression: {0}")]
+    Pattern(String),
+}
+
+impl From<ViewError> for SearchError {
+    fn from(error: ViewError) -> Self {
+        Self::Selection(error.into())
+    }
+}
+
+/// Links are passed over: what they mean is found under its own name.
+pub fn search(
+    view: &RepoView,
+    want: &Pattern,
+    within: &Selection,
+    cursor: Option<&str>,
+) -> Result<Hits, SearchError> {
+    let matcher = Matcher::new(want)?;
+    let cursor = cursor.map(Cursor::parse).transpose()?;
+    let selection = Selection { kinds: vec![Kind::File], ..within.clone() };
+    let mut hits = Hits::default();
+    let mut searched = 0;
+    // A cursor stands at a line of a file: that file comes again, from the line after.
+    let mut sweep = Sweep::new(view, &selection, cursor.as_ref().map(|c| c.path.as_str()))?;
+    if let Some(cursor) = cursor.filter(|cursor| cursor.line > 0) {
+        match view.resolve("", &cursor.path, super::view::Last::Link) {
+            Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
+                let text = read(seen.fd, &mut searched, &mut hits.truncated);
+                matcher.find(&cursor.path, &text, cursor.line, &mut hits);
+            }
+            // Gone meanwhile: its hits went with it.
+            _ => {}
+        }
+    }
+    while hits.next.is_none() {
+        if searched >= MAX_SEARCHED {
+            hits.next = sweep.at.take().map(|path| Cursor { path, line: 0 }.to_string());
+            break;
+        }
+        match sweep.step()? {
+            Step::End => break,
+            Step::Pause => {
+                hits.next = sweep.at.take().map(|path| Cursor { path, line: 0 }.to_string())
+            }
+            Step::Item(item) => {
+                let path = item.path.clone();
+                let Ok((fd, _)) = sweep.open(item) else { continue };
+                let text = read(fd, &mut searched, &mut hits.truncated);
+                matcher.find(&path, &text, 0, &mut hits);
+            }
+        }
+    }
+    hits.truncated |= sweep.cut;
+    Ok(hits)
+}
+
+/// The file's text; nothing when it is binary or too large.
+fn read(fd: OwnedFd, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
+    let mut text = vec![];
+    if File::from(fd).take(MAX_FILE + 1).read_to_end(&mut text).is_err() {
+        return vec![];
+    }
+    *searched += text.len() as u64;
+    if is_binary(&text) {
+        return vec![];
+    }
+    if text.len() as u64 > MAX_FILE {
+        *truncated = true;
+        return vec![];
+    }
+    text
+}
+
+/// After which line of which file to go on; line 0 means after the file.
+struct Cursor {
+    path: String,
+    line: u32,
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Result<Self, SelectionError> {
+        let parsed = text.split_once(':').and_then(|(line, path)| Some((line.parse().ok()?, path)));
+        let (line, path) = parsed.ok_or(SelectionError::Invalid("no cursor of ours"))?;
+        Ok(Self { path: path.to_owned(), line })
+    }
+}
+
+impl std::fmt::Display for Cursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.line, self.path)
+    }
+}
+
+struct Matcher {
+    regex: Regex,
+    multi_line: bool,
+    /// A match in the whole text tells in which line to look; not so for a pattern that means the text's
+    /// own start or end.
+    whole_text_tells: bool,
+}
+
+impl Matcher {
+    fn new(want: &Pattern) -> Result<Self, SearchError> {
+        if want.regex.len() > MAX_PATTERN {
+            return Err(SearchError::Pattern(format!("more than {MAX_PATTERN} bytes")));
+        }
+        let regex = RegexBuilder::new(&want.regex)
+            .case_insensitive(want.ignore_case)
+            .multi_line(true)
+            .crlf(true)
+            .size_limit(MAX_COMPILED)
+            .dfa_size_limit(MAX_TABLES)
+            .build()
+            .map_err(|error| SearchError::Pattern(error.to_string()))?;
+        let whole_text_tells = !["\\A", "\\z"].iter().any(|anchor| want.regex.contains(anchor));
+        Ok(Self { regex, multi_line: want.multi_line, whole_text_tells })
+    }
+
+    /// Adds the hits after line `after`, one for each line at most.
+    fn find(&self, path: &str, text: &[u8], after: u32, hits: &mut Hits) {
+        let mut lines = Lines { text, number: 0, end: 0 };
+        let mut from = 0;
+        while from < text.len() {
+            if self.multi_line || self.whole_text_tells {
+                match self.regex.find_at(text, from) {
+                    Some(found) => from = found.start(),
+                    None => return,
+                }
+            }
+            let Some((number, start, line)) = lines.at(from) else { return };
+            let column = match self.multi_line {
+                true => Some(from - start),
+                false => self.regex.find(line).map(|found| found.start()),
+            };
+            if let Some(column) = column.filter(|_| number > after) {
+                if hits.items.len() >= MAX_HITS {
+                    let line = number - 1;
+                    hits.next =
+                        Some(Cursor { path: path.to_owned(), line: line.max(after) }.to_string());
+                    return;
+                }
+                let column = u32::try_from(column + 1).unwrap_or(u32::MAX);
+                hits.items.push(Hit {
+                    path: path.to_owned(),
+                    line: number,
+                    column,
+                    text: shown(line),
+                });
+            }
+            from = start + line.len() + 1;
+        }
+    }
+}
+
+/// Lines of a text by offset, counted as they are passed.
+struct Lines<'t> {
+    text: &'t [u8],
+    number: u32,
+    /// Just after the last line that was counted.
+    end: usize,
+}
+
+impl<'t> Lines<'t> {
+    /// The line that holds the byte `at`: its number, where it starts, its bytes without the newline.
+    fn at(&mut self, at: usize) -> Option<(u32, usize, &'t [u8])> {
+        loop {
+            let rest = self.text.get(self.end..).filter(|rest| !rest.is_empty())?;
+            let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            let start = self.end;
+            self.end += length + 1;
+            self.number = self.number.saturating_add(1);
+            if at < self.end {
+                return Some((self.number, start, &rest[..length]));
+            }
+        }
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let text = String::from_utf8_lossy(&line[..line.len().min(MAX_HIT_BYTES)]);
+    let mut end = text.len().min(MAX_HIT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].trim_end_matches('\u{fffd}').to_owned()
+}
+
+#[cfg(test)]
+mod tests;

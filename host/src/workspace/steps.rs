@@ -1,0 +1,309 @@
+//! Making changes one after the other, each so that it can be taken back.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
+
+use super::apply::Checked;
+use super::change::EditError;
+use super::handle::{DIRECTORY, MAX_DEPTH, Root};
+use super::place::{self, Standing, Temp};
+use super::repo_path::RepoPath;
+use super::versions::digest;
+
+/// How often a file that somebody keeps replacing is put back before we leave it.
+const MAX_SWAPS: usize = 8;
+
+pub(super) struct Steps<'r> {
+    root: &'r Root,
+    exchange: bool,
+    most: u64,
+    done: Vec<Done>,
+}
+
+/// What was done, with what is needed to take it back.
+enum Done {
+    MadeDirectory {
+        parent: Arc<OwnedFd>,
+        name: String,
+    },
+    Created {
+        dir: Arc<OwnedFd>,
+        name: String,
+        digest: String,
+    },
+    /// `old` holds the old bytes until all is done.
+    Replaced {
+        dir: Arc<OwnedFd>,
+        name: String,
+        old: Temp,
+        digest: String,
+    },
+    Deleted {
+        dir: Arc<OwnedFd>,
+        name: String,
+        old: Temp,
+    },
+    Moved {
+        from: (Arc<OwnedFd>, String),
+        to: (Arc<OwnedFd>, String),
+    },
+}
+
+impl<'r> Steps<'r> {
+    pub(super) fn new(root: &'r Root, exchange: bool, most: u64) -> Self {
+        Self { root, exchange, most, done: vec![] }
+    }
+
+    pub(super) fn perform(&mut self, change: &Checked) -> Result<(), EditError> {
+        match (change.op, &change.expect, &change.to) {
+            ("create", _, _) => self.create(change),
+            ("replace", Some(expect), _) => self.replace(change, expect),
+            ("delete", Some(expect), _) => self.delete(change, expect),
+            (_, Some(expect), Some(to)) => self.rename(change, expect, to),
+            (op, _, _) => Err(EditError::Arguments(format!("{op} of a file that was not read"))),
+        }
+    }
+
+    /// All changes stay.
+    pub(super) fn keep(mut self) {
+        self.done.clear();
+    }
+
+    /// Back to how it was, the last change first. What somebody else changed meanwhile is left alone.
+    pub(super) fn undo(mut self) {
+        while let Some(done) = self.done.pop() {
+            match done {
+                Done::MadeDirectory { parent, name } => {
+                    // Fails when somebody put something in: then it stays.
+                    let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
+                }
+                Done::Created { dir, name, digest } => {
+                    let _ = self.take_out(&dir, &name, &digest);
+                }
+                Done::Replaced { dir, name, old, digest } => {
+                    if !self.exchange
+                        || self.swap(&dir, &old, &name, &digest) == Err(Swap::Unsupported)
+                    {
+                        let ours = self.is(&dir, &name, &digest);
+                        let _ = ours.then(|| rustix::fs::renameat(&dir, &old.name, &dir, &name));
+                    }
+                }
+                Done::Deleted { dir, name, old } => {
+                    let _ = place::rename_new(dir.as_fd(), &old.name, dir.as_fd(), &name);
+                }
+                Done::Moved { from: (from, old), to: (to, new) } => {
+                    let _ = place::rename_new(to.as_fd(), &new, from.as_fd(), &old);
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, change: &Checked) -> Result<(), EditError> {
+        let dir = self.directory_made(&change.path)?;
+        let name = change.path.split().1;
+        let temp = Temp::write(&dir, &change.bytes, None).map_err(failed(&change.path))?;
+        match place::rename_new(dir.as_fd(), &temp.name, dir.as_fd(), name) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(EditError::Exists { path: change.path.to_string() }),
+            Err(errno) => return Err(failed(&change.path)(errno.into())),
+        }
+        let digest = digest(&change.bytes);
+        self.done.push(Done::Created { dir, name: name.to_owned(), digest });
+        Ok(())
+    }
+
+    fn replace(&mut self, change: &Checked, expect: &str) -> Result<(), EditError> {
+        let dir = self.directory(&change.path)?;
+        let name = change.path.split().1;
+        let conflict = || EditError::Conflict { path: change.path.to_string(), current: None };
+        let failed = failed(&change.path);
+        let stat = match place::standing(&dir, name, self.most).map_err(&failed)? {
+            Standing::File { digest, stat } if digest == expect => stat,
+            _ => return Err(conflict()),
+        };
+        let temp = Temp::write(&dir, &change.bytes, Some(&stat)).map_err(&failed)?;
+        let digest = digest(&change.bytes);
+        let done = |old| Done::Replaced { dir: dir.clone(), name: name.to_owned(), old, digest };
+        match if self.exchange {
+            self.swap(&dir, &temp, name, expect)
+        } else {
+            Err(Swap::Unsupported)
+        } {
+            Ok(()) => {
+                self.done.push(done(temp));
+                Ok(())
+            }
+            Err(Swap::Surprise) => Err(conflict()),
+            Err(Swap::Failed(Errno::NOENT)) => Err(conflict()),
+            Err(Swap::Failed(errno)) => Err(failed(errno.into())),
+            Err(Swap::Unsupported) => {
+                // A second name keeps the old bytes for an undo; where there are no hard links, none does.
+                let old = Temp::free(&dir);
+                let _ = rustix::fs::linkat(&dir, name, &dir, &old.name, AtFlags::empty());
+                if !self.is(&dir, name, expect) {
+                    return Err(conflict());
+                }
+                rustix::fs::renameat(&dir, &temp.name, &dir, name)
+                    .map_err(|errno| failed(errno.into()))?;
+                self.done.push(done(old));
+                Ok(())
+            }
+        }
+    }
+
+    fn delete(&mut self, change: &Checked, expect: &str) -> Result<(), EditError> {
+        let dir = self.directory(&change.path)?;
+        let name = change.path.split().1;
+        match self.take_out(&dir, name, expect) {
+            Ok(old) => {
+                self.done.push(Done::Deleted { dir, name: name.to_owned(), old });
+                Ok(())
+            }
+            Err(Swap::Surprise | Swap::Failed(Errno::NOENT)) => {
+                Err(EditError::Conflict { path: change.path.to_string(), current: None })
+            }
+            Err(Swap::Failed(errno)) => Err(failed(&change.path)(errno.into())),
+            Err(Swap::Unsupported) => Err(failed(&change.path)(Errno::OPNOTSUPP.into())),
+        }
+    }
+
+    fn rename(&mut self, change: &Checked, expect: &str, to: &RepoPath) -> Result<(), EditError> {
+        let (from, old) = (self.directory(&change.path)?, change.path.split().1);
+        let (into, new) = (self.directory_made(to)?, to.split().1);
+        let conflict = || EditError::Conflict { path: change.path.to_string(), current: None };
+        match place::rename_new(from.as_fd(), old, into.as_fd(), new) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Err(EditError::Exists { path: to.to_string() }),
+            Err(Errno::NOENT) => return Err(conflict()),
+            Err(errno) => return Err(failed(&change.path)(errno.into())),
+        }
+        if !self.is(&into, new, expect) {
+            let _ = place::rename_new(into.as_fd(), new, from.as_fd(), old);
+            return Err(conflict());
+        }
+        self.done.push(Done::Moved { from: (from, old.to_owned()), to: (into, new.to_owned()) });
+        Ok(())
+    }
+
+    /// `temp` becomes `name` and the other way round, if what came out is what was expected. Otherwise the
+    /// newest bytes that somebody else wrote are put back.
+    fn swap(&self, dir: &Arc<OwnedFd>, temp: &Temp, name: &str, expect: &str) -> Result<(), Swap> {
+        let exchange = || place::exchange(dir, &temp.name, name);
+        let put_in = self.what(dir, &temp.name);
+        exchange().map_err(Swap::of)?;
+        let mut came_out = self.what(dir, &temp.name);
+        if came_out.as_deref() == Some(expect) {
+            return Ok(());
+        }
+        let mut under_the_name = put_in;
+        for _ in 0..MAX_SWAPS {
+            exchange().map_err(Swap::of)?;
+            let now = self.what(dir, &temp.name);
+            // What we had put there came back, so nothing newer is lost.
+            if now == under_the_name {
+                break;
+            }
+            under_the_name = came_out;
+            came_out = now;
+        }
+        Err(Swap::Surprise)
+    }
+
+    /// The file gets a temporary name, if it is the expected one.
+    fn take_out(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> Result<Temp, Swap> {
+        let out = Temp::free(dir);
+        place::rename_new(dir.as_fd(), name, dir.as_fd(), &out.name).map_err(Swap::of)?;
+        if self.is(dir, &out.name, expect) {
+            return Ok(out);
+        }
+        // If the name was taken again meanwhile, what is there now is newer than what came out.
+        let _ = place::rename_new(dir.as_fd(), &out.name, dir.as_fd(), name);
+        Err(Swap::Surprise)
+    }
+
+    fn is(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> bool {
+        self.what(dir, name).as_deref() == Some(expect)
+    }
+
+    /// The digest of a regular file; none for everything else.
+    fn what(&self, dir: &Arc<OwnedFd>, name: &str) -> Option<String> {
+        match place::standing(dir, name, self.most) {
+            Ok(Standing::File { digest, .. }) => Some(digest),
+            _ => None,
+        }
+    }
+
+    fn directory(&self, path: &RepoPath) -> Result<Arc<OwnedFd>, EditError> {
+        directory(self.root, path.split().0, path)?
+            .map(Arc::new)
+            .ok_or_else(|| EditError::Conflict { path: path.to_string(), current: None })
+    }
+
+    /// The directory of `path`, made where it is missing.
+    fn directory_made(&mut self, path: &RepoPath) -> Result<Arc<OwnedFd>, EditError> {
+        let dir = path.split().0;
+        if let Some(fd) = directory(self.root, dir, path)? {
+            return Ok(Arc::new(fd));
+        }
+        let here =
+            self.root.open_real(b"", DIRECTORY).map_err(|errno| failed(path)(errno.into()))?;
+        let mut here = Arc::new(here);
+        for name in dir.split('/') {
+            match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => {
+                    self.done
+                        .push(Done::MadeDirectory { parent: here.clone(), name: name.to_owned() });
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(path)(errno.into())),
+            }
+            let fd = rustix::fs::openat(&here, name, DIRECTORY, Mode::empty());
+            here = Arc::new(fd.map_err(|errno| on_the_way(errno, path))?);
+        }
+        Ok(here)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Swap {
+    Surprise,
+    Unsupported,
+    Failed(Errno),
+}
+
+impl Swap {
+    fn of(errno: Errno) -> Self {
+        if place::is_unsupported(errno) { Self::Unsupported } else { Self::Failed(errno) }
+    }
+}
+
+/// The real directory `dir`, none when it does not exist; a link on the way is an error.
+pub(super) fn directory(
+    root: &Root,
+    dir: &str,
+    path: &RepoPath,
+) -> Result<Option<OwnedFd>, EditError> {
+    if dir.split('/').count() >= MAX_DEPTH {
+        return Err(EditError::Arguments(format!("more than {MAX_DEPTH} directories on the way")));
+    }
+    match root.open_real(dir.as_bytes(), DIRECTORY) {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(on_the_way(errno, path)),
+    }
+}
+
+fn on_the_way(errno: Errno, path: &RepoPath) -> EditError {
+    match errno {
+        Errno::LOOP | Errno::NOTDIR | Errno::XDEV => EditError::NotAFile { path: path.to_string() },
+        other => failed(path)(other.into()),
+    }
+}
+
+fn failed(path: &RepoPath) -> impl Fn(std::io::Error) -> EditError {
+    let path = path.to_string();
+    move |error| EditError::Failed { path: path.clone(), why: error.to_string() }
+}
