@@ -4,7 +4,9 @@
 #![allow(dead_code, reason = "each test crate tells other stories")]
 
 mod done;
+mod engine;
 mod process;
+pub(crate) mod script;
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,6 +16,7 @@ use act::model::scripted::{Script, ScriptedServer};
 use tempfile::TempDir;
 
 pub(crate) use done::Done;
+pub(crate) use engine::{containers_of, image};
 pub(crate) use process::Running;
 
 /// Builds one story. Panics where a story cannot be set up: it is used by tests alone.

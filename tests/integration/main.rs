@@ -4,6 +4,7 @@
 
 mod component_limits;
 mod components;
+mod events;
 mod hostile;
 mod hostile_components;
 mod layers;

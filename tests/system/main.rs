@@ -4,7 +4,10 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../container/image.rs"]
+mod image;
 
 mod command_line;
 mod refusals;
 mod streams;
+mod task;

@@ -92,7 +92,6 @@ fn without_an_engine() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn an_empty_task_is_refused_before_anything_else_is_looked_at() {
     // TASK-6
     refused(Act::new().without_engine().run("  "), &["task is empty"]);

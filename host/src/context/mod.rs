@@ -12,7 +12,7 @@ mod stuck_report;
 mod summary;
 
 pub use agent_files::AgentFiles;
-pub use notebook::{ContextError, Notebook};
+pub use notebook::{ContextError, Notebook, Written};
 pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot, VerifyAttempt};
 pub use stuck_report::{Hypothesis, StuckReport, VerifiedRun};
 pub use summary::Summary;

@@ -25,6 +25,14 @@ pub enum ContextError {
     Full,
 }
 
+/// A snapshot that has been written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub path: String,
+    /// Why `context_latest.md` does not name it; no reason to stop a task.
+    pub not_linked: Option<String>,
+}
+
 /// The files of `agent/`, as the Editor writes them.
 pub struct Notebook<F> {
     files: F,
@@ -35,15 +43,17 @@ impl<F: AgentFiles> Notebook<F> {
         Self { files }
     }
 
-    /// Writes a snapshot under the next free number and never over another; answers its path.
-    pub fn snapshot(&self, snapshot: &Snapshot<'_>) -> Result<String, ContextError> {
+    /// Writes a snapshot under the next free number and never over another; says where.
+    pub fn snapshot(&self, snapshot: &Snapshot<'_>) -> Result<Written, ContextError> {
         let first = next_number(&self.files.list().map_err(ContextError::List)?);
         for number in (first..=LAST_NUMBER).take(MAX_TAKEN as usize) {
             let name = snapshot_name(number);
             match self.files.create_new(&name, snapshot.render(number).as_bytes()) {
                 Ok(()) => {
-                    self.files.link_latest(&name).map_err(write_error("context_latest.md"))?;
-                    return Ok(path(&name));
+                    let linked =
+                        self.files.link_latest(&name).map_err(write_error("context_latest.md"));
+                    let not_linked = linked.err().map(|error| error.to_string());
+                    return Ok(Written { path: path(&name), not_linked });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(write_error(&name)(error)),
@@ -104,6 +114,7 @@ mod tests {
         files: RefCell<BTreeMap<String, String>>,
         latest: RefCell<Option<String>>,
         hidden: Vec<String>,
+        latest_is_a_directory: bool,
     }
 
     impl AgentFiles for Memory {
@@ -121,6 +132,9 @@ mod tests {
             Ok(())
         }
         fn link_latest(&self, target: &str) -> io::Result<()> {
+            if self.latest_is_a_directory {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
             *self.latest.borrow_mut() = Some(target.into());
             Ok(())
         }
@@ -130,6 +144,10 @@ mod tests {
     }
 
     fn take(notebook: &Notebook<Memory>) -> Result<String, ContextError> {
+        write(notebook).map(|written| written.path)
+    }
+
+    fn write(notebook: &Notebook<Memory>) -> Result<Written, ContextError> {
         let editor = EditorState::default();
         notebook.snapshot(&Snapshot {
             taken: crate::clock::now(),
@@ -165,6 +183,15 @@ mod tests {
         assert_eq!(take(&notebook).unwrap(), "agent/context_004.md");
         assert_eq!(notebook.files.files.borrow()["context_001.md"], "shipped by the repository");
         assert!(notebook.files.files.borrow()["context_004.md"].contains("\n- number: 4\n"));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_a_link_does_not_cost_the_snapshot() {
+        // CONTEXT-5, security line 65
+        let notebook = Notebook::new(Memory { latest_is_a_directory: true, ..Memory::default() });
+        let written = write(&notebook).unwrap();
+        assert_eq!(written.path, "agent/context_001.md");
+        assert!(written.not_linked.unwrap().contains("context_latest.md"));
     }
 
     #[test]

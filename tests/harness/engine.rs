@@ -1,0 +1,30 @@
+//! The engine of the machine, as far as stories look at it.
+
+use std::collections::HashMap;
+
+use bollard::Docker;
+use bollard::query_parameters::ListContainersOptions;
+
+use crate::image;
+
+fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let docker = Docker::connect_with_defaults().unwrap().negotiate_version().await.unwrap();
+        work(docker).await
+    })
+}
+
+/// An image with a shell and its tools; made once.
+pub(crate) fn image() -> &'static str {
+    with_engine(async |docker| image::ensure(&docker).await);
+    image::BUSYBOX
+}
+
+/// Names of the containers of a run, also of stopped ones.
+pub(crate) fn containers_of(run_id: &str) -> Vec<String> {
+    let filters = HashMap::from([("label".to_owned(), vec![format!("act.run_id={run_id}")])]);
+    let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+    let listed = with_engine(async |docker| docker.list_containers(Some(options)).await.unwrap());
+    listed.into_iter().flat_map(|container| container.names.unwrap_or_default()).collect()
+}

@@ -1,0 +1,103 @@
+//! Pieces of scripts that most stories need: what the model says, turn by turn.
+//!
+//! A script is JSON here, which is YAML. Stories are about `answer.txt` and about nothing else.
+
+use serde_json::{Value, json};
+
+/// One turn of the Editor that calls one tool.
+pub(crate) fn call(name: &str, arguments: Value) -> Value {
+    json!({"role": "editor", "call": {"name": name, "arguments": arguments}})
+}
+
+pub(crate) fn plan(strategy: &str) -> Value {
+    let arguments = json!({
+        "criteria": ["answer.txt holds the answer"],
+        "acceptance": ["the pipeline is green"],
+        "non_goals": [],
+        "strategy": strategy,
+    });
+    call("plan", arguments)
+}
+
+/// Plan, and what both Scouts report about the repository of these stories.
+pub(crate) fn opening(strategy: &str) -> Vec<Value> {
+    vec![plan(strategy), report("scout-a", scout_a()), report("scout-b", scout_b())]
+}
+
+/// One attempt: look, write, verify.
+pub(crate) fn attempt(content: &str) -> Vec<Value> {
+    vec![
+        call("read", json!({"path": "answer.txt"})),
+        call(
+            "full_rewrite",
+            json!({"path": "answer.txt", "expect_version": "{{last_version}}", "content": content}),
+        ),
+        call("verify", json!({})),
+    ]
+}
+
+pub(crate) fn done() -> Value {
+    call(
+        "done",
+        json!({"what": "Wrote the answer.", "why": "It was missing.", "tests": "None needed."}),
+    )
+}
+
+/// Three explanations that cite the last run.
+pub(crate) fn hypotheses() -> Value {
+    let item =
+        |text: &str| json!({"text": text, "run_id": "{{last_run_id}}", "evidence": "step test"});
+    call("hypotheses", json!({"items": [item("stale"), item("misread"), item("wrong file")]}))
+}
+
+pub(crate) fn script(turns: impl IntoIterator<Item = Value>) -> String {
+    let turns: Vec<_> = turns.into_iter().collect();
+    json!({ "turns": turns }).to_string()
+}
+
+fn report(role: &str, arguments: Value) -> Value {
+    json!({"role": role, "call": {"name": "report", "arguments": arguments}})
+}
+
+fn scout_a() -> Value {
+    json!({
+        "schema_version": "1",
+        "repo_map": {
+            "relevant_files": [{"path": "answer.txt", "purpose": "holds the answer", "relevance": "primary"}],
+            "entry_points": [],
+            "dependency_graph": {},
+        },
+        "risk_zones": [],
+        "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
+        "conventions": {"naming": "plain", "patterns": [], "anti_patterns": []},
+        "prior_art": [],
+        "verification_tips": [],
+        "hypotheses": [],
+    })
+}
+
+fn scout_b() -> Value {
+    json!({
+        "schema_version": "1",
+        "build": {
+            "detected_system": "custom",
+            "commands": {"install": null, "build": "true", "clean": null},
+            "prerequisites": [],
+            "notes": "",
+        },
+        "test": {
+            "detected_framework": "custom",
+            "commands": {"all": "sh test.sh", "unit": null, "integration": null},
+            "coverage_command": null,
+            "notes": "",
+        },
+        "failure_analysis": {
+            "root_cause": "the answer is missing",
+            "affected_files": ["answer.txt"],
+            "suggested_investigation": [],
+            "is_flaky": false,
+            "flaky_reason": null,
+        },
+        "environment_issues": [],
+    })
+}

@@ -1,0 +1,56 @@
+//! `specs/events.md` and `event/kind.rs` list the same kinds with the same fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use regex::Regex;
+
+type Kinds = BTreeMap<String, BTreeSet<String>>;
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn snake_case(name: &str) -> String {
+    let upper = Regex::new("([a-z])([A-Z])").unwrap();
+    upper.replace_all(name, "${1}_$2").to_lowercase()
+}
+
+/// Variants with their named fields, as rustfmt writes them.
+fn of_code(code: &str) -> Kinds {
+    let body = code.split("pub enum EventKind {\n").nth(1).unwrap().split("\n}\n").next().unwrap();
+    let comment = Regex::new("(?m)^ *//.*\n").unwrap();
+    let body = comment.replace_all(body, "");
+    let variant = Regex::new(r"(?m)^    ([A-Z]\w+)(?: \{([^}]*)\}|\(\w+\))?,$").unwrap();
+    let field = Regex::new(r"(\w+): ").unwrap();
+    let kinds = variant.captures_iter(&body).map(|found| {
+        let fields = found.get(2).map_or("", |fields| fields.as_str());
+        let fields = field.captures_iter(fields).map(|name| name[1].to_owned()).collect();
+        (snake_case(&found[1]), fields)
+    });
+    kinds.collect()
+}
+
+/// Rows of the table; a field's name ends at its mark or its explanation.
+fn of_specification(text: &str) -> Kinds {
+    let row = Regex::new(r"(?m)^\| `(\w+)` \| ([^|]*) \|").unwrap();
+    let explanation = Regex::new(r"\([^)]*\)|\{[^}]*\}").unwrap();
+    let kinds = row.captures_iter(text).map(|found| {
+        let fields = explanation.replace_all(&found[2], "").into_owned();
+        let fields =
+            fields.split(',').map(|name| name.trim().trim_end_matches(['?', ']', '[']).to_owned());
+        (found[1].to_owned(), fields.collect())
+    });
+    kinds.collect()
+}
+
+#[test]
+fn every_event_is_specified_with_its_fields() {
+    let mut code = of_code(&read("src/event/kind.rs"));
+    let specified = of_specification(&read("../specs/events.md"));
+    // Carries bytes without a field's name.
+    code.insert("step_output".into(), BTreeSet::from(["bytes".into()]));
+    assert!(code.len() > 20 && code["edit"].contains("sha256_before"), "{code:#?}");
+    assert_eq!(code, specified);
+}
