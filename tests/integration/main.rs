@@ -8,3 +8,4 @@ mod events;
 mod hostile;
 mod hostile_components;
 mod layers;
+mod zz_time;
