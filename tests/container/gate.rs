@@ -8,12 +8,15 @@ use serde_json::json;
 
 use crate::world::World;
 
+const COMMIT: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
+
 // VERIFIER-1, VERIFIER-11, ARTIFACT-6
 #[tokio::test(flavor = "multi_thread")]
 async fn a_green_run_passes_with_manifest_logs_and_events() {
     let mut world = World::new()
         .await
         .file("src/a.txt", "hello\n")
+        .file(".git/HEAD", COMMIT)
         .step("build", "cat src/a.txt; echo made > ../out")
         .step("test", "grep -q hello src/a.txt");
     let response = world.run().await;
@@ -73,7 +76,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
     );
     assert_eq!(manifest["status"], "PASS");
     assert_eq!(manifest["task_id"], "t-abc123");
-    assert_eq!(manifest["commit_sha"], "c0ffee");
+    assert_eq!(manifest["commit_sha"], COMMIT);
     assert_eq!(manifest["workspace"], "copy");
     assert_eq!(manifest["pipeline_sha256"], "feed");
     assert_eq!(manifest["tree_digest"], manifest["tree_digest_after"]);
@@ -203,6 +206,7 @@ async fn steps_work_in_a_writable_copy_of_what_git_would_know() {
     let mut world = World::new()
         .await
         .file("pkg/code", "one\n")
+        .file(".gitignore", "ignored\n")
         .file("ignored", "secret\n")
         .file("pkg/gen/ignored", "generated\n")
         .file(".git/HEAD", "ref: refs/heads/main\n")
@@ -214,8 +218,7 @@ async fn steps_work_in_a_writable_copy_of_what_git_would_know() {
     let response = world.run().await;
     assert_eq!(response.status, Status::Pass, "{response:?}");
     let log = response.tail_log.unwrap();
-    let expected =
-        "/artifacts/build/tree/pkg\n.\n..\n.git\npkg\ngenerated\ntwo\nref: refs/heads/main\n";
+    let expected = "/artifacts/build/tree/pkg\n.\n..\n.git\n.gitignore\npkg\ngenerated\ntwo\nref: refs/heads/main\n";
     assert!(log.starts_with(expected), "{log}");
     assert_eq!(std::fs::read(world.repo().join("pkg/code")).unwrap(), b"one\n");
     assert!(!world.repo().join("pkg/node_modules").exists());

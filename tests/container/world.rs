@@ -1,7 +1,6 @@
 //! A repository, an ARTIFACT_DIR and a gate to run on them, in the words of the tests.
 
 use std::collections::HashMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use act::artifacts::{ArtifactDir, ComponentDigest};
 use act::event::{Event, EventKind, Events, Sink};
 use act::verifier::{
-    DockerVerifier, Engine, Limits, Pipeline, SourceTree, Step, Verifier, VerifyResponse, Workspace,
+    DockerVerifier, Engine, Limits, Pipeline, Step, Verifier, VerifyResponse, Workspace,
 };
 use bollard::Docker;
 use bollard::query_parameters::ListContainersOptions;
@@ -113,7 +112,6 @@ impl World {
             image,
             artifacts: Arc::new(self.artifacts()),
             repo: self.repo().canonicalize().unwrap(),
-            tree: Arc::new(Tree(self.repo())),
             pipeline: Arc::new(self.pipeline.clone()),
             task_id: Some("t-abc123".into()),
             components: vec![ComponentDigest { name: "scout-a".into(), sha256: "aa".into() }],
@@ -199,52 +197,5 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg(&self.0).status();
-    }
-}
-
-/// Everything below the root but `.git` and what is called `ignored`.
-struct Tree(PathBuf);
-
-impl Tree {
-    fn walk(&self, below: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
-        let mut names: Vec<_> =
-            std::fs::read_dir(self.0.join(below))?.collect::<io::Result<Vec<_>>>()?;
-        names.sort_by_key(std::fs::DirEntry::file_name);
-        for entry in names {
-            let path = below.join(entry.file_name());
-            if entry.file_name() == ".git" || entry.file_name() == "ignored" {
-                continue;
-            }
-            if entry.file_type()?.is_dir() {
-                self.walk(&path, found)?;
-            } else {
-                found.push(path);
-            }
-        }
-        Ok(())
-    }
-}
-
-impl SourceTree for Tree {
-    fn head(&self) -> Option<String> {
-        Some("c0ffee".into())
-    }
-
-    fn digest(&self) -> io::Result<String> {
-        use sha2::Digest;
-        let mut digest = sha2::Sha256::new();
-        for path in self.copy_set(&[])? {
-            digest.update(path.as_os_str().as_encoded_bytes());
-            digest.update(std::fs::read(self.0.join(path)).unwrap_or_default());
-        }
-        Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-
-    fn copy_set(&self, include: &[String]) -> io::Result<Vec<PathBuf>> {
-        let mut found = vec![];
-        self.walk(Path::new(""), &mut found)?;
-        found.extend(include.iter().map(PathBuf::from));
-        found.sort();
-        Ok(found)
     }
 }

@@ -1,5 +1,6 @@
 //! One run of the gate, from the first question to the engine to the last byte of the manifest.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,12 +20,12 @@ use super::owner::Process;
 use super::pipeline::{Judged, Pipeline, Verdict, Workspace, oom_warning, run_steps, settle};
 use super::request::{ContainerRequest, mounts};
 use super::response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
-use super::source_tree::SourceTree;
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view;
 use crate::artifacts::{ArtifactDir, ComponentDigest, Manifest, Platform, RunDir, Swept};
 use crate::event::{EventKind, Events};
+use crate::workspace::{CopyError, CopySet, PathGlobs, head_commit, tree_digest};
 
 /// Beyond the steps' own time, before a forgotten container ends by itself.
 const LIFETIME_SLACK: u64 = 600;
@@ -39,7 +40,6 @@ pub struct DockerVerifier {
     pub artifacts: Arc<ArtifactDir>,
     /// The repository's root, absolute and with its links resolved.
     pub repo: PathBuf,
-    pub tree: Arc<dyn SourceTree>,
     pub pipeline: Arc<Pipeline>,
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
@@ -122,7 +122,16 @@ impl DockerVerifier {
                 "this build of act only has the copy view; set verification.workspace to copy or auto",
             ));
         }
-        let Some(git) = self.prepare(run, facts, cancel).await? else { return Ok(cancelled()) };
+        let include = PathGlobs::new(&self.pipeline.include).map_err(|error| {
+            InfraError::new(
+                ErrorType::ContainerCreation,
+                format!("verification.include in agent.yaml: {error}"),
+            )
+        })?;
+        let include = Arc::new(include);
+        let Some(git) = self.prepare(run, &include, facts, cancel).await? else {
+            return Ok(cancelled());
+        };
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
         let name = format!("act-{}", run.id());
@@ -163,7 +172,7 @@ impl DockerVerifier {
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
         if judged.verdict != Verdict::Cancelled {
-            judged.verdict = self.compare(judged.verdict, facts, cancel).await;
+            judged.verdict = self.compare(judged.verdict, include, facts, cancel).await;
         }
         Ok(judged)
     }
@@ -172,16 +181,17 @@ impl DockerVerifier {
     async fn prepare(
         &self,
         run: &Arc<RunDir>,
+        include: &Arc<PathGlobs>,
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) -> Result<Option<bool>, InfraError> {
-        let (run, tree, repo) = (run.clone(), self.tree.clone(), self.repo.clone());
+        let (run, repo, include) = (run.clone(), self.repo.clone(), include.clone());
         let (pipeline, stop) = (self.pipeline.clone(), cancel.clone());
         let work = blocking(move || {
-            let digest = tree.digest()?;
+            let set = CopySet::of(&repo, &include).map_err(io::Error::other)?;
+            let digest = set.tree().map_err(io::Error::other)?.digest;
             let view = run.create_view()?;
-            let paths = tree.copy_set(&pipeline.include)?;
-            view::copy(&repo, &paths, view.try_clone()?, &stop)?;
+            view::copy(&set, view.try_clone()?, &stop)?;
             let git = view::has_git_directory(&repo)?;
             // Mount points and working directory exist even where the tree lacks them.
             if git {
@@ -190,7 +200,7 @@ impl DockerVerifier {
             if let Some(package) = &pipeline.package {
                 view::ensure_directory(&view, package.as_ref())?;
             }
-            Ok((digest, tree.head(), git))
+            Ok((digest, head_commit(&repo), git))
         });
         tokio::pin!(work);
         let done = tokio::select! {
@@ -236,25 +246,34 @@ impl DockerVerifier {
         })
     }
 
-    /// Was it one tree all the way? None of the run's own cleaning happens before this is known.
+    /// Was it one tree all the way?
     async fn compare(
         &self,
         verdict: Verdict,
+        include: Arc<PathGlobs>,
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) -> Verdict {
-        let tree = self.tree.clone();
+        let repo = self.repo.clone();
         let after = tokio::select! {
             biased;
             () = cancel.cancelled() => return Verdict::Cancelled,
-            after = blocking(move || tree.digest()) => after,
+            after = blocking(move || Ok(tree_digest(&repo, &include))) => after,
         };
         match (after, &facts.digest) {
-            (Ok(after), Some(before)) => {
+            (Ok(Ok(after)), Some(before)) => {
                 let verdict = settle(verdict, before, &after);
                 facts.digest_after = Some(after);
                 verdict
             }
+            // It changes even now.
+            (Ok(Err(CopyError::Changed { .. })), _) if verdict == Verdict::Pass => {
+                Verdict::Fail(FailReason::TreeChanged)
+            }
+            (Ok(Err(error)), _) if verdict == Verdict::Pass => Verdict::Infra(InfraError::from_io(
+                "read the repository after the run",
+                &io::Error::other(error),
+            )),
             (Err(error), _) if verdict == Verdict::Pass => {
                 Verdict::Infra(InfraError::from_io("read the repository after the run", &error))
             }
@@ -366,13 +385,13 @@ fn cancelled() -> Judged {
 
 /// Off the runtime's threads; a panic goes on where it was waited for.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> std::io::Result<T> {
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(std::io::Error::other("the program is shutting down")),
+            Err(_) => Err(io::Error::other("the program is shutting down")),
         },
     }
 }

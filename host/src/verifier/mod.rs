@@ -16,7 +16,6 @@ mod passwd;
 mod pipeline;
 mod request;
 mod response;
-mod source_tree;
 mod step;
 mod step_log;
 mod view;
@@ -32,7 +31,6 @@ pub use pipeline::{
     Judged, Limits, Pipeline, Step, StepEnd, StepReport, StepRunner, Verdict, Workspace, run_steps,
 };
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
-pub use source_tree::SourceTree;
 
 /// One run of the whole pipeline.
 pub trait Verifier: Send + Sync {

@@ -1,20 +1,19 @@
 //! The copy view: the tree that the steps work in, made anew for each run from what git would know.
 //!
-//! Both sides are reached by handle, component by component and through no link. Files get the two modes that
-//! git knows, so nothing setuid and nothing unreadable travels; links stay links.
+//! The view is written by handle. Files get the two modes that git knows, so nothing setuid and nothing
+//! unreadable travels; links stay links.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, fchmod, fstat, futimens, mkdirat,
-    openat, readlinkat, statat, symlinkat,
-};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, mkdirat, openat, statat, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
+
+use crate::workspace::{CopyEntry, CopyError, CopySet, Kind};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -24,23 +23,22 @@ const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies `paths` from the repository into the empty directory `into`. A path that is gone by now, or is no
-/// file or link any more, is left out: the digests before and after tell of a tree that moved.
-pub(super) fn copy(
-    repo: &Path,
-    paths: &[PathBuf],
-    into: OwnedFd,
-    cancel: &CancellationToken,
-) -> io::Result<()> {
-    let mut at = Position { root: (open_root(repo)?, into), below: vec![] };
-    for path in paths {
+/// Copies the set into the empty directory `into`. What changed since it was listed is left out: the digests
+/// before and after tell of a tree that moved.
+pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> io::Result<()> {
+    let mut at = Position { root: into, below: vec![] };
+    for entry in &set.entries {
         if cancel.is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let (Some(name), Some(parents)) = (path.file_name(), parents(path)) else { continue };
-        if at.move_to(&parents)? {
-            copy_entry(at.source(), at.target(), name)?;
-        }
+        let Some((name, parents)) = split(&entry.path) else { continue };
+        let content = match read(set, entry) {
+            Ok(content) => content,
+            Err(CopyError::Changed { .. }) => continue,
+            Err(error) => return Err(io::Error::other(error)),
+        };
+        at.move_to(&parents)?;
+        content.write(entry, at.here(), name)?;
     }
     Ok(())
 }
@@ -59,57 +57,80 @@ pub(super) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
 /// Whether the repository has a `.git` that can be mounted: a real directory. A link there would mount
 /// whatever the repository's author chose.
 pub(super) fn has_git_directory(repo: &Path) -> io::Result<bool> {
-    match statat(open_root(repo)?, ".git", AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(kind(&stat) == FileType::Directory),
+    let root = rustix::fs::open(repo, DIRECTORY, Mode::empty())?;
+    match statat(root, ".git", AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
         Err(Errno::NOENT) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-fn open_root(repo: &Path) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::open(repo, DIRECTORY, Mode::empty())?)
-}
-
-/// None for a path that is not plainly below the root, or lies in some `.git`.
-fn parents(path: &Path) -> Option<Vec<&OsStr>> {
+/// None for a path that is not plainly below the root.
+fn split(path: &Path) -> Option<(&OsStr, Vec<&OsStr>)> {
     let parts = path.components().map(|part| match part {
-        Component::Normal(name) if !name.eq_ignore_ascii_case(".git") => Some(name),
+        Component::Normal(name) => Some(name),
         _ => None,
     });
     let mut parts = parts.collect::<Option<Vec<_>>>()?;
-    parts.pop()?;
-    Some(parts)
+    Some((parts.pop()?, parts))
 }
 
-/// Where the walk stands on both sides; paths come sorted, so most share their parents with the one before.
+enum Content {
+    File(File),
+    Link(OsString),
+}
+
+fn read(set: &CopySet, entry: &CopyEntry) -> Result<Content, CopyError> {
+    match entry.kind {
+        Kind::Link => set.link_target(entry).map(Content::Link),
+        _ => set.open(entry).map(Content::File),
+    }
+}
+
+impl Content {
+    fn write(self, entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        let mut from = match self {
+            Self::Link(to) => {
+                return match symlinkat(&to, into, name) {
+                    Ok(()) | Err(Errno::EXIST) => Ok(()),
+                    Err(error) => Err(error.into()),
+                };
+            }
+            Self::File(from) => from,
+        };
+        let mut to: File = match openat(into, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
+            Ok(to) => to.into(),
+            // The same name in another letter case, where that is the same file.
+            Err(Errno::EXIST) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        io::copy(&mut from, &mut to)?;
+        let executable = entry.mode & 0o100 != 0;
+        fchmod(&to, Mode::from_raw_mode(if executable { 0o755 } else { 0o644 }))?;
+        // Build tools compare times.
+        to.set_modified(from.metadata()?.modified()?)
+    }
+}
+
+/// Where the walk stands; entries come in order, so most share their parents with the one before.
 struct Position {
-    root: (OwnedFd, OwnedFd),
-    below: Vec<(OsString, OwnedFd, OwnedFd)>,
+    root: OwnedFd,
+    below: Vec<(OsString, OwnedFd)>,
 }
 
 impl Position {
-    fn source(&self) -> &OwnedFd {
-        self.below.last().map_or(&self.root.0, |(_, source, _)| source)
+    fn here(&self) -> &OwnedFd {
+        self.below.last().map_or(&self.root, |(_, handle)| handle)
     }
 
-    fn target(&self) -> &OwnedFd {
-        self.below.last().map_or(&self.root.1, |(_, _, target)| target)
-    }
-
-    /// False when the source is no directory any more.
-    fn move_to(&mut self, parents: &[&OsStr]) -> io::Result<bool> {
+    fn move_to(&mut self, parents: &[&OsStr]) -> io::Result<()> {
         let common = self.below.iter().zip(parents).take_while(|(at, to)| at.0 == **to).count();
         self.below.truncate(common);
         for &name in parents.iter().skip(common) {
-            let source = match openat(self.source(), name, DIRECTORY, Mode::empty()) {
-                Ok(source) => source,
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            };
-            let target = make_directory(self.target(), name)?;
-            self.below.push((name.to_owned(), source, target));
+            let handle = make_directory(self.here(), name)?;
+            self.below.push((name.to_owned(), handle));
         }
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -126,71 +147,19 @@ fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     Ok(handle)
 }
 
-fn copy_entry(source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    let stat = match statat(source, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    match kind(&stat) {
-        FileType::RegularFile => copy_file(source, target, name),
-        FileType::Symlink => match readlinkat(source, name, vec![]) {
-            Ok(to) => match symlinkat(&to, target, name) {
-                Ok(()) | Err(Errno::EXIST) => Ok(()),
-                Err(error) => Err(error.into()),
-            },
-            Err(Errno::NOENT | Errno::INVAL) => Ok(()),
-            Err(error) => Err(error.into()),
-        },
-        // A submodule's place.
-        FileType::Directory => make_directory(target, name).map(drop),
-        _ => Ok(()),
-    }
-}
-
-fn copy_file(source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    // Non-blocking: a FIFO that took the file's place must not hold us.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let from = match openat(source, name, flags, Mode::empty()) {
-        Ok(from) => from,
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let stat = fstat(&from)?;
-    if kind(&stat) != FileType::RegularFile {
-        return Ok(());
-    }
-    let to = match openat(target, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
-        Ok(to) => to,
-        // Named twice, or once more in another letter case.
-        Err(Errno::EXIST) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let (mut from, mut to) = (File::from(from), File::from(to));
-    io::copy(&mut from, &mut to)?;
-    let executable = Mode::from_raw_mode(stat.st_mode).contains(Mode::XUSR);
-    fchmod(&to, Mode::from_raw_mode(if executable { 0o755 } else { 0o644 }))?;
-    // Build tools compare times.
-    let modified = Timespec { tv_sec: stat.st_mtime as _, tv_nsec: stat.st_mtime_nsec as _ };
-    Ok(futimens(&to, &Timestamps { last_access: modified, last_modification: modified })?)
-}
-
-fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
+    use crate::workspace::PathGlobs;
 
-    fn view(repo: &Path, paths: &[&str]) -> tempfile::TempDir {
+    fn view(repo: &Path) -> tempfile::TempDir {
         let into = tempfile::tempdir().unwrap();
-        let paths: Vec<_> = paths.iter().map(PathBuf::from).collect();
+        let set = CopySet::of(repo, &PathGlobs::new(&[]).unwrap()).unwrap();
         let handle = fs::File::open(into.path()).unwrap().into();
-        copy(repo, &paths, handle, &CancellationToken::new()).unwrap();
+        copy(&set, handle, &CancellationToken::new()).unwrap();
         into
     }
 
@@ -204,10 +173,11 @@ mod tests {
             fs::write(at(path), path).unwrap();
             fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
         }
+        fs::write(at(".gitignore"), "unlisted").unwrap();
         fs::write(at("unlisted"), "x").unwrap();
         symlink("../outside", at("a/link")).unwrap();
 
-        let view = view(repo.path(), &["a/b/run", "a/file", "a/link", "top"]);
+        let view = view(repo.path());
 
         let made = |path: &str| fs::symlink_metadata(view.path().join(path)).unwrap();
         assert_eq!(fs::read(view.path().join("a/b/run")).unwrap(), b"a/b/run");
@@ -228,9 +198,11 @@ mod tests {
         fs::write(repo.path().join(".git/config"), "token").unwrap();
         let fifo = repo.path().join("fifo");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let named = ["../escape", "/etc/passwd", ".git/config", "dir/secret", "fifo", "gone"];
-        let view = view(repo.path(), &named);
-        assert_eq!(fs::read_dir(view.path()).unwrap().count(), 0);
+        let view = view(repo.path());
+        let names: Vec<_> =
+            fs::read_dir(view.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["dir"]);
+        assert!(fs::symlink_metadata(view.path().join("dir")).unwrap().is_symlink());
     }
 
     #[test]
