@@ -1,1 +1,227 @@
-//! Loading: what is checked before anything runs, and the cache of compiled code.
+//! Loading components: what is checked before anything runs, the cache of compiled code, and the built-in
+//! file tools at work.
+
+use std::fs;
+
+use act::component::{
+    ComponentHost, Grant, Kind, LoadError, Mismatch, NotAComponent, ScoutQuestion, Services,
+    builtin, custom_section,
+};
+use act::event::{EventKind, Events};
+use act::workspace::{RepoWriter, WriteRules};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::hostile::{Heard, PLENTY, Repository, bytes, host, load_with, nothing, packed};
+
+fn refused(bytes: &[u8]) -> LoadError {
+    host().load(bytes, Grant::builtin_scout(), &Events::silent()).err().unwrap()
+}
+
+// security line 37
+#[test]
+fn security_line_37_what_is_no_component_is_refused_with_what_it_is() {
+    let named = |bytes: &[u8]| match refused(bytes) {
+        LoadError::NotAComponent(what) => what,
+        other => panic!("{other}"),
+    };
+    let whole = packed("hostile", &[]);
+    assert_eq!(named(b""), NotAComponent::Empty);
+    assert_eq!(named(b"#!/bin/sh\nrm -rf /\n"), NotAComponent::Text);
+    assert_eq!(named(b"\0asm\x01\0\0\0"), NotAComponent::CoreModule);
+    assert!(matches!(named(&whole[..whole.len() - 1]), NotAComponent::Cut(_)));
+    assert!(matches!(named(&whole[..whole.len() / 2]), NotAComponent::Cut(_)));
+    assert_eq!(named(&bytes("hostile")), NotAComponent::NoManifest);
+    let limits = act::component::Limits { wasm_bytes: 1000, ..Default::default() };
+    let grant = Grant { limits, ..Grant::default() };
+    let large = host().load(&whole, grant, &Events::silent()).err().unwrap();
+    assert!(matches!(large, LoadError::NotAComponent(NotAComponent::TooLarge { limit: 1000, .. })));
+}
+
+#[test]
+fn a_body_that_does_not_compile_is_refused() {
+    // A component whose first section claims to be a type section and is not.
+    let broken =
+        custom_section::pack(b"\0asm\x0d\0\x01\0\x07\x01\xff", manifest("scout").as_bytes());
+    assert!(matches!(refused(&broken), LoadError::Engine { .. }));
+}
+
+fn manifest(kind: &str) -> String {
+    json!({ "kind": kind, "name": "small", "version": "1", "about": "Small.", "needs": [] })
+        .to_string()
+}
+
+/// A component that imports an empty interface and exports nothing.
+fn importing(interface: &str) -> Vec<u8> {
+    let mut component = b"\0asm\x0d\0\x01\0".to_vec();
+    component.extend([7, 3, 1, 0x42, 0]); // one type: an instance with no exports
+    let name = interface.as_bytes();
+    let length = u8::try_from(name.len()).unwrap();
+    component.extend([10, length + 5, 1, 0, length]);
+    component.extend(name);
+    component.extend([5, 0]); // an instance of that type
+    custom_section::pack(&component, manifest("scout").as_bytes())
+}
+
+// security line 27
+#[test]
+fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
+    for (import, grant) in [
+        ("wasi:sockets/tcp@0.2.0", "sockets"),
+        ("wasi:http/outgoing-handler@0.2.0", "http"),
+        ("agentcommand:repo/edit@0.1.0", "repo.write"),
+    ] {
+        let shown = refused(&importing(import)).to_string();
+        assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
+    }
+    let unknown = refused(&importing("evil:shell/run@1.0.0"));
+    assert!(
+        matches!(&unknown, LoadError::Refused { mismatch: Mismatch::UnknownImport(import), .. } if import == "evil:shell/run@1.0.0"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_declared_need_that_was_not_granted_is_refused_at_load() {
+    let refused = load_with(&["repo.read", "llm"], Grant { llm: None, ..Grant::builtin_scout() });
+    let shown = refused.err().unwrap().to_string();
+    assert!(shown.contains("agentcommand:model/chat@0.1.0") && shown.contains("`llm`"), "{shown}");
+}
+
+#[test]
+fn the_kind_is_what_the_component_exports() {
+    let as_tool = json!({
+        "kind": "tool", "name": "hostile", "version": "1", "about": "Lies.", "needs": [],
+        "tools": [{ "name": "x", "description": "X.", "parameters": {} }],
+    });
+    let lying = custom_section::pack(&bytes("hostile"), as_tool.to_string().as_bytes());
+    assert!(matches!(refused(&lying), LoadError::WrongKind { kind: Kind::Tool, .. }));
+}
+
+#[test]
+fn loading_tells_what_it_found() {
+    let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
+    assert_eq!(loaded.world, "agentcommand:worlds/scout@0.1.0");
+    assert_eq!(loaded.sha256, act::workspace::digest(&packed("hostile", &["repo.read"])));
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@0.1.0"));
+    assert_eq!(loaded.grant.llm, None, "granted but not declared");
+}
+
+// security line 43 stands beside the cache; here: it is used, and said when it is not
+#[test]
+fn compiling_is_told_and_happens_once() {
+    let temp = tempfile::tempdir().unwrap();
+    let cache = temp.path().join("deep/code");
+    let component = packed("hostile", &[]);
+    let compiled = || {
+        let heard = Heard::default();
+        let host = ComponentHost::new(Some(&cache));
+        host.load(&component, Grant::default(), &heard.events()).unwrap();
+        heard
+            .kinds()
+            .iter()
+            .filter(|kind| matches!(kind, EventKind::ComponentCompiled { .. }))
+            .count()
+    };
+    assert_eq!((compiled(), compiled()), (1, 0));
+    let file = fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    assert_eq!((compiled(), compiled()), (1, 0), "damaged: compiled again, and repaired");
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_keep_code_still_answers() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("file");
+    fs::write(&file, "").unwrap();
+    for cache in [None, Some(file.join("code"))] {
+        let host = ComponentHost::new(cache.as_deref());
+        let loaded =
+            host.load(&packed("hostile", &[]), Grant::default(), &Events::silent()).unwrap();
+        let question = ScoutQuestion { text: "remember".to_owned(), ..ScoutQuestion::default() };
+        let never = CancellationToken::new();
+        assert!(loaded.ask(question, nothing(), PLENTY, &never).await.is_ok());
+    }
+}
+
+struct Tools {
+    repository: Repository,
+    writer: std::sync::Arc<RepoWriter>,
+    loaded: act::component::LoadedComponent,
+    heard: Heard,
+}
+
+impl Tools {
+    fn new() -> Self {
+        let repository = Repository::new();
+        let writer = RepoWriter::open(&repository.root(), WriteRules::default()).unwrap();
+        let heard = Heard::default();
+        let loaded =
+            host().load(builtin::FILE_TOOLS.bytes, Grant::builtin_tool(), &heard.events()).unwrap();
+        Self { repository, writer: writer.into(), loaded, heard }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let services = Services {
+            view: Some(self.writer.view().clone()),
+            versions: Some(self.writer.versions().clone()),
+            writer: Some(self.writer.clone()),
+            model: None,
+            attempt: 1,
+            events: self.heard.events(),
+        };
+        let never = CancellationToken::new();
+        let outcome =
+            self.loaded.call(tool, &arguments.to_string(), services, PLENTY, &never).await;
+        serde_json::from_str(&outcome.unwrap().text).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
+    let tools = Tools::new();
+    assert_eq!(tools.loaded.world, "agentcommand:worlds/tool@0.1.0");
+    let read = tools.call("read", json!({ "path": "a.txt" })).await;
+    assert_eq!(read["version"], 1, "{read}");
+    let edit = json!({ "path": "a.txt", "expect_version": 1, "index": 0, "new": "goodbye" });
+    let edited = tools.call("edit_line", edit.clone()).await;
+    assert_eq!((&edited["ok"], &edited["new_version"]), (&json!(true), &json!(2)), "{edited}");
+    assert_eq!(fs::read_to_string(tools.repository.root().join("a.txt")).unwrap(), "goodbye");
+    let again = tools.call("edit_line", edit).await;
+    assert_eq!(again["reason"], "version_mismatch", "{again}");
+    for (path, reason) in [
+        (".git/hooks/post-commit", "protected"),
+        ("agent.yaml", "protected"),
+        ("agent/summary.md", "protected"),
+        (".envrc", "guarded"),
+        (".env.production", "excluded"),
+        ("../outside/y", "outside_repo"),
+    ] {
+        let refused = tools.call("create", json!({ "path": path, "content": "x" })).await;
+        assert_eq!(refused["reason"], reason, "{path}: {refused}");
+    }
+    let edits: Vec<_> = tools
+        .heard
+        .kinds()
+        .into_iter()
+        .filter_map(|kind| match kind {
+            EventKind::Edit { path, op, version, sha256_after, .. } => {
+                Some((path, op, version, sha256_after))
+            }
+            _ => None,
+        })
+        .collect();
+    let digest = act::workspace::digest(b"goodbye");
+    assert_eq!(edits, [("a.txt".to_owned(), "replace".to_owned(), 2, Some(digest))]);
+    let refusals = tools.heard.kinds();
+    let reasons: Vec<_> = refusals
+        .iter()
+        .filter_map(|kind| match kind {
+            EventKind::EditRefused { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(reasons.contains(&"protected") && reasons.contains(&"guarded"), "{reasons:?}");
+}

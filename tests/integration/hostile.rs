@@ -7,10 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use act::component::{ComponentFailure, ComponentHost, Grant, LoadError, LoadedComponent, Services};
+use act::component::{
+    ComponentFailure, ComponentHost, Grant, LoadError, LoadedComponent, Services,
+};
 use act::component::{ScoutQuestion, custom_section};
 use act::event::{Event, EventKind, Events, Sink};
-use act::model::{Ask, Conversation, Model, ModelError, ModelUsage, Stop, ToolResult, ToolSpec, Turn};
+use act::model::{
+    Ask, Conversation, Model, ModelError, ModelUsage, Stop, ToolResult, ToolSpec, Turn,
+};
 use act::workspace::{Profile, RepoView};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -18,15 +22,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Long enough that it never ends a query that is not meant to be ended.
-pub const PLENTY: Duration = Duration::from_secs(60);
+pub(crate) const PLENTY: Duration = Duration::from_secs(60);
 
-pub fn bytes(name: &str) -> Vec<u8> {
+pub(crate) fn bytes(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("ACT_TEST_COMPONENTS")).join(name).with_extension("wasm")).unwrap()
 }
 
 /// The hostile component with a manifest that declares these needs.
-pub fn packed(name: &str, needs: &[&str]) -> Vec<u8> {
-    let needs: Vec<_> = needs.iter().map(|grant| json!({ "grant": grant, "why": "to attack" })).collect();
+pub(crate) fn packed(name: &str, needs: &[&str]) -> Vec<u8> {
+    let needs: Vec<_> =
+        needs.iter().map(|grant| json!({ "grant": grant, "why": "to attack" })).collect();
     let manifest = json!({
         "kind": "scout", "name": name, "version": "0.1.0", "about": "Attacks.", "needs": needs, "report": {},
     });
@@ -34,39 +39,46 @@ pub fn packed(name: &str, needs: &[&str]) -> Vec<u8> {
 }
 
 /// Compiled code is kept between runs of the tests.
-pub fn host() -> ComponentHost {
+pub(crate) fn host() -> ComponentHost {
     ComponentHost::new(Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("code")))
 }
 
-pub fn load(grant: Grant) -> LoadedComponent {
+pub(crate) fn load(grant: Grant) -> LoadedComponent {
     load_with(&["repo.read", "llm"], grant).unwrap()
 }
 
-pub fn load_with(needs: &[&str], grant: Grant) -> Result<LoadedComponent, LoadError> {
+pub(crate) fn load_with(needs: &[&str], grant: Grant) -> Result<LoadedComponent, LoadError> {
     host().load(&packed("hostile", needs), grant, &Events::silent())
 }
 
 /// Services that lend nothing.
-pub fn nothing() -> Services {
-    Services { view: None, versions: None, writer: None, model: None, attempt: 1, events: Events::silent() }
+pub(crate) fn nothing() -> Services {
+    Services {
+        view: None,
+        versions: None,
+        writer: None,
+        model: None,
+        attempt: 1,
+        events: Events::silent(),
+    }
 }
 
-pub fn reading(view: &RepoView) -> Services {
+pub(crate) fn reading(view: &RepoView) -> Services {
     Services { view: Some(view.clone()), ..nothing() }
 }
 
-pub fn talking(model: &Arc<Scripted>) -> Services {
+pub(crate) fn talking(model: &Arc<Scripted>) -> Services {
     let model: Arc<dyn Model> = Arc::<Scripted>::clone(model);
     Services { model: Some((model, "hostile".to_owned())), ..nothing() }
 }
 
-pub fn question(attack: &str, arguments: &[&str]) -> ScoutQuestion {
+pub(crate) fn question(attack: &str, arguments: &[&str]) -> ScoutQuestion {
     let context = arguments.iter().map(|value| (String::new(), value.to_string())).collect();
     ScoutQuestion { text: attack.to_owned(), context, facts_only: false }
 }
 
 /// Runs one attack to its end.
-pub async fn attack(
+pub(crate) async fn attack(
     component: &LoadedComponent,
     attack: &str,
     arguments: &[&str],
@@ -78,14 +90,14 @@ pub async fn attack(
 }
 
 /// A repository with secrets, links out of it, a FIFO and a socket, and something outside to reach for.
-pub struct Repository {
+pub(crate) struct Repository {
     temp: tempfile::TempDir,
 }
 
-pub const SECRET: &str = "SECRET";
+pub(crate) const SECRET: &str = "SECRET";
 
 impl Repository {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().join("repo");
         let write = |path: &str, text: &str| {
@@ -135,18 +147,18 @@ impl Repository {
         Self { temp }
     }
 
-    pub fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.temp.path().join("repo")
     }
 
     /// The view of a Scout, with `openat2` and without.
-    pub fn views(&self) -> [RepoView; 2] {
+    pub(crate) fn views(&self) -> [RepoView; 2] {
         let view = RepoView::open(&self.root(), Profile::Scout).unwrap();
         [view.clone(), view.without_openat2()]
     }
 
     /// Everything that an attack could have changed, inside and outside.
-    pub fn state(&self) -> Vec<String> {
+    pub(crate) fn state(&self) -> Vec<String> {
         let mut state = vec![];
         describe(self.temp.path(), &mut state);
         state
@@ -170,7 +182,8 @@ fn describe(path: &Path, state: &mut Vec<String>) {
         data.mtime_nsec(),
     ));
     if data.is_dir() {
-        let mut entries: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let mut entries: Vec<_> =
+            fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
         entries.sort();
         entries.iter().for_each(|entry| describe(entry, state));
     }
@@ -178,7 +191,7 @@ fn describe(path: &Path, state: &mut Vec<String>) {
 
 /// Remembers the events of a query.
 #[derive(Clone, Default)]
-pub struct Heard(Arc<Mutex<Vec<EventKind>>>);
+pub(crate) struct Heard(Arc<Mutex<Vec<EventKind>>>);
 
 impl Sink for Heard {
     fn event(&mut self, event: &Event) {
@@ -187,16 +200,16 @@ impl Sink for Heard {
 }
 
 impl Heard {
-    pub fn events(&self) -> Events {
+    pub(crate) fn events(&self) -> Events {
         Events::new("t-000000", vec![Box::new(self.clone())])
     }
 
-    pub fn kinds(&self) -> Vec<EventKind> {
+    pub(crate) fn kinds(&self) -> Vec<EventKind> {
         self.0.lock().unwrap().clone()
     }
 
     /// Grant and object of each denial.
-    pub fn denials(&self) -> Vec<(String, String)> {
+    pub(crate) fn denials(&self) -> Vec<(String, String)> {
         let denied = |kind: EventKind| match kind {
             EventKind::ComponentDenied { grant, object, .. } => Some((grant, object)),
             _ => None,
@@ -206,7 +219,7 @@ impl Heard {
 }
 
 /// What the model does next.
-pub enum Reply {
+pub(crate) enum Reply {
     Text(&'static str, ModelUsage),
     Error(ModelError),
     /// Answers nothing for ever.
@@ -214,15 +227,21 @@ pub enum Reply {
 }
 
 /// Answers as the script says, then stalls. Tells what was asked, and when a stalled request was closed.
-pub struct Scripted {
+pub(crate) struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
     told: mpsc::UnboundedSender<Told>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told {
-    Opened { role: String, system: String },
-    Asked { attempt: u32, max_tokens: Option<u32> },
+pub(crate) enum Told {
+    Opened {
+        role: String,
+        system: String,
+    },
+    Asked {
+        attempt: u32,
+        max_tokens: Option<u32>,
+    },
     /// A request that was under way is no more.
     Closed,
     /// The last holder of the model is gone: the query's store among them.
@@ -230,7 +249,7 @@ pub enum Told {
 }
 
 impl Scripted {
-    pub fn new(replies: Vec<Reply>) -> (Arc<Self>, mpsc::UnboundedReceiver<Told>) {
+    pub(crate) fn new(replies: Vec<Reply>) -> (Arc<Self>, mpsc::UnboundedReceiver<Told>) {
         let (told, hear) = mpsc::unbounded_channel();
         (Arc::new(Self { replies: Mutex::new(replies.into()), told }), hear)
     }

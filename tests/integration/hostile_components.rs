@@ -1,7 +1,10 @@
 //! A component from somebody else cannot change anything and sees nothing that its view does not show. Each
 //! attack runs with `openat2` and without, and through the preopen as well as through `repo.read`.
 
-use act::component::Grant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use act::component::{Grant, Services};
 use act::workspace::RepoView;
 use serde_json::Value;
 
@@ -27,7 +30,9 @@ async fn read_both_ways(view: &RepoView, paths: &[&str]) -> [Value; 2] {
 async fn what_is_in_view_can_be_read_also_through_links() {
     let repository = Repository::new();
     for view in repository.views() {
-        for answers in read_both_ways(&view, &["a.txt", "sub/b.txt", "link", "chain", "sub/../a.txt"]).await {
+        for answers in
+            read_both_ways(&view, &["a.txt", "sub/b.txt", "link", "chain", "sub/../a.txt"]).await
+        {
             for (path, text) in [
                 ("a.txt", "hello"),
                 ("sub/b.txt", "there"),
@@ -78,8 +83,7 @@ async fn security_line_2_nothing_is_created_changed_or_deleted() {
     for view in repository.views() {
         for target in ["a.txt", "link", "sub/b.txt"] {
             let heard = Heard::default();
-            let services =
-                act::component::Services { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             let outcomes = attack(&hostile, "change", &[target], services).await.unwrap();
             let outcomes = outcomes.as_object().unwrap();
             assert!(outcomes.len() >= 24, "every attack ran: {outcomes:#?}");
@@ -155,10 +159,21 @@ async fn security_line_7_secrets_neither_open_nor_list() {
         let root = shown["."]["ok"].to_string();
         assert!(root.contains("a.txt") && root.contains(".gitignore"), "{root}");
         let batch = attack(&hostile, "batch-list", &[], reading(&view)).await.unwrap().to_string();
-        for hidden in
-            ["\".env\"", ".env.local", "id_rsa", "PEM", ".npmrc", "\".git\"", "ignored.txt", "logs", "modules"]
-        {
-            assert!(!shown.to_string().contains(hidden) && !batch.contains(hidden), "{hidden}: {shown} {batch}");
+        for hidden in [
+            "\".env\"",
+            ".env.local",
+            "id_rsa",
+            "PEM",
+            ".npmrc",
+            "\".git\"",
+            "ignored.txt",
+            "logs",
+            "modules",
+        ] {
+            assert!(
+                !shown.to_string().contains(hidden) && !batch.contains(hidden),
+                "{hidden}: {shown} {batch}"
+            );
         }
         let found = attack(&hostile, "batch-search", &[SECRET], reading(&view)).await.unwrap();
         assert_eq!(found["ok"], serde_json::json!([]), "{found}");
@@ -172,12 +187,15 @@ async fn a_hidden_name_is_audited_as_a_denial_and_an_absent_one_is_not() {
     for view in repository.views() {
         for route in ["read", "batch-read"] {
             let heard = Heard::default();
-            let services = act::component::Services { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             let paths = ["link-env", ".git/config", "absent"];
             attack(&hostile, route, &paths, services).await.unwrap();
             let denials = heard.denials();
             for object in [".env", ".git/config"] {
-                assert!(denials.contains(&("repo.read".into(), object.into())), "{route}: {denials:?}");
+                assert!(
+                    denials.contains(&("repo.read".into(), object.into())),
+                    "{route}: {denials:?}"
+                );
             }
             assert!(!denials.iter().any(|(_, object)| object.contains("absent")), "{denials:?}");
         }
@@ -204,30 +222,33 @@ async fn security_line_9_a_fifo_does_not_hang_the_host() {
 async fn swapping_a_directory_for_a_link_leaks_nothing() {
     let repository = Repository::new();
     let hostile = load(Grant::builtin_scout());
-    for (target, view) in [("../outside", 0), ("../outside", 1), (".git/objects", 0), (".git/objects", 1)] {
+    for (target, view) in
+        [("../outside", 0), ("../outside", 1), (".git/objects", 0), (".git/objects", 1)]
+    {
         let (flip, other) = (repository.root().join("flip"), repository.root().join("flop"));
         std::fs::create_dir_all(&flip).unwrap();
         std::fs::write(flip.join("x"), "fine").unwrap();
         let _ = std::fs::remove_file(&other);
         std::os::unix::fs::symlink(target, &other).unwrap();
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let swapping = std::thread::spawn({
+            let (stop, flip, other) = (stop.clone(), flip.clone(), other.clone());
+            move || {
+                while !stop.load(Ordering::Relaxed) {
                     swap(&flip, &other);
                 }
-            });
-            let services = reading(&repository.views()[view]);
-            let arguments = ["flip/x", SECRET, "3000"];
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let race = scope.spawn(|| runtime.block_on(attack(&hostile, "race", &arguments, services)));
-            let outcome = race.join();
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            outcome
+            }
         });
-        let outcome = outcome.unwrap().unwrap();
+        let services = reading(&repository.views()[view]);
+        let outcome = attack(&hostile, "race", &["flip/x", SECRET, "3000"], services).await;
+        stop.store(true, Ordering::Relaxed);
+        swapping.join().unwrap();
+        let outcome = outcome.unwrap();
         assert_eq!(outcome["leaked"], 0, "{outcome}");
-        assert!(outcome["read"].as_u64() > Some(0) && outcome["refused"].as_u64() > Some(0), "{outcome}");
+        assert!(
+            outcome["read"].as_u64() > Some(0) && outcome["refused"].as_u64() > Some(0),
+            "{outcome}"
+        );
         if flip.is_symlink() {
             swap(&flip, &other);
         }
@@ -248,17 +269,20 @@ async fn without_the_grant_there_is_no_directory_and_every_batch_call_is_denied(
     for view in repository.views() {
         let heard = Heard::default();
         let ask = async |name: &str, arguments: &[&str]| {
-            let services = act::component::Services { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             attack(&undeclared, name, arguments, services).await.unwrap()
         };
         assert_eq!(ask("preopens", &[]).await, serde_json::json!([]));
         all_refused(&ask("read", &["a.txt"]).await, &["a.txt"]);
-        let denied = "Refusal::Denied(\"repo.read\")";
+        let denied = "Refusal::Denied(\"repo.read: not granted to this component\")";
         assert_eq!(ask("batch-read", &["a.txt"]).await["a.txt"]["error"], denied);
         assert_eq!(ask("batch-list", &[]).await["error"], denied);
         assert_eq!(ask("batch-search", &["x"]).await["error"], denied);
         assert_eq!(ask("symbols", &["a.txt"]).await["outlines"][0], denied);
-        assert_eq!(ask("chat", &["1"]).await[0]["error"], "Refusal::Denied(\"llm\")");
+        assert_eq!(
+            ask("chat", &["1"]).await[0]["error"],
+            "Refusal::Denied(\"llm: not granted to this component\")"
+        );
         assert!(heard.denials().contains(&("repo.read".into(), "a.txt".into())));
         assert!(heard.denials().contains(&("llm".into(), "model.chat".into())));
     }
@@ -285,5 +309,8 @@ async fn symbols_invent_nothing_without_a_grammar() {
     let answers =
         attack(&hostile, "symbols", &["a.txt"], reading(&repository.views()[0])).await.unwrap();
     assert_eq!(answers["languages"], serde_json::json!([]));
-    assert_eq!(answers["outlines"][0], "Refusal::Failed(\"no grammar for any language here\")");
+    assert_eq!(
+        answers["outlines"][0],
+        "Refusal::Invalid(\"no_grammar: no language can be parsed here\")"
+    );
 }

@@ -6,3 +6,4 @@ mod component_limits;
 mod components;
 mod hostile;
 mod hostile_components;
+mod zz_time;

@@ -36,3 +36,4 @@ pub(super) use scout::agentcommand::model::chat;
 pub(super) use scout::agentcommand::progress::progress;
 pub(super) use scout::agentcommand::repo::{read, symbols};
 pub(super) use scout::agentcommand::types::types;
+pub(super) use tool::agentcommand::repo::edit;

@@ -24,7 +24,7 @@ use wasmtime_wasi::p2::{
 };
 
 use super::state::{Query, ReadLeft, Reading, State};
-use crate::workspace::{Kind, Last, Seen, ViewError};
+use crate::workspace::{self, Kind, Last, Profile, Seen, ViewError};
 
 /// Where a component finds the repository.
 const MOUNT: &str = "/repo";
@@ -102,6 +102,7 @@ impl FsView<'_> {
         code(&error)
     }
 
+    /// The last look before a handle is given away: what is binary by content is not in a Scout's view.
     fn push(&mut self, seen: Seen) -> FsResult<Handle> {
         let file = match seen.kind {
             Kind::File => {
@@ -109,6 +110,14 @@ impl FsView<'_> {
             }
             Kind::Directory | Kind::Link => None,
         };
+        if let Some(file) = file.as_ref().filter(|_| is_scout(self.query)) {
+            let mut head = [0; workspace::BINARY_PROBE];
+            let count = file.read_at(&mut head, 0).map_err(|_| ErrorCode::Io)?;
+            if workspace::is_binary(&head[..count]) {
+                self.query.denials.deny(READ, &seen.path);
+                return Err(ErrorCode::NoEntry.into());
+            }
+        }
         let pushed = self.table.push(Open { seen, file }).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
@@ -449,6 +458,10 @@ impl HostDirectoryEntryStream for FsView<'_> {
         self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
         Ok(())
     }
+}
+
+fn is_scout(query: &Query) -> bool {
+    query.read.as_ref().is_some_and(|read| read.view.profile() == Profile::Scout)
 }
 
 fn code(error: &ViewError) -> ErrorCode {

@@ -80,19 +80,15 @@ pub(super) async fn run(
 ) -> Result<Answer, ComponentFailure> {
     let wall = wall.min(grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
-    let query = query(name, grant, services, wall, requests);
-    let stop =
-        Stop { token: CancellationToken::new(), engine: pre.engine().clone(), finished: false };
+    let token = CancellationToken::new();
+    let query = query(name, grant, services, wall, requests, token.clone());
+    let mut stop = Stop { token, engine: pre.engine().clone(), finished: false };
     let (done, mut finished) = oneshot::channel();
-    let token = stop.token.clone();
-    let thread = std::thread::Builder::new().name(format!("component {name}"));
-    thread
-        .spawn(move || {
-            // Nobody listens any more when the query was stopped.
-            let _ = done.send(on_thread(&pre, query, job, token));
-        })
+    std::thread::Builder::new()
+        .name(format!("component {name}"))
+        // Nobody listens any more when the query was stopped.
+        .spawn(move || drop(done.send(on_thread(&pre, query, job))))
         .map_err(|error| ComponentFailure::Host(format!("no thread for a query: {error}")))?;
-    let mut stop = stop;
     let deadline = tokio::time::sleep(wall);
     tokio::pin!(deadline);
     loop {
@@ -127,8 +123,9 @@ fn query(
     services: Services,
     wall: Duration,
     requests: mpsc::Sender<ModelRequest>,
+    stop: CancellationToken,
 ) -> Query {
-    let Services { view, versions, model, attempt, events } = services;
+    let Services { view, versions, writer, model, attempt, events } = services;
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
         let left = ReadLeft::new(caps.query_bytes);
         Reading { view, versions, caps, left }
@@ -146,7 +143,9 @@ fn query(
     Query {
         name: name.to_owned(),
         read,
+        writer: writer.filter(|_| grant.repo_write),
         talk,
+        stop,
         denials: Denials::new(name, events.clone()),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
@@ -181,19 +180,14 @@ impl Drop for Stop {
     }
 }
 
-fn on_thread(
-    pre: &Pre,
-    query: Query,
-    job: Job,
-    stop: CancellationToken,
-) -> Result<Answer, ComponentFailure> {
+fn on_thread(pre: &Pre, query: Query, job: Job) -> Result<Answer, ComponentFailure> {
     // Timers for a guest that sleeps; no I/O driver, because nothing here waits for a socket.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .map_err(|error| ComponentFailure::Host(format!("no runtime for a query: {error}")))?;
-    let most = query.grant.limits.result_bytes;
-    let mut store = store(pre.engine(), query, stop.clone());
+    let (most, stop) = (query.grant.limits.result_bytes, query.stop.clone());
+    let mut store = store(pre.engine(), query);
     let called = runtime.block_on(async {
         tokio::select! {
             biased;
@@ -226,8 +220,8 @@ fn gave_up(guest: GuestFailure, failed: Option<ModelError>) -> ComponentFailure 
     }
 }
 
-fn store(engine: &Engine, query: Query, stop: CancellationToken) -> Store<State> {
-    let limits = query.grant.limits.clone();
+fn store(engine: &Engine, query: Query) -> Store<State> {
+    let (limits, stop) = (query.grant.limits.clone(), query.stop.clone());
     let mut store = Store::new(engine, State::new(query));
     store.limiter(|state| &mut state.limits);
     store.set_hostcall_fuel(usize::try_from(limits.host_call_bytes).unwrap_or(usize::MAX));

@@ -11,7 +11,7 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::random::WasiRandom;
 
-use super::bindings::{chat, progress, read, symbols, types};
+use super::bindings::{chat, edit, progress, read, symbols, types};
 use super::fs_view::{self, HasFsView};
 use super::grant::Grant;
 use super::state::State;
@@ -25,7 +25,7 @@ pub(super) fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<
     symbols::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     chat::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     if grant.repo_write {
-        // edit
+        edit::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     }
     Ok(linker)
 }

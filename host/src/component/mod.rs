@@ -37,7 +37,7 @@ pub use wasm_file::NotAComponent;
 
 use crate::event::Events;
 use crate::model::Model;
-use crate::workspace::{RepoView, Versions};
+use crate::workspace::{RepoView, RepoWriter, Versions};
 use failure::{MAX_LINE, one_line};
 use instance::{Answer, Job, Pre};
 
@@ -78,6 +78,7 @@ pub struct Services {
     pub view: Option<RepoView>,
     /// The task's counters of file versions, which the writer shares.
     pub versions: Option<Versions>,
+    pub writer: Option<Arc<RepoWriter>>,
     /// The model and the role under which the component talks to it.
     pub model: Option<(Arc<dyn Model>, String)>,
     /// 1 for the first try; told in events only.
@@ -149,15 +150,15 @@ impl ComponentHost {
         let component_type = component.component_type();
         let imports: Vec<_> =
             component_type.imports(engine).map(|(import, _)| import.to_owned()).collect();
-        if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
-            return Err(LoadError::WrongKind { name, kind: manifest.kind });
-        }
         let edits = imports.iter().find(|import| import.starts_with("agentcommand:repo/edit@"));
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
         let mut grant = grant::effective(&imports, &manifest.needs, &grant)
             .map_err(|mismatch| LoadError::Refused { name: name.clone(), mismatch })?;
+        if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
+            return Err(LoadError::WrongKind { name, kind: manifest.kind });
+        }
         grant.limits.narrow(&manifest.limits);
 
         let pre = linker::linker(engine, &grant)

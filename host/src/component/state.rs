@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
@@ -17,7 +18,7 @@ use super::imports::ModelRequest;
 use super::limits::StoreLimits;
 use crate::event::{EventKind, Events};
 use crate::model::{Model, ModelError};
-use crate::workspace::{RepoView, Versions};
+use crate::workspace::{RepoView, RepoWriter, Versions};
 
 const MAX_LOG_LINE: usize = 1000;
 
@@ -51,9 +52,12 @@ pub(super) struct Query {
     pub(super) name: String,
     pub(super) grant: Grant,
     pub(super) read: Option<Reading>,
+    pub(super) writer: Option<Arc<RepoWriter>>,
     pub(super) talk: Option<Talk>,
     pub(super) denials: Denials,
     pub(super) clock: Clock,
+    /// Set when the query is over for its caller.
+    pub(super) stop: CancellationToken,
     pub(super) events: Events,
     /// Bytes that it may still say to people and journal.
     pub(super) log_left: u64,

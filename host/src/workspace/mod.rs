@@ -34,7 +34,7 @@ pub use globs::{GlobError, PathGlobs};
 pub use listing::{Entries, Entry, MAX_ENTRIES, list};
 pub use lock::{Acquired, RepoLock, RootIdentity};
 pub use protected::{WriteRule, WriteRules, is_guarded, is_protected};
-pub use reading::{Chunk, MAX_READ, ReadError, Slice, read};
+pub use reading::{BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, is_binary, read};
 pub use repo_path::{PathError, RepoPath};
 pub use search::{Hit, Hits, MAX_HITS, Pattern, SearchError, search};
 pub use selection::{Selection, SelectionError};

@@ -9,7 +9,7 @@ use super::view::{Kind, Last, Profile, RepoView, ViewError};
 /// Bytes in one answer at most.
 pub const MAX_READ: u64 = 8 << 20;
 /// A file with a NUL byte in its first bytes is binary.
-pub(super) const BINARY_PROBE: usize = 8 << 10;
+pub const BINARY_PROBE: usize = 8 << 10;
 
 /// Bytes from `offset`, at most `length`; without one to the end or to the bound.
 #[derive(Debug, Clone, Default)]
@@ -88,7 +88,7 @@ pub fn read(
     Ok(Chunk { path, bytes, size, version: Some(version) })
 }
 
-pub(super) fn is_binary(head: &[u8]) -> bool {
+pub fn is_binary(head: &[u8]) -> bool {
     head.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
 }
 

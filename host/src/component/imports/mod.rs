@@ -2,6 +2,7 @@
 
 mod model_chat;
 mod progress;
+mod repo_edit;
 mod repo_read;
 mod repo_symbols;
 
@@ -9,8 +10,12 @@ mod repo_symbols;
 pub use model_chat::Chat;
 pub(super) use model_chat::ModelRequest;
 
-use super::bindings::types;
+use super::bindings::types::{self, Refusal};
 use super::state::State;
 
 // Words only; it has no functions.
 impl types::Host for State {}
+
+fn denied(grant: &str) -> Refusal {
+    Refusal::Denied(format!("{grant}: not granted to this component"))
+}

@@ -6,6 +6,7 @@
 use tokio::sync::oneshot;
 use wasmtime::component::Resource;
 
+use super::denied;
 use crate::component::bindings::chat::{
     Host, HostConversation, Stop, Tool, ToolCall, ToolResult, Turn, Usage,
 };
@@ -36,7 +37,7 @@ impl State {
 
     fn denied(&mut self) -> Refusal {
         self.query.denials.deny("llm", "model.chat");
-        Refusal::Denied("llm".to_owned())
+        denied("llm")
     }
 }
 
@@ -87,7 +88,7 @@ impl HostConversation for State {
         };
         if let Some(limit) = spent {
             self.query.denials.deny(limit, "model.chat");
-            return Ok(Err(Refusal::Limit(limit.to_owned())));
+            return Ok(Err(Refusal::Limit(format!("{limit}: used up"))));
         }
         let (Some(talk), Chat(conversation)) = (&mut self.query.talk, self.table.get_mut(&chat)?)
         else {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::denied;
 use crate::component::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -21,33 +22,27 @@ impl State {
         if self.query.read.is_none() {
             self.query.denials.deny(GRANT, object);
         }
-        self.query.read.as_ref().ok_or_else(|| Refusal::Denied(GRANT.to_owned()))
+        self.query.read.as_ref().ok_or_else(|| denied(GRANT))
     }
 
     /// The refusal for the guest; what is hidden is as if it were not there, and told to the audit.
     fn refuse_view(&mut self, asked: &str, error: &ViewError) -> Refusal {
         match error {
-            ViewError::Excluded { path, .. } => {
-                self.query.denials.deny(GRANT, path);
-                Refusal::NotFound
-            }
-            ViewError::NotFound => Refusal::NotFound,
-            ViewError::NotPermitted { path, .. } => {
-                self.query.denials.deny(GRANT, if path.is_empty() { asked } else { path });
-                Refusal::Invalid(error.to_string())
-            }
-            ViewError::NotDirectory
-            | ViewError::Loop
-            | ViewError::Invalid(_)
-            | ViewError::TooLong => Refusal::Invalid(error.to_string()),
-            ViewError::Io(_) => Refusal::Failed(error.to_string()),
+            ViewError::Excluded { path, .. } => self.query.denials.deny(GRANT, path),
+            ViewError::NotPermitted { .. } => self.query.denials.deny(GRANT, asked),
+            _ => {}
+        }
+        match (error, error.word()) {
+            (_, Some(word)) => Refusal::Invalid(format!("{word}: {error}")),
+            (ViewError::Io(_), None) => Refusal::Failed(error.to_string()),
+            _ => Refusal::NotFound,
         }
     }
 
     fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
         match error {
             SelectionError::View(error) => self.refuse_view("", error),
-            _ => Refusal::Invalid(error.to_string()),
+            _ => Refusal::Invalid(format!("bad_arguments: {error}")),
         }
     }
 
@@ -56,7 +51,7 @@ impl State {
         let left = Arc::clone(&reading.left);
         if slice.offset >= reading.caps.file_bytes || left.bytes() == 0 {
             self.query.denials.deny("repo.read.bytes", &slice.path);
-            return Err(Refusal::Limit("repo.read.bytes".to_owned()));
+            return Err(Refusal::Limit("repo.read.bytes: no more may be read here".to_owned()));
         }
         // What does not fit into this call any more is asked for again: the answer tells the size.
         let allowed = left.bytes().min(reading.caps.file_bytes - slice.offset).min(*room);
@@ -80,8 +75,12 @@ impl State {
                 self.query.denials.deny(GRANT, &path);
                 Err(Refusal::NotFound)
             }
-            Err(error @ ReadError::NotAFile { .. }) => Err(Refusal::Invalid(error.to_string())),
-            Err(error @ ReadError::TooLarge { .. }) => Err(Refusal::Limit(error.to_string())),
+            Err(error @ ReadError::NotAFile { .. }) => {
+                Err(Refusal::Invalid(format!("not_a_file: {error}")))
+            }
+            Err(error @ ReadError::TooLarge { .. }) => {
+                Err(Refusal::Limit(format!("too_large: {error}")))
+            }
             Err(error @ ReadError::Failed { .. }) => Err(Refusal::Failed(error.to_string())),
         }
     }
@@ -137,7 +136,9 @@ impl Host for State {
                 Ok(Hits { items, next: hits.next, truncated: hits.truncated })
             }
             Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
-            Err(error @ SearchError::Pattern(_)) => Err(Refusal::Invalid(error.to_string())),
+            Err(error @ SearchError::Pattern(_)) => {
+                Err(Refusal::Invalid(format!("bad_arguments: {error}")))
+            }
         })
     }
 }

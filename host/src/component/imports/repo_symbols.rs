@@ -1,5 +1,6 @@
 //! `repo.symbols` before there is a grammar: no language is known, and every file says so.
 
+use super::denied;
 use crate::component::bindings::symbols::{Host, Outline};
 use crate::component::bindings::types::Refusal;
 use crate::component::state::State;
@@ -11,10 +12,10 @@ impl Host for State {
 
     fn outlines(&mut self, paths: Vec<String>) -> wasmtime::Result<Vec<Result<Outline, Refusal>>> {
         let refusal = match self.query.read {
-            Some(_) => Refusal::Failed("no grammar for any language here".to_owned()),
+            Some(_) => Refusal::Invalid("no_grammar: no language can be parsed here".to_owned()),
             None => {
                 self.query.denials.deny("repo.read", "repo.symbols");
-                Refusal::Denied("repo.read".to_owned())
+                denied("repo.read")
             }
         };
         Ok(paths.iter().map(|_| Err(refusal.clone())).collect())

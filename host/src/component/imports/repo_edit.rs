@@ -1,0 +1,126 @@
+//! `repo.edit`: what a tool wants changed, handed to the host's writer. The component holds nothing writable.
+
+use super::denied;
+use super::repo_read::version;
+use crate::component::bindings::edit::{self, EditError, Host};
+use crate::component::bindings::types;
+use crate::component::bindings::types::Refusal;
+use crate::component::failure::Ended;
+use crate::component::state::{Query, State};
+use crate::event::EventKind;
+use crate::workspace::{self, Applied, Change, Version};
+
+const GRANT: &str = "repo.write";
+
+impl Host for State {
+    fn apply(
+        &mut self,
+        changes: Vec<edit::Change>,
+    ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
+        let query = &mut self.query;
+        // A query that was stopped must not write any more: somebody else may already be at work.
+        if query.stop.is_cancelled() {
+            return Err(Ended::Stopped.into());
+        }
+        let Some(writer) = query.writer.clone() else {
+            query.denials.deny(GRANT, "repo.edit");
+            return Ok(Err(EditError::Refused(denied(GRANT))));
+        };
+        let changes: Vec<_> = changes.into_iter().map(change).collect();
+        Ok(match writer.apply(&changes) {
+            Ok(applied) => {
+                applied.iter().for_each(|applied| query.tell(applied));
+                Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
+            }
+            Err(error) => {
+                query.tell_refused(&changes, &error);
+                Err(refusal(error))
+            }
+        })
+    }
+}
+
+impl Query {
+    /// A move is told for both of its names.
+    fn tell(&self, applied: &Applied) {
+        let (before, after) = (applied.sha256_before.clone(), applied.sha256_after.clone());
+        let version = applied.version.as_ref().map_or(0, |version| version.number);
+        let edit = |path: &String, version, sha256_before, sha256_after| {
+            let (path, op) = (path.clone(), applied.op.to_owned());
+            self.events.emit(EventKind::Edit { path, op, version, sha256_before, sha256_after });
+        };
+        match &applied.to {
+            None => edit(&applied.path, version, before, after),
+            Some(to) => {
+                edit(&applied.path, 0, before, None);
+                edit(to, version, None, after);
+            }
+        }
+    }
+
+    fn tell_refused(&mut self, changes: &[Change], error: &workspace::EditError) {
+        let named = path_of(error).or(changes.first().map(Change::path)).unwrap_or_default();
+        let change = changes.iter().find(|change| change.path() == named).or(changes.first());
+        let reason = error.word().unwrap_or("failed");
+        if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
+            self.denials.deny(GRANT, named);
+        }
+        self.events.emit(EventKind::EditRefused {
+            path: named.to_owned(),
+            op: change.map_or("none", Change::op).to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+fn path_of(error: &workspace::EditError) -> Option<&str> {
+    use workspace::EditError::{
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, TooLarge,
+    };
+    match error {
+        Conflict { path, .. }
+        | Exists { path }
+        | NotFound { path }
+        | Forbidden { path, .. }
+        | NotAFile { path }
+        | Path { path, .. }
+        | TooLarge { path, .. }
+        | Failed { path, .. } => Some(path),
+        Arguments(_) | Budget(_) => None,
+    }
+}
+
+fn change(change: edit::Change) -> Change {
+    match change {
+        edit::Change::Create((path, bytes)) => Change::Create { path, bytes },
+        edit::Change::Replace((path, expect, bytes)) => {
+            Change::Replace { path, expect: expected(expect), bytes }
+        }
+        edit::Change::Delete((path, expect)) => Change::Delete { path, expect: expected(expect) },
+        edit::Change::Move((from, expect, to)) => {
+            Change::Move { from, expect: expected(expect), to }
+        }
+    }
+}
+
+fn expected(version: types::Version) -> Version {
+    Version { number: version.number, digest: version.digest }
+}
+
+fn refusal(error: workspace::EditError) -> EditError {
+    use workspace::EditError as Error;
+    // Every text begins with the word that tools hand on.
+    let text = format!("{}: {error}", error.word().unwrap_or("failed"));
+    match error {
+        Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),
+        Error::Exists { path } => EditError::Exists(path),
+        Error::NotFound { .. } => EditError::Refused(Refusal::NotFound),
+        Error::Forbidden { reason: "excluded", .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Forbidden { path, .. } => EditError::Protected((path, text)),
+        Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {
+            EditError::Refused(Refusal::Invalid(text))
+        }
+        Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
+        Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
+    }
+}
