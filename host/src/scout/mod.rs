@@ -1,12 +1,19 @@
 //! Asking a Scout and believing the answer.
 
+mod check;
 mod component_scout;
+pub mod grounding;
 pub mod query;
-
-pub use component_scout::ComponentScout;
+pub mod report_a;
+pub mod report_b;
+mod version;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+
+pub use check::Grounded;
+pub use component_scout::ComponentScout;
+pub use version::{SCHEMA_VERSION, SchemaError};
 
 /// What the Editor wants to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
