@@ -38,14 +38,8 @@ impl Run {
         let text = Source::of(self.text, self.file).read()?;
         let args =
             RunArgs { text, repo: self.repo, verbose: self.verbose, allow_paths: self.allow_path };
-        runtime::block_on(perform(args, output))?
+        runtime::block_on(crate::task::run(args, output))?
     }
-}
-
-/// The one call into `task`.
-async fn perform(args: RunArgs, _output: &Output) -> Result<Exit, Failure> {
-    crate::task::TaskRequest::parse(&args.text)?;
-    Err(Failure::refused("not_wired", "tasks cannot be run yet"))
 }
 
 fn glob(text: &str) -> Result<String, globset::Error> {

@@ -109,6 +109,13 @@ impl Grant {
         }
     }
 
+    /// The same with at most this long for one query.
+    #[must_use]
+    pub fn within(mut self, wall: Duration) -> Self {
+        self.limits.wall = wall;
+        self
+    }
+
     fn covers(&self, capability: Capability) -> bool {
         match capability {
             Capability::RepoRead => self.repo_read.is_some(),

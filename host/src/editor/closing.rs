@@ -5,10 +5,11 @@ use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
 use super::tools::{self, Done, Hypothesis};
-use super::{Finished, State, hypotheses, prompt, verification};
-use crate::context::{self, Moment, StuckReport, Summary, VerifiedRun};
-use crate::event::EventKind;
+use super::{Brief, Finished, State, hypotheses, prompt, verification};
+use crate::context::{self, Moment, Notebook, StuckReport, Summary, VerifiedRun};
+use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
+use crate::workspace::AgentDir;
 
 impl Session<'_> {
     pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
@@ -120,38 +121,54 @@ impl Session<'_> {
         None
     }
 
-    pub(super) fn report(&self, ending: &Ending, hypotheses: Vec<Hypothesis>, derived: bool) -> Finished {
-        let state = match ending {
-            Ending::Infra { .. } => State::InfraError,
-            _ => State::Stuck,
-        };
-        let infrastructure = match ending {
-            Ending::Infra { code, diagnosis } => Some((code.clone(), diagnosis.clone())),
-            _ => None,
-        };
-        let written = self.editor.notes.stuck_report(&StuckReport {
-            task_id: self.editor.brief.task_id.clone(),
-            task_text: self.editor.brief.text.clone(),
-            state: state.as_str().to_owned(),
-            reason: ending.reason().to_owned(),
-            hypotheses: hypotheses.into_iter().map(cited).collect(),
+    fn report(&self, ending: &Ending, theories: Vec<Hypothesis>, derived: bool) -> Finished {
+        let editor = self.editor;
+        let report = StuckReport {
+            hypotheses: theories.into_iter().map(cited).collect(),
             hypotheses_derived: derived,
-            infrastructure: infrastructure.clone(),
             strategies: self.strategies.clone(),
             runs: self.attempts.iter().map(verified).collect(),
             files_modified: self.changed(),
-        });
-        if let Err(error) = &written {
-            let text = format!("the stuck report could not be written: {error}");
-            self.editor.events.emit(EventKind::Diagnosis { text });
+            ..StuckReport::default()
+        };
+        let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
+        let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
+        Finished { run_id, ..finished }
+    }
+}
+
+/// Completes a report with what every report says, writes it and says how the task ended.
+pub(super) fn write_report(
+    brief: &Brief,
+    notes: &Notebook<AgentDir>,
+    events: &Events,
+    ending: &Ending,
+    report: StuckReport,
+) -> Finished {
+    let (state, infrastructure) = match ending {
+        Ending::Infra { code, diagnosis } => {
+            (State::InfraError, Some((code.clone(), diagnosis.clone())))
         }
-        Finished {
-            state,
-            run_id: self.last.as_ref().and_then(|last| last.run_id.clone()),
-            reason: Some(ending.reason().to_owned()),
-            summary: infrastructure.map(|(_, diagnosis)| diagnosis),
-            report_path: written.ok(),
-        }
+        _ => (State::Stuck, None),
+    };
+    let written = notes.stuck_report(&StuckReport {
+        task_id: brief.task_id.clone(),
+        task_text: brief.text.clone(),
+        state: state.as_str().to_owned(),
+        reason: ending.reason().to_owned(),
+        infrastructure: infrastructure.clone(),
+        ..report
+    });
+    if let Err(error) = &written {
+        let text = format!("the stuck report could not be written: {error}");
+        events.emit(EventKind::Diagnosis { text });
+    }
+    Finished {
+        state,
+        run_id: None,
+        reason: Some(ending.reason().to_owned()),
+        summary: infrastructure.map(|(_, diagnosis)| diagnosis),
+        report_path: written.ok(),
     }
 }
 

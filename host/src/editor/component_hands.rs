@@ -20,18 +20,20 @@ pub struct ComponentHands {
     component: LoadedComponent,
     services: Services,
     writer: Arc<RepoWriter>,
-    events: Events,
     refused: AtomicU32,
 }
 
 impl ComponentHands {
-    pub fn new(
-        component: LoadedComponent,
-        services: Services,
-        writer: Arc<RepoWriter>,
-        events: Events,
-    ) -> Self {
-        Self { component, services, writer, events, refused: AtomicU32::new(0) }
+    pub fn new(component: LoadedComponent, writer: Arc<RepoWriter>, events: Events) -> Self {
+        let services = Services {
+            view: Some(writer.view().clone()),
+            versions: Some(writer.versions().clone()),
+            writer: Some(Arc::clone(&writer)),
+            model: None,
+            attempt: 1,
+            events,
+        };
+        Self { component, services, writer, refused: AtomicU32::new(0) }
     }
 
     async fn perform(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
@@ -63,7 +65,7 @@ impl ComponentHands {
         let text = |of: &serde_json::Value, names: &[&str]| {
             names.iter().find_map(|name| of.get(name)?.as_str()).unwrap_or_default().to_owned()
         };
-        self.events.emit(EventKind::EditRefused {
+        self.services.events.emit(EventKind::EditRefused {
             path: text(&asked, &["path", "from"]),
             op: tool.to_owned(),
             reason: text(&told, &["reason"]),

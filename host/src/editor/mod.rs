@@ -23,13 +23,15 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use component_hands::ComponentHands;
-pub use hands::{Answer, Hands};
+use ending::Ending;
+pub use hands::{Answer, ChangedFile, Hands};
 
-use crate::context::Notebook;
+use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
 use crate::model::Model;
 use crate::scout::{Scout, query::ReportCheck};
 use crate::verifier::Verifier;
+use crate::workspace::AgentDir;
 
 /// The user's assignment, parsed once and never changed.
 #[derive(Debug, Clone, Default)]
@@ -99,16 +101,16 @@ impl Editor {
     pub async fn work(&self) -> Finished {
         session::run(self).await
     }
-
-    /// A task that ended before its first conversation: the image could not be had.
-    pub fn infra_before_work(&self, code: &str, diagnosis: &str) -> Finished {
-        session::infra_before_work(self, code, diagnosis)
-    }
 }
-pub struct AgentDir;
-impl crate::context::AgentFiles for AgentDir {
-    fn create_new(&self, _: &str, _: &[u8]) -> std::io::Result<()> { Ok(()) }
-    fn replace(&self, _: &str, _: &[u8]) -> std::io::Result<()> { Ok(()) }
-    fn link_latest(&self, _: &str) -> std::io::Result<()> { Ok(()) }
-    fn list(&self) -> std::io::Result<Vec<String>> { Ok(vec![]) }
+
+/// A task that the machine ended before its first conversation; reports it all the same.
+pub fn end_before_work(
+    brief: &Brief,
+    notes: &Notebook<AgentDir>,
+    events: &Events,
+    code: &str,
+    diagnosis: &str,
+) -> Finished {
+    let ending = Ending::infra(code, diagnosis);
+    closing::write_report(brief, notes, events, &ending, StuckReport::default())
 }

@@ -116,10 +116,14 @@ impl Session<'_> {
             scouts: &self.reports,
             editor: &state,
         };
-        let path = self.editor.notes.snapshot(&snapshot).map_err(|error| {
+        let written = self.editor.notes.snapshot(&snapshot).map_err(|error| {
             End::Stuck(Ending::infra("unknown", format!("the context snapshot could not be written: {error}")))
         })?;
-        self.editor.events.emit(EventKind::Snapshot { path, milestone: moment.word().to_owned() });
+        let milestone = moment.word().to_owned();
+        self.editor.events.emit(EventKind::Snapshot { path: written.path, milestone });
+        if let Some(text) = written.not_linked {
+            self.editor.events.emit(EventKind::Diagnosis { text });
+        }
         Ok(())
     }
 }

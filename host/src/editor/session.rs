@@ -87,11 +87,6 @@ pub(super) async fn run(editor: &Editor) -> Finished {
     session.end(end).await
 }
 
-pub(super) fn infra_before_work(editor: &Editor, code: &str, diagnosis: &str) -> Finished {
-    let session = Session::new(editor);
-    session.report(&Ending::infra(code, diagnosis), vec![], false)
-}
-
 impl<'a> Session<'a> {
     fn new(editor: &'a Editor) -> Self {
         Self {

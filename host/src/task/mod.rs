@@ -2,8 +2,15 @@
 
 mod args;
 mod id;
+mod pipeline;
+mod preflight;
 mod request;
+mod runner;
+mod signals;
+mod team;
+mod turn;
 
 pub use args::RunArgs;
 pub use id::TaskId;
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
+pub use runner::run;

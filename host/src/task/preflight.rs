@@ -1,0 +1,72 @@
+//! What must hold before a task starts. Everything is looked at here, nothing is left behind by a refusal,
+//! and each refusal has a stable code and says what to do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{RunArgs, TaskRequest};
+use crate::artifacts::{ArtifactDir, ArtifactDirError};
+use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
+use crate::context::AgentDirError;
+use crate::output::Failure;
+use crate::verifier::{Engine, EngineUnavailable};
+use crate::workspace::{AgentDir, WriteRules};
+
+/// Everything that was found; a task can begin.
+pub(super) struct Ready {
+    pub(super) request: TaskRequest,
+    pub(super) config: Config,
+    pub(super) access: ModelAccess,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) engine: Engine,
+    pub(super) rules: WriteRules,
+    /// Where compiled components are kept; none without a home directory.
+    pub(super) cache: Option<PathBuf>,
+}
+
+/// In the order of what a newcomer meets: the task, the repository, the model, the machine.
+pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
+    let request = TaskRequest::parse(&args.text)?;
+    let config = config::load(&args.repo)?;
+    AgentDir::check(&config.root)?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    let access = config::model_access(lookup)?;
+    let place = ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
+    let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
+    let rules = WriteRules::new(&args.allow_paths, &request.boundary_paths())
+        .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
+    let engine = Engine::connect().await?;
+    Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
+}
+
+fn cache_dir() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(base.join("act").join("components"))
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<EnvironmentError> for Failure {
+    fn from(error: EnvironmentError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<ArtifactDirError> for Failure {
+    fn from(error: ArtifactDirError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Self::refused("artifact_dir", format!("{error}{}", cause.unwrap_or_default()))
+    }
+}
+
+impl From<EngineUnavailable> for Failure {
+    fn from(error: EngineUnavailable) -> Self {
+        let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
+        Self::refused("docker_unavailable", message).hint(error.hint)
+    }
+}

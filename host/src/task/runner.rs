@@ -1,0 +1,147 @@
+//! One task from the command line to its end: refused, or run to a state that has an exit code.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::preflight::{self, Ready};
+use super::team::{self, Work};
+use super::{RunArgs, TaskId, signals, turn};
+use crate::config;
+use crate::context::Notebook;
+use crate::editor::{self, Brief, Finished, State};
+use crate::event::{EventKind, Events};
+use crate::exit::Exit;
+use crate::model::TokenLedger;
+use crate::output::{Failure, Output};
+use crate::workspace::{AgentDir, append_gitignore_once};
+
+pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut ready = preflight::check(&args).await?;
+    let cancel = signals::cancelled_by_signals().map_err(|error| {
+        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
+    })?;
+    let id = TaskId::random();
+    let events = Events::new(id.as_str(), output.sinks());
+    let Some((_lock, waited)) = turn::wait(&ready.config.root, &events, &cancel).await? else {
+        return Ok(finish(&events, cancelled(), BTreeMap::new()));
+    };
+    if waited {
+        // Its turn came later: what the file says now is what counts.
+        ready.config = config::load(&args.repo)?;
+    }
+    let notes = Notebook::new(AgentDir::open(&ready.config.root)?);
+
+    let ledger = TokenLedger::default();
+    let work = AssertUnwindSafe(perform(&ready, id.as_str(), notes, &ledger, &events, &cancel));
+    let finished = work.catch_unwind().await.unwrap_or_else(|panic| unexpected(panic.as_ref()));
+    Ok(finish(&events, finished, ledger.by_role()))
+}
+
+async fn perform(
+    ready: &Ready,
+    task_id: &str,
+    notes: Notebook<AgentDir>,
+    ledger: &TokenLedger,
+    events: &Events,
+    cancel: &CancellationToken,
+) -> Finished {
+    let (config, request) = (&ready.config, &ready.request);
+    events.emit(EventKind::TaskStarted {
+        repo: config.root.display().to_string(),
+        pipeline_sha256: config.sha256.clone(),
+    });
+    events.emit(EventKind::Constraints {
+        constraints: request.constraints().to_vec(),
+        non_goals: request.non_goals().to_vec(),
+        boundaries: request.boundaries().to_vec(),
+    });
+    if let Err(error) = append_gitignore_once(&config.root) {
+        // agent/ is left out of every view by name; only the user's own git would show it.
+        events.emit(EventKind::Diagnosis { text: error.to_string() });
+    }
+    let brief = Brief {
+        task_id: task_id.to_owned(),
+        text: request.text().to_owned(),
+        constraints: request.constraints().to_vec(),
+        non_goals: request.non_goals().to_vec(),
+        boundaries: request.boundaries().to_vec(),
+        package: config.monorepo_package.clone(),
+        stuck_report: None,
+    };
+    if let Err(error) = ready.engine.reap_orphans().await {
+        events.emit(EventKind::Diagnosis { text: format!("left-over containers: {error}") });
+    }
+    let image = match ready.engine.ensure_image(&config.pipeline.image, events, cancel).await {
+        Ok(Some(image)) => image,
+        Ok(None) => return cancelled(),
+        Err(error) => {
+            let code = error.error_type.as_str();
+            return editor::end_before_work(&brief, &notes, events, code, &error.message);
+        }
+    };
+    let work = Work { ready, brief: brief.clone(), notes, image, ledger, events, cancel };
+    match team::assemble(work) {
+        Ok(editor) => editor.work().await,
+        Err(error) => Finished {
+            state: State::InfraError,
+            run_id: None,
+            reason: Some("unknown".into()),
+            summary: Some(error.to_string()),
+            report_path: None,
+        },
+    }
+}
+
+fn cancelled() -> Finished {
+    Finished {
+        state: State::Cancelled,
+        run_id: None,
+        reason: Some("cancelled".into()),
+        summary: None,
+        report_path: None,
+    }
+}
+
+/// A fault of ours; the panic hook has said where.
+fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message");
+    Finished {
+        state: State::InfraError,
+        run_id: None,
+        reason: Some("unexpected".into()),
+        summary: Some(format!("a fault of act itself: {message}; please report it")),
+        report_path: None,
+    }
+}
+
+/// The last event of every task, and its exit code.
+fn finish(
+    events: &Events,
+    finished: Finished,
+    tokens: BTreeMap<String, crate::event::ModelUsage>,
+) -> Exit {
+    let exit = match finished.state {
+        State::Success => Exit::Ok,
+        State::Stuck => Exit::Stuck,
+        State::InfraError => Exit::Infra,
+        State::Cancelled => Exit::Cancelled,
+    };
+    events.emit(EventKind::TaskFinished {
+        state: finished.state.as_str().to_owned(),
+        exit_code: exit as u8,
+        run_id: finished.run_id,
+        reason: finished.reason,
+        summary: finished.summary,
+        report_path: finished.report_path,
+        tokens,
+        gate_inputs_changed: vec![],
+    });
+    exit
+}

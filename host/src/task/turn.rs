@@ -1,0 +1,42 @@
+//! Waiting for one's turn: one task at a time in a repository, whoever started it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{EventKind, Events};
+use crate::output::Failure;
+use crate::workspace::{Acquired, RepoLock};
+
+/// How often a waiting task looks; well under what a person notices.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The lock, and whether it had to be waited for; none when cancelled while waiting.
+pub(super) async fn wait(
+    root: &Path,
+    events: &Events,
+    cancel: &CancellationToken,
+) -> Result<Option<(RepoLock, bool)>, Failure> {
+    let mut waited = false;
+    loop {
+        match RepoLock::try_acquire(root) {
+            Ok(Acquired::Held(lock)) => return Ok(Some((lock, waited))),
+            Ok(Acquired::Busy) => {}
+            Err(error) => {
+                let message = format!("{} cannot be locked: {error}", root.display());
+                return Err(Failure::refused("lock_failed", message)
+                    .hint("a repository must lie on a file system with flock"));
+            }
+        }
+        if !waited {
+            waited = true;
+            let repo = root.display().to_string();
+            events.emit(EventKind::Waiting { repo, holder: None });
+        }
+        tokio::select! {
+            () = cancel.cancelled() => return Ok(None),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
