@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
 use rustix::process::{getegid, geteuid};
 use tokio_util::sync::CancellationToken;
 
 use super::Verifier;
+use super::conclusion::Facts;
 use super::container::Container;
 use super::docker_error::InfraError;
 use super::engine::Engine;
@@ -19,11 +19,11 @@ use super::image::ResolvedImage;
 use super::owner::Process;
 use super::pipeline::{Judged, Pipeline, Verdict, Workspace, oom_warning, run_steps, settle};
 use super::request::{ContainerRequest, mounts};
-use super::response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
+use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view;
-use crate::artifacts::{ArtifactDir, ComponentDigest, Manifest, Platform, RunDir, Swept};
+use crate::artifacts::{ArtifactDir, ComponentDigest, RunDir, Swept};
 use crate::event::{EventKind, Events};
 use crate::workspace::{CopyError, CopySet, PathGlobs, head_commit, tree_digest};
 
@@ -55,16 +55,6 @@ impl Verifier for DockerVerifier {
     ) -> BoxFuture<'a, Option<VerifyResponse>> {
         Box::pin(self.verify(attempt, cancel))
     }
-}
-
-/// What a run learns beside its verdict.
-#[derive(Default)]
-struct Facts {
-    commit: Option<String>,
-    digest: Option<String>,
-    digest_after: Option<String>,
-    tail: Option<String>,
-    warnings: Vec<Warning>,
 }
 
 impl DockerVerifier {
@@ -304,75 +294,6 @@ impl DockerVerifier {
             }
         }
     }
-
-    async fn conclude(
-        &self,
-        run: &Arc<RunDir>,
-        facts: Facts,
-        judged: Judged,
-        start: DateTime<Utc>,
-    ) -> VerifyResponse {
-        let (mut status, mut reason, mut error) = parts(judged.verdict);
-        let manifest = Manifest {
-            run_id: run.id().to_string(),
-            task_id: self.task_id.clone(),
-            timestamp_start: crate::clock::seconds(start),
-            timestamp_end: crate::clock::seconds(crate::clock::now()),
-            commit_sha: facts.commit,
-            status: status.as_str().to_owned(),
-            reason: reason.map(|reason| reason.as_str().to_owned()),
-            commands_executed: judged.commands,
-            platform: Platform {
-                os: self.image.os.clone(),
-                arch: self.image.arch.clone(),
-                container_image: self.image.reference.clone(),
-            },
-            image_digest: self.image.digest.clone(),
-            tree_digest: facts.digest,
-            tree_digest_after: facts.digest_after,
-            pipeline_sha256: self.pipeline.sha256.clone(),
-            workspace: "copy".to_owned(),
-            engine: self.engine.identity().clone(),
-            components: self.components.clone(),
-            audit_head: None,
-            act_version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let (dir, written) = (run.clone(), manifest.clone());
-        let written = blocking(move || dir.write_manifest(&written)).await;
-        let manifest = match written {
-            Ok(()) => serde_json::to_value(&manifest).ok(),
-            // Without its record a run proves nothing.
-            Err(failed) => {
-                (status, reason) = (Status::InfraError, None);
-                error.get_or_insert(InfraError::from_io("write the manifest", &failed));
-                None
-            }
-        };
-        let mut warnings = judged.warnings;
-        warnings.extend(facts.warnings);
-        let dir = run.clone();
-        VerifyResponse {
-            status,
-            run_id: Some(run.id().to_string()),
-            tail_log: facts.tail,
-            artifact_paths: blocking(move || dir.artifact_paths()).await.unwrap_or_default(),
-            manifest,
-            error_type: error.as_ref().map(|error| error.error_type),
-            error_message: error.map(|error| error.message),
-            reason,
-            warnings,
-        }
-    }
-}
-
-fn parts(verdict: Verdict) -> (Status, Option<FailReason>, Option<InfraError>) {
-    match verdict {
-        Verdict::Pass => (Status::Pass, None, None),
-        Verdict::Fail(reason) => (Status::Fail, Some(reason), None),
-        Verdict::Infra(error) => (Status::InfraError, None, Some(error)),
-        // Handled before anything is concluded.
-        Verdict::Cancelled => (Status::InfraError, None, None),
-    }
 }
 
 fn infra(error: InfraError) -> Judged {
@@ -384,7 +305,7 @@ fn cancelled() -> Judged {
 }
 
 /// Off the runtime's threads; a panic goes on where it was waited for.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     match tokio::task::spawn_blocking(work).await {

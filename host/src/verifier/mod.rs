@@ -3,6 +3,7 @@
 //! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
+mod conclusion;
 mod container;
 mod docker_error;
 mod docker_verifier;
