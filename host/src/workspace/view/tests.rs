@@ -161,10 +161,7 @@ fn tools_see_what_git_ignores_except_tool_directories() {
     for view in repo.views(Profile::Tool) {
         assert_eq!(names(&view, "."), [".gitignore", "dist", "local.cfg", "web"]);
         let out = view.resolve("", "build/out.txt", Last::Follow).unwrap_err();
-        assert_eq!(
-            out,
-            ViewError::Excluded { path: "build/out.txt".into(), rule: Rule::BuildDirectory }
-        );
+        assert!(matches!(out, ViewError::Excluded { rule: Rule::BuildDirectory, .. }));
         assert_eq!(text(view.resolve("", "dist/tracked.js", Last::Follow).unwrap()), "d");
 
         let lifted = view.lifting(&PathGlobs::new(&["web/.env".into()]).unwrap());
