@@ -52,6 +52,10 @@ fn words(writer: &RepoWriter, path: &str) -> Vec<&'static str> {
         .collect()
 }
 
+const fn is_shared_between_threads<T: Send + Sync + 'static>() {}
+const _: () = is_shared_between_threads::<RepoWriter>();
+const _: () = is_shared_between_threads::<RepoView>();
+
 #[test]
 fn changes_are_made_counted_and_told() {
     each_way(|open| {

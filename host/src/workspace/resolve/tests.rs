@@ -3,7 +3,11 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::workspace::exclusion::Rule;
+use crate::workspace::globs::PathGlobs;
+use crate::workspace::handle::Root;
 use crate::workspace::testing::Fixture;
+use crate::workspace::view::Profile;
 
 fn text(seen: Seen) -> String {
     let mut text = String::new();
