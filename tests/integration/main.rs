@@ -6,4 +6,3 @@ mod component_limits;
 mod components;
 mod hostile;
 mod hostile_components;
-mod zz_time;
