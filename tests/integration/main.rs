@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
+mod builtin_components;
 mod component_limits;
 mod components;
 mod hostile;
 mod hostile_components;
-mod zz_time;
