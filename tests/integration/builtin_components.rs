@@ -79,7 +79,10 @@ fn every_built_in_component_fits_the_grant_of_its_kind() {
         let grant =
             if builtin == FILE_TOOLS { Grant::builtin_tool() } else { Grant::builtin_scout() };
         let loaded = load(builtin, grant);
-        assert_eq!((loaded.manifest.name.as_str(), &*loaded.sha256), (builtin.name, builtin.sha256));
+        assert_eq!(
+            (loaded.manifest.name.as_str(), &*loaded.sha256),
+            (builtin.name, builtin.sha256)
+        );
         let kind = if builtin == FILE_TOOLS { Kind::Tool } else { Kind::Scout };
         assert_eq!(loaded.manifest.kind, kind);
     }
@@ -99,22 +102,32 @@ async fn file_tools_edit_under_a_version_and_keep_the_line_endings() {
     let edit = json!({"path": "src/price.py", "expect_version": 1, "start": 1, "end": 2,
                       "new": "    items = list(items)\n    return round(sum(items), 2)"});
     let edited = hands.call("edit_lines", edit.clone()).await;
-    assert_eq!(edited, json!({"ok": true, "path": "src/price.py", "new_version": 2, "line_count": 3}));
+    assert_eq!(
+        edited,
+        json!({"ok": true, "path": "src/price.py", "new_version": 2, "line_count": 3})
+    );
     assert_eq!(
         fs::read_to_string(shop.path().join("src/price.py")).unwrap(),
         "def total(items):\r\n    items = list(items)\r\n    return round(sum(items), 2)\r\n"
     );
     let stale = hands.call("edit_lines", edit).await;
-    assert_eq!((&stale["reason"], &stale["current_version"]), (&json!("version_mismatch"), &json!(2)));
+    assert_eq!(
+        (&stale["reason"], &stale["current_version"]),
+        (&json!("version_mismatch"), &json!(2))
+    );
     assert_eq!(stale["lines"]["1"], "    items = list(items)");
 
     fs::write(shop.path().join("src/price.py"), "theirs\n").unwrap();
     let edit = json!({"path": "src/price.py", "expect_version": 2, "index": 0, "new": "mine"});
     let raced = hands.call("edit_line", edit).await;
-    assert_eq!((&raced["reason"], &raced["current_version"]), (&json!("version_mismatch"), &json!(3)));
+    assert_eq!(
+        (&raced["reason"], &raced["current_version"]),
+        (&json!("version_mismatch"), &json!(3))
+    );
     assert_eq!(raced["lines"], json!({"0": "theirs"}));
 
-    let edits = hands.heard.kinds().into_iter().filter(|kind| matches!(kind, EventKind::Edit { .. }));
+    let edits =
+        hands.heard.kinds().into_iter().filter(|kind| matches!(kind, EventKind::Edit { .. }));
     assert_eq!(edits.count(), 1);
 }
 
@@ -132,10 +145,17 @@ async fn file_tools_create_move_delete_list_and_search() {
     let listed = hands.call("list", json!({})).await;
     assert_eq!(
         listed["entries"],
-        json!(["agent.yaml", "docs/old.md", "requirements.txt", "src/price.py", "tests/test_price.py"])
+        json!([
+            "agent.yaml",
+            "docs/old.md",
+            "requirements.txt",
+            "src/price.py",
+            "tests/test_price.py"
+        ])
     );
     let version = moved["new_version"].clone();
-    let deleted = hands.call("delete", json!({"path": "docs/old.md", "expect_version": version})).await;
+    let deleted =
+        hands.call("delete", json!({"path": "docs/old.md", "expect_version": version})).await;
     assert_eq!(deleted, json!({"ok": true, "path": "docs/old.md"}));
     assert!(!shop.path().join("docs/old.md").exists());
     let found = hands.call("search", json!({"pattern": "tot.l", "glob": "*.py"})).await;
@@ -207,10 +227,15 @@ async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
     let report = scout.ask(question, services, PLENTY, &never).await.unwrap();
     let report = ReportA::parse(&report).unwrap();
     assert_eq!(ground_a(&report, &mut lines_in(shop.path())), []);
-    assert_eq!(report.summary(), "1 relevant files (1 primary), 1 risk zones (1 high), 0 safe slices");
+    assert_eq!(
+        report.summary(),
+        "1 relevant files (1 primary), 1 risk zones (1 high), 0 safe slices"
+    );
     assert_eq!(report.risk_zones[0].end_line, 2);
     assert_eq!(report.verification_tips, ["tests: tests/test_price.py"]);
-    let Some(Told::Opened { role, system }) = told.recv().await else { panic!("nothing was opened") };
+    let Some(Told::Opened { role, system }) = told.recv().await else {
+        panic!("nothing was opened")
+    };
     assert_eq!(role, "scout-a");
     assert!(system.contains("schema version 1"));
 }
