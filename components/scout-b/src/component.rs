@@ -2,15 +2,15 @@
 
 use scouting::bindings::exports::agentcommand::scout::scout::{Failure, Guest, Question};
 
-struct Scout;
+struct ScoutB;
 
-impl Guest for Scout {
-    fn ask(_question: Question) -> Result<String, Failure> {
-        Err(Failure::Other("not answered".to_owned()))
+impl Guest for ScoutB {
+    fn ask(question: Question) -> Result<String, Failure> {
+        crate::ask(scouting::host::world(), &question.into()).map_err(Failure::from)
     }
 }
 
 mod export {
-    use super::Scout;
-    scouting::bindings::export!(Scout with_types_in scouting::bindings);
+    use super::ScoutB;
+    scouting::bindings::export!(ScoutB with_types_in scouting::bindings);
 }

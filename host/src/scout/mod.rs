@@ -1,7 +1,14 @@
 //! Asking a Scout and believing the answer.
 
+pub mod grounding;
+pub mod report_a;
+pub mod report_b;
+mod version;
+
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
+
+pub use version::{SCHEMA_VERSION, SchemaError};
 
 /// What the Editor wants to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

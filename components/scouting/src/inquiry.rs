@@ -1,0 +1,209 @@
+//! The conversation that ends with a report: a few turns, each of which reads something or reports.
+//!
+//! Decides when enough was read, and how often a report may be wrong: once, then the attempt has failed.
+
+use crate::inventory::Inventory;
+use crate::reading::{Reader, tools};
+use crate::world::{Advice, Answer, Call, Failure, Stop, Tool, Turn, World};
+use serde::de::DeserializeOwned;
+
+/// Requests to the model in one inquiry, and after which of them it is told to come to an end.
+const TURNS: usize = 10;
+const LAST_READING_TURN: usize = 7;
+
+/// What makes one Scout's inquiry its own.
+pub struct Brief<'a> {
+    pub system: &'a str,
+    /// The first thing that is said: question, context, facts.
+    pub opening: &'a str,
+    /// JSON Schema of the report.
+    pub schema: &'a str,
+}
+
+/// Asks until `accept` takes a report. What `accept` refuses goes back to the model with the reason, once.
+pub fn inquire<T>(
+    world: World<'_>,
+    inventory: &Inventory,
+    brief: &Brief<'_>,
+    accept: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Failure> {
+    let mut offered = tools().to_vec();
+    offered.push(Tool {
+        name: "report".to_owned(),
+        description: "Give the report; ends the inquiry.".to_owned(),
+        parameters: brief.schema.to_owned(),
+    });
+    let conversation = world.model.open(brief.system, &offered);
+    conversation.say(brief.opening);
+    let mut reader = Reader::new(world.repository, inventory);
+    let mut patience = Patience { wrong: false, told_to_end: false };
+    let mut advice = world.progress.step("asking the model");
+
+    for turn in 1..=TURNS {
+        let Turn { text, calls, stop } = conversation.next().map_err(Failure::Model)?;
+        if stop == Stop::Refused {
+            return Err(Failure::Model("the model declined to answer".to_owned()));
+        }
+        if calls.is_empty() {
+            let why = match stop {
+                Stop::Length => "the answer was cut: be brief".to_owned(),
+                _ => match accept(json_in(&text)) {
+                    Ok(report) => return Ok(report),
+                    Err(why) => why,
+                },
+            };
+            patience.wrong_report(&why)?;
+            conversation.say(&format!("That is no report ({why}). Call the tool report."));
+            continue;
+        }
+        let mut answers = Vec::with_capacity(calls.len());
+        for Call { id, name, arguments } in calls {
+            let outcome = if name == "report" {
+                match accept(json_in(&arguments)) {
+                    Ok(report) => return Ok(report),
+                    Err(why) => {
+                        patience.wrong_report(&why)?;
+                        Err(format!("report refused: {why}. Call report again."))
+                    }
+                }
+            } else {
+                advice = world.progress.step(&format!("{name} {arguments}"));
+                reader.run(&name, &arguments)
+            };
+            let is_error = outcome.is_err();
+            answers.push(Answer { id, content: outcome.unwrap_or_else(|why| why), is_error });
+        }
+        conversation.answer(answers).map_err(Failure::Model)?;
+        let late = turn >= LAST_READING_TURN || advice == Advice::WrapUp || reader.is_spent();
+        if late && !patience.told_to_end {
+            patience.told_to_end = true;
+            conversation.say("Time is nearly up: call report now with what you know.");
+        }
+    }
+    Err(Failure::Model(format!("the model gave no report in {TURNS} turns")))
+}
+
+/// What the model has used up.
+struct Patience {
+    wrong: bool,
+    told_to_end: bool,
+}
+
+impl Patience {
+    fn wrong_report(&mut self, why: &str) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.wrong, true) {
+            return Err(Failure::Model(format!("the model's report is wrong twice: {why}")));
+        }
+        Ok(())
+    }
+}
+
+/// The JSON object in a text: small models put prose or a code fence around it.
+fn json_in(text: &str) -> &str {
+    match (text.find('{'), text.rfind('}')) {
+        (Some(start), Some(end)) if start < end => &text[start..=end],
+        _ => text.trim(),
+    }
+}
+
+/// Reads a report, naming the place of what does not fit. Fields may be missing, but not all of them.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    if text.split_whitespace().collect::<String>() == "{}" {
+        return Err("it is empty".to_owned());
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let place = error.path().to_string();
+        let why = error.into_inner();
+        if place == "." { why.to_string() } else { format!("{place}: {why}") }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rehearsal::{Files, Rehearsal};
+
+    const BRIEF: Brief<'_> =
+        Brief { system: "You scout.", opening: "What is there?", schema: "{}" };
+
+    fn ask(rehearsal: &Rehearsal) -> Result<String, Failure> {
+        let inventory = Inventory::of(&rehearsal.files).unwrap();
+        inquire(rehearsal.world(), &inventory, &BRIEF, |text| match text {
+            "{\"ok\":1}" => Ok(text.to_owned()),
+            other => Err(format!("not ok: {other}")),
+        })
+    }
+
+    fn files() -> Files {
+        Files::of(&[("a.py", "one\n")])
+    }
+
+    // SCOUT-4
+    #[test]
+    fn reads_what_the_model_asks_for_until_it_reports() {
+        let rehearsal = Rehearsal::new(files())
+            .calls(&[("read", r#"{"path":"a.py"}"#), ("read", r#"{"path":"b.py"}"#)])
+            .calls(&[("report", r#"{"ok":1}"#)]);
+        assert_eq!(ask(&rehearsal).unwrap(), r#"{"ok":1}"#);
+        assert_eq!(
+            rehearsal.heard(),
+            ["system: You scout.", "say: What is there?", "answer: 1| one\n", "error: not found"]
+        );
+    }
+
+    #[test]
+    fn takes_a_report_given_as_text() {
+        let rehearsal = Rehearsal::new(files()).says("Here it is:\n```json\n{\"ok\":1}\n```\n");
+        assert_eq!(ask(&rehearsal).unwrap(), r#"{"ok":1}"#);
+    }
+
+    // SCOUT-5
+    #[test]
+    fn a_wrong_report_is_asked_for_once_more_and_then_the_attempt_has_failed() {
+        let healed =
+            Rehearsal::new(files()).calls(&[("report", "{}")]).calls(&[("report", r#"{"ok":1}"#)]);
+        assert!(ask(&healed).is_ok());
+        assert_eq!(healed.heard()[2], "error: report refused: not ok: {}. Call report again.");
+        let hopeless =
+            Rehearsal::new(files()).says("I think it is fine.").calls(&[("report", "{}")]);
+        let why = "the model's report is wrong twice: not ok: {}".to_owned();
+        assert_eq!(ask(&hopeless), Err(Failure::Model(why)));
+    }
+
+    // SCOUT-6
+    #[test]
+    fn a_model_that_only_reads_is_told_to_end_and_ended_after_ten_turns() {
+        let mut rehearsal = Rehearsal::new(files());
+        for _ in 0..20 {
+            rehearsal = rehearsal.calls(&[("read", r#"{"path":"a.py"}"#)]);
+        }
+        assert_eq!(
+            ask(&rehearsal),
+            Err(Failure::Model("the model gave no report in 10 turns".to_owned()))
+        );
+        let told = "say: Time is nearly up: call report now with what you know.";
+        assert_eq!(rehearsal.heard().iter().position(|line| line == told), Some(2 + 7));
+        assert_eq!(rehearsal.heard().iter().filter(|line| *line == told).count(), 1);
+        assert_eq!(rehearsal.turns_left(), 10);
+    }
+
+    #[test]
+    fn advice_to_wrap_up_is_passed_on_at_once() {
+        let rehearsal = Rehearsal::new(files())
+            .hurried()
+            .calls(&[("list", "{}")])
+            .calls(&[("report", r#"{"ok":1}"#)]);
+        assert!(ask(&rehearsal).is_ok());
+        assert!(rehearsal.heard()[3].starts_with("say: Time is nearly up"));
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_asked_is_its_failure() {
+        let rehearsal = Rehearsal::new(files());
+        assert_eq!(
+            ask(&rehearsal),
+            Err(Failure::Model("the rehearsal has no further turn".to_owned()))
+        );
+    }
+}

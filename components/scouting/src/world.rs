@@ -1,0 +1,122 @@
+//! What a Scout needs: a repository to read, a model to ask, somebody to tell.
+
+/// A file in view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub path: String,
+    pub size: u64,
+}
+
+/// A line that matched, counted from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    pub path: String,
+    pub line: u32,
+    pub text: String,
+}
+
+/// What was found, and whether that is all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<T> {
+    pub items: Vec<T>,
+    pub truncated: bool,
+}
+
+pub trait Repository {
+    /// Files in view, sorted by path, at most `most`.
+    fn list(&self, most: usize) -> Result<Found<File>, String>;
+    /// The beginnings of files, one answer for each, in order.
+    fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>>;
+    /// Lines that match, at most about `most`.
+    fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema.
+    pub parameters: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub id: String,
+    pub content: String,
+    pub is_error: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    Done,
+    Tools,
+    Length,
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub text: String,
+    pub calls: Vec<Call>,
+    pub stop: Stop,
+}
+
+pub trait Model {
+    fn open(&self, system: &str, tools: &[Tool]) -> Box<dyn Conversation>;
+}
+
+pub trait Conversation {
+    fn say(&self, text: &str);
+    fn answer(&self, answers: Vec<Answer>) -> Result<(), String>;
+    fn next(&self) -> Result<Turn, String>;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    CarryOn,
+    WrapUp,
+}
+
+pub trait Progress {
+    fn step(&self, message: &str) -> Advice;
+    /// Something that was not as it should be.
+    fn warn(&self, message: &str);
+}
+
+/// All of it.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    pub repository: &'a dyn Repository,
+    pub model: &'a dyn Model,
+    pub progress: &'a dyn Progress,
+}
+
+/// What the Editor wants to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Question {
+    pub text: String,
+    pub context: Vec<(String, String)>,
+    pub facts_only: bool,
+}
+
+impl Question {
+    /// A text that the host added, if it did and there is something in it.
+    pub fn context(&self, name: &str) -> Option<&str> {
+        let found = self.context.iter().find(|(found, _)| found == name);
+        found.map(|(_, text)| text.as_str()).filter(|text| !text.trim().is_empty())
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    Model(String),
+    Other(String),
+}

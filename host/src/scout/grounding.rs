@@ -1,0 +1,200 @@
+//! Whether a report stands on the repository: every path exists, every range of lines lies inside its file.
+//!
+//! Pure: the caller says what exists. What is wrong is listed whole, because it goes back to the Scout.
+
+use super::report_a::ReportA;
+use super::report_b::ReportB;
+
+/// Listed at most; a report with more is hopeless anyway.
+const MOST: usize = 20;
+/// Of a path that is shown in a message.
+const SHOWN: usize = 120;
+
+/// One thing that the repository does not bear out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ungrounded {
+    #[error("{field}: {path:?} is not in the repository")]
+    NoSuchFile { field: String, path: String },
+    #[error("{field}: lines {start}-{end} are not in {path:?}, which has {lines}")]
+    NoSuchLines { field: String, path: String, start: u32, end: u32, lines: u32 },
+}
+
+/// Looks paths up with `lines`: how many lines a file in view has, none if there is no such file.
+struct Check<'a> {
+    lines: &'a mut dyn FnMut(&str) -> Option<u32>,
+    wrong: Vec<Ungrounded>,
+}
+
+impl Check<'_> {
+    fn path(&mut self, field: impl FnOnce() -> String, path: &str) -> Option<u32> {
+        let lines = (self.lines)(path);
+        if lines.is_none() {
+            self.add(Ungrounded::NoSuchFile { field: field(), path: shown(path) });
+        }
+        lines
+    }
+
+    fn range(&mut self, field: impl Fn() -> String, path: &str, start: u32, end: u32) {
+        if let Some(lines) = self.path(&field, path)
+            && !(1 <= start && start <= end && end <= lines)
+        {
+            self.add(Ungrounded::NoSuchLines {
+                field: field(),
+                path: shown(path),
+                start,
+                end,
+                lines,
+            });
+        }
+    }
+
+    fn add(&mut self, wrong: Ungrounded) {
+        if self.wrong.len() < MOST {
+            self.wrong.push(wrong);
+        }
+    }
+}
+
+/// What is wrong with a report of Scout A; nothing when it is grounded.
+pub fn ground_a(report: &ReportA, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
+    let mut check = Check { lines, wrong: Vec::new() };
+    for (i, file) in report.repo_map.relevant_files.iter().enumerate() {
+        check.path(|| format!("repo_map.relevant_files[{i}].path"), &file.path);
+    }
+    for (i, entry) in report.repo_map.entry_points.iter().enumerate() {
+        let path = entry.split(':').next().unwrap_or(entry);
+        check.path(|| format!("repo_map.entry_points[{i}]"), path);
+    }
+    for (from, to) in &report.repo_map.dependency_graph {
+        for path in std::iter::once(from).chain(to) {
+            check.path(|| "repo_map.dependency_graph".to_owned(), path);
+        }
+    }
+    for (i, zone) in report.risk_zones.iter().enumerate() {
+        check.range(|| format!("risk_zones[{i}]"), &zone.file, zone.start_line, zone.end_line);
+    }
+    for (i, slice) in report.change_boundaries.safe_slices.iter().enumerate() {
+        for path in &slice.files {
+            check.path(|| format!("change_boundaries.safe_slices[{i}].files"), path);
+        }
+    }
+    for (i, art) in report.prior_art.iter().enumerate() {
+        check.path(|| format!("prior_art[{i}].file"), &art.file);
+    }
+    check.wrong
+}
+
+/// What is wrong with a report of Scout B; nothing when it is grounded.
+pub fn ground_b(report: &ReportB, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
+    let mut check = Check { lines, wrong: Vec::new() };
+    for (i, path) in report.failure_analysis.affected_files.iter().enumerate() {
+        check.path(|| format!("failure_analysis.affected_files[{i}]"), path);
+    }
+    check.wrong
+}
+
+fn shown(path: &str) -> String {
+    path.chars().take(SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ten_lines_in_a(path: &str) -> Option<u32> {
+        (path == "src/a.rs").then_some(10)
+    }
+
+    fn zone(file: &str, start: u32, end: u32) -> serde_json::Value {
+        json!({"file": file, "start_line": start, "end_line": end, "risk_level": "low", "complexity": "low",
+               "dependencies": ["anything"], "invariants": [], "rationale": ""})
+    }
+
+    fn report_a(path: &str, zones: Vec<serde_json::Value>) -> ReportA {
+        let report = json!({
+            "schema_version": "1",
+            "repo_map": {
+                "relevant_files": [{"path": path, "purpose": "", "relevance": "primary"}],
+                "entry_points": [format!("{path}:main")], "dependency_graph": {path: [path]}},
+            "risk_zones": zones,
+            "change_boundaries": {
+                "safe_slices": [{"id": "s", "files": [path], "description": "", "complexity": "low", "order": 1}],
+                "ordering_constraints": []},
+            "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
+            "prior_art": [{"file": path, "description": "", "relevance": ""}],
+            "verification_tips": [], "hypotheses": []
+        });
+        ReportA::parse(&report.to_string()).unwrap()
+    }
+
+    // SCOUT-8
+    #[test]
+    fn paths_that_exist_and_ranges_inside_their_file_are_grounded() {
+        let report = report_a("src/a.rs", vec![zone("src/a.rs", 1, 10), zone("src/a.rs", 10, 10)]);
+        assert_eq!(ground_a(&report, &mut ten_lines_in_a), []);
+    }
+
+    #[test]
+    fn every_place_that_names_a_missing_file_is_listed() {
+        let wrong =
+            ground_a(&report_a("ghost.rs", vec![zone("ghost.rs", 1, 1)]), &mut ten_lines_in_a);
+        let fields = wrong.iter().map(|wrong| match wrong {
+            Ungrounded::NoSuchFile { field, .. } | Ungrounded::NoSuchLines { field, .. } => {
+                field.as_str()
+            }
+        });
+        assert_eq!(
+            fields.collect::<Vec<_>>(),
+            [
+                "repo_map.relevant_files[0].path",
+                "repo_map.entry_points[0]",
+                "repo_map.dependency_graph",
+                "repo_map.dependency_graph",
+                "risk_zones[0]",
+                "change_boundaries.safe_slices[0].files",
+                "prior_art[0].file",
+            ]
+        );
+        assert_eq!(wrong[4].to_string(), "risk_zones[0]: \"ghost.rs\" is not in the repository");
+    }
+
+    #[test]
+    fn ranges_outside_their_file_or_backwards_are_not_grounded() {
+        for (start, end) in [(0, 3), (9, 11), (5, 4), (11, 11)] {
+            let report = report_a("src/a.rs", vec![zone("src/a.rs", start, end)]);
+            let wrong = ground_a(&report, &mut ten_lines_in_a);
+            let said =
+                format!("risk_zones[0]: lines {start}-{end} are not in \"src/a.rs\", which has 10");
+            assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
+        }
+    }
+
+    #[test]
+    fn the_list_is_bounded() {
+        let zones = (0..100).map(|_| zone("ghost.rs", 1, 1)).collect();
+        assert_eq!(ground_a(&report_a("src/a.rs", zones), &mut ten_lines_in_a).len(), MOST);
+    }
+
+    #[test]
+    fn files_that_a_failure_is_blamed_on_exist() {
+        let report = json!({
+            "schema_version": "1",
+            "build": {"detected_system": "custom", "commands": {"install": null, "build": "", "clean": null},
+                      "prerequisites": [], "notes": ""},
+            "test": {"detected_framework": "custom", "commands": {"all": "", "unit": null, "integration": null},
+                     "coverage_command": null, "notes": ""},
+            "failure_analysis": {"root_cause": "", "affected_files": ["src/a.rs", "b.rs"],
+                                 "suggested_investigation": [], "is_flaky": false, "flaky_reason": null},
+            "environment_issues": []
+        });
+        let report = ReportB::parse(&report.to_string()).unwrap();
+        let wrong = ground_b(&report, &mut ten_lines_in_a);
+        assert_eq!(wrong.len(), 1);
+        assert_eq!(
+            wrong[0].to_string(),
+            "failure_analysis.affected_files[1]: \"b.rs\" is not in the repository"
+        );
+    }
+}
