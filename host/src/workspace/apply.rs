@@ -283,3 +283,6 @@ impl RepoWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

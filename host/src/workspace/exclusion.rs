@@ -181,3 +181,6 @@ fn is_binary_name(name: &str) -> bool {
             | "onnx" | "safetensors" | "mat"
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,3 +62,6 @@ pub fn list(
     answer.truncated = sweep.cut;
     Ok(answer)
 }
+
+#[cfg(test)]
+mod tests;

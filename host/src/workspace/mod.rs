@@ -4,10 +4,13 @@
 //! the system in a way that could lead outside, and what was judged is what is used. Reading goes through
 //! [`RepoView`], which follows links inside the root and judges the real name; writing never follows a link.
 
+mod agent_dir;
 mod apply;
 mod change;
+mod copy_set;
 mod exclusion;
 mod git_dir;
+mod gitignore_entry;
 mod globs;
 mod handle;
 mod ignored;
@@ -17,26 +20,33 @@ mod place;
 mod protected;
 mod reading;
 mod repo_path;
+mod revision;
 mod scan;
 mod search;
 mod selection;
 mod steps;
 mod sweep;
+#[cfg(test)]
+mod testing;
 mod tracked;
 mod versions;
 mod view;
 mod walk;
 
+pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
 pub use change::{Applied, Change, ChangedFile, EditError};
+pub use copy_set::{CopyEntry, CopyError, CopySet, Tree, TreeFile, tree_digest};
 pub use exclusion::Rule;
+pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
 pub use globs::{GlobError, PathGlobs};
 pub use listing::{Entries, Entry, MAX_ENTRIES, list};
 pub use lock::{Acquired, RepoLock, RootIdentity};
 pub use protected::{WriteRule, WriteRules, is_guarded, is_protected};
 pub use reading::{BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, is_binary, read};
 pub use repo_path::{PathError, RepoPath};
-pub use search::{Hit, Hits, MAX_HITS, Pattern, SearchError, search};
+pub use revision::head_commit;
+pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use selection::{Selection, SelectionError};
 pub use versions::{Version, Versions, digest};
 pub use view::{DirEntry, Kind, Last, Profile, RepoView, Seen, ViewError};

@@ -111,3 +111,6 @@ fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>
     bytes.truncate(filled);
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -243,3 +243,6 @@ fn shown(line: &[u8]) -> String {
     }
     text[..end].trim_end_matches('\u{fffd}').to_owned()
 }
+
+#[cfg(test)]
+mod tests;

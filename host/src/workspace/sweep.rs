@@ -45,11 +45,11 @@ pub(super) fn sweep_directory(root: &Root, dir: &str) {
     }
 }
 
-/// Removes left-over files; answers the names that were seen.
-fn clear(dir: &OwnedFd) -> Vec<(Vec<u8>, Kind)> {
+/// Removes what was left over; answers the names that were seen.
+pub(super) fn clear(dir: &OwnedFd) -> Vec<(Vec<u8>, Kind)> {
     let Ok(seen) = scan(dir.as_fd(), Bound::Unbounded) else { return vec![] };
     for (name, kind) in &seen.names {
-        if *kind == Kind::File && std::str::from_utf8(name).is_ok_and(is_temporary) {
+        if *kind != Kind::Directory && std::str::from_utf8(name).is_ok_and(is_temporary) {
             let _ = rustix::fs::unlinkat(dir, name.as_slice(), AtFlags::empty());
         }
     }

@@ -350,10 +350,6 @@ impl RepoView {
             && (self.0.lifted.matches(path) || self.0.lifted.may_lie_below(path))
     }
 
-    pub(super) fn root(&self) -> &Root {
-        &self.0.root
-    }
-
     pub(super) fn ignores(&self) -> &IgnoreRules {
         &self.0.ignores
     }
@@ -407,3 +403,6 @@ fn failed(errno: Errno, path: &str) -> ViewError {
         other => ViewError::Io(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

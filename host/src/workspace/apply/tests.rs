@@ -1,0 +1,431 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::workspace::testing::Fixture;
+
+fn writer(repo: &Fixture) -> RepoWriter {
+    RepoWriter::open(&repo.root, WriteRules::default()).unwrap()
+}
+
+/// With and without `openat2`, with and without exchange.
+fn each_way(test: impl Fn(&dyn Fn(&Fixture) -> RepoWriter)) {
+    test(&writer);
+    test(&|repo| writer(repo).without_openat2());
+    test(&|repo| writer(repo).without_exchange());
+}
+
+fn create(path: &str, text: &str) -> Change {
+    Change::Create { path: path.into(), bytes: text.into() }
+}
+
+fn at(writer: &RepoWriter, path: &str) -> Version {
+    writer.version(path).unwrap().unwrap()
+}
+
+fn replace(writer: &RepoWriter, path: &str, text: &str) -> Change {
+    Change::Replace { path: path.into(), expect: at(writer, path), bytes: text.into() }
+}
+
+fn some_version() -> Version {
+    Version { number: 1, digest: digest(b"whatever") }
+}
+
+/// Every kind of change that would touch `path`.
+fn every_change(path: &str) -> Vec<Change> {
+    let (path, expect) = (path.to_owned(), some_version());
+    vec![
+        Change::Create { path: path.clone(), bytes: b"x".to_vec() },
+        Change::Replace { path: path.clone(), expect: expect.clone(), bytes: b"x".to_vec() },
+        Change::Delete { path: path.clone(), expect: expect.clone() },
+        Change::Move { from: path.clone(), expect, to: "elsewhere".into() },
+    ]
+}
+
+fn words(writer: &RepoWriter, path: &str) -> Vec<&'static str> {
+    let onto = Change::Move { from: "plain".into(), expect: at(writer, "plain"), to: path.into() };
+    every_change(path)
+        .into_iter()
+        .chain([onto])
+        .map(|change| writer.apply(&[change]).unwrap_err().word().unwrap())
+        .collect()
+}
+
+#[test]
+fn changes_are_made_counted_and_told() {
+    each_way(|open| {
+        let repo = Fixture::new(&[("a.txt", "one"), ("gone.txt", "g"), ("old.txt", "o")]);
+        let writer = open(&repo);
+        let first = writer.apply(&[replace(&writer, "a.txt", "two")]).unwrap();
+        let expected = Applied {
+            op: "replace",
+            path: "a.txt".into(),
+            to: None,
+            version: Some(Version { number: 2, digest: digest(b"two") }),
+            sha256_before: Some(digest(b"one")),
+            sha256_after: Some(digest(b"two")),
+            guarded: false,
+        };
+        assert_eq!(first, [expected]);
+        let delete = Change::Delete { path: "gone.txt".into(), expect: at(&writer, "gone.txt") };
+        let rename = Change::Move {
+            from: "old.txt".into(),
+            expect: at(&writer, "old.txt"),
+            to: "new/dir/n.txt".into(),
+        };
+        let more = writer.apply(&[create("x/y/z.txt", "z"), delete, rename]).unwrap();
+        let numbers: Vec<_> =
+            more.iter().map(|done| done.version.as_ref().map(|v| v.number)).collect();
+        assert_eq!(numbers, [Some(1), None, Some(1)]);
+        assert_eq!(repo.text("x/y/z.txt"), "z");
+        assert_eq!(repo.text("new/dir/n.txt"), "o");
+        assert!(!repo.root.join("gone.txt").exists() && !repo.root.join("old.txt").exists());
+
+        let changed: Vec<_> =
+            writer.changed().into_iter().map(|file| (file.op(), file.path)).collect();
+        let expected = [
+            ("replace", "a.txt"),
+            ("delete", "gone.txt"),
+            ("create", "new/dir/n.txt"),
+            ("delete", "old.txt"),
+            ("create", "x/y/z.txt"),
+        ];
+        assert_eq!(changed, expected.map(|(op, path)| (op, path.to_owned())));
+        writer.apply(&[replace(&writer, "a.txt", "one")]).unwrap();
+        assert!(writer.changed().iter().all(|file| file.path != "a.txt"), "back to how it was");
+        assert_eq!(at(&writer, "a.txt").number, 3);
+        assert!(
+            Fixture::picture(&repo.root)
+                .iter()
+                .all(|(path, _)| !path.to_string_lossy().contains(".act-write"))
+        );
+    });
+}
+
+// security lines 51 and 52
+#[test]
+fn git_agent_and_the_gate_are_refused_by_every_route() {
+    each_way(|open| {
+        let repo = Fixture::new(&[
+            ("plain", "p"),
+            (".git/config", "c"),
+            (".git/HEAD", "h"),
+            ("sub/.git/hooks/x", "h"),
+            ("agent.yaml", "gate"),
+            ("agent/x", "a"),
+        ]);
+        let writer = open(&repo);
+        let before = Fixture::picture(&repo.root);
+        for path in [
+            ".git/hooks/pre-commit",
+            ".git/config",
+            "sub/.git/hooks/x",
+            ".GIT/HEAD",
+            "sub/.git",
+            "agent.yaml",
+            "agent/x",
+            "AGENT.YAML",
+            "./agent.yaml",
+            "Agent/new",
+            "agent",
+        ] {
+            assert_eq!(words(&writer, path), ["protected"; 5], "{path}");
+        }
+        assert_eq!(words(&writer, "x/../.git/HEAD"), ["outside_repo"; 5]);
+        assert_eq!(Fixture::picture(&repo.root), before);
+    });
+}
+
+// security line 57
+#[test]
+fn a_linked_directory_leads_nowhere_for_any_change() {
+    each_way(|open| {
+        let repo = Fixture::new(&[("plain", "p"), ("real/file", "r"), ("file", "f")]);
+        repo.link(&repo.outside, "docs");
+        repo.link("real", "inside");
+        repo.link("file", "link");
+        repo.link("nowhere", "dangling");
+        repo.fifo("fifo");
+        let writer = open(&repo);
+        let before = (Fixture::picture(&repo.root), Fixture::picture(&repo.outside));
+        for path in [
+            "docs/file",
+            "docs/new",
+            "docs/deep/new",
+            "inside/file",
+            "inside/new",
+            "link",
+            "dangling",
+            "fifo",
+            "real",
+            "file/below",
+        ] {
+            assert_eq!(words(&writer, path), ["not_a_file"; 5], "{path}");
+        }
+        assert_eq!((Fixture::picture(&repo.root), Fixture::picture(&repo.outside)), before);
+    });
+}
+
+// security line 60
+#[test]
+fn odd_paths_are_refused_with_the_reason() {
+    let repo = Fixture::new(&[("plain", "p")]);
+    let writer = writer(&repo);
+    for (path, word) in [
+        ("/etc/passwd", "outside_repo"),
+        ("../x", "outside_repo"),
+        ("", "bad_arguments"),
+        (".", "bad_arguments"),
+        ("a\0b", "bad_arguments"),
+        ("a/", "bad_arguments"),
+        ("a\\b", "bad_arguments"),
+        (&"y".repeat(5_000), "bad_arguments"),
+    ] {
+        assert_eq!(words(&writer, path), [word; 5], "{path:?}");
+    }
+    let deep = create(&"d/".repeat(1_000).replace("d/d", "d/e"), "x");
+    assert_eq!(writer.apply(&[deep]).unwrap_err().word(), Some("bad_arguments"));
+}
+
+// security line 66
+#[test]
+fn a_change_from_outside_is_a_mismatch_and_survives() {
+    each_way(|open| {
+        let repo = Fixture::new(&[("a", "one"), ("b", "one")]);
+        let writer = open(&repo);
+        let (edit, read) = (replace(&writer, "a", "model"), at(&writer, "b"));
+        repo.write("a", "user");
+        let current = Some(Version { number: 2, digest: digest(b"user") });
+        let conflict = EditError::Conflict { path: "a".into(), current };
+        assert_eq!(writer.apply(&[edit]), Err(conflict.clone()));
+        assert_eq!(conflict.word(), Some("version_mismatch"));
+        assert_eq!(repo.text("a"), "user");
+
+        fs::remove_file(repo.root.join("b")).unwrap();
+        let gone = Change::Delete { path: "b".into(), expect: read.clone() };
+        assert_eq!(writer.apply(&[gone]), Err(EditError::NotFound { path: "b".into() }));
+        repo.write("b", "one");
+        let stale = Version { number: 7, ..read };
+        let wrong = Change::Replace { path: "b".into(), expect: stale, bytes: vec![] };
+        assert!(
+            matches!(writer.apply(&[wrong]), Err(EditError::Conflict { .. })),
+            "the number counts as well"
+        );
+        assert!(writer.changed().is_empty());
+    });
+}
+
+/// Somebody else keeps replacing the file and looks what replaces his bytes. Whatever edit that is, if it
+/// was accepted, it had read exactly those bytes; a lost update would be one that had read older ones.
+#[test]
+fn no_update_from_outside_is_lost_to_a_race() {
+    let repo = Fixture::new(&[("n", "u0"), ("other", "")]);
+    let writer = writer(&repo);
+    let stop = AtomicBool::new(false);
+    let theirs = || {
+        let mut replaced_by = vec![];
+        for number in 1.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let mine = format!("u{number}");
+            fs::write(repo.root.join("other"), &mine).unwrap();
+            fs::rename(repo.root.join("other"), repo.root.join("n")).unwrap();
+            let now = (0..40).map(|_| repo.text("n")).find(|now| *now != mine);
+            replaced_by.extend(now.map(|now| (now, mine)));
+        }
+        replaced_by
+    };
+    let mut made = std::collections::HashMap::new();
+    let mut refused = 0;
+    let replaced_by = std::thread::scope(|scope| {
+        let theirs = scope.spawn(theirs);
+        for round in 0..1_000 {
+            let Ok(Some(expect)) = writer.version("n") else { continue };
+            let bytes = format!("m{round}");
+            let change = Change::Replace {
+                path: "n".into(),
+                expect: expect.clone(),
+                bytes: bytes.clone().into(),
+            };
+            match writer.apply(&[change]) {
+                Ok(_) => drop(made.insert(digest(bytes.as_bytes()), expect.digest)),
+                Err(EditError::Conflict { .. }) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        theirs.join().unwrap()
+    });
+    let mut seen = 0;
+    for (edit, theirs) in replaced_by {
+        // An edit may have read another one of ours, which was faster than the look.
+        let (mut read, mut by) = (None, made.get(&digest(edit.as_bytes())));
+        while let Some(digest) = by {
+            (read, by) = (Some(digest), made.get(digest));
+        }
+        if let Some(read) = read {
+            assert_eq!(
+                *read,
+                digest(theirs.as_bytes()),
+                "{edit} took the place of {theirs} unread"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 0 && refused > 0, "{} made, {seen} seen, {refused} refused", made.len());
+    let names: Vec<_> = fs::read_dir(&repo.root).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(
+        names.iter().all(|name| !name.to_string_lossy().starts_with(".act-write")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn several_changes_are_made_all_or_none() {
+    each_way(|open| {
+        let repo = Fixture::new(&[("a", "one"), ("b", "two"), ("c", "three"), ("d", "four")]);
+        let writer = open(&repo);
+        let before = Fixture::picture(&repo.root);
+        let changes = || {
+            vec![
+                create("new/deep/file", "n"),
+                replace(&writer, "a", "changed"),
+                Change::Delete { path: "b".into(), expect: at(&writer, "b") },
+                Change::Move { from: "c".into(), expect: at(&writer, "c"), to: "moved/c".into() },
+            ]
+        };
+        // Found when all are checked.
+        let mut refused = changes();
+        refused.push(create("d", "exists"));
+        assert_eq!(writer.apply(&refused), Err(EditError::Exists { path: "d".into() }));
+        assert_eq!(Fixture::picture(&repo.root), before);
+        // Found only when it is made: the first change puts a file where this one needs a directory.
+        let mut late = changes();
+        late.push(create("new/deep/file/below", "x"));
+        assert_eq!(writer.apply(&late).unwrap_err().word(), Some("not_a_file"));
+        assert_eq!(Fixture::picture(&repo.root), before);
+        assert!(writer.changed().is_empty());
+        assert_eq!(at(&writer, "a").number, 1);
+        writer.apply(&changes()).unwrap();
+        assert_eq!(repo.text("moved/c"), "three");
+    });
+}
+
+#[test]
+fn one_path_is_named_once_in_a_call() {
+    let repo = Fixture::new(&[("a", "one")]);
+    let writer = writer(&repo);
+    for twice in [
+        vec![replace(&writer, "a", "x"), replace(&writer, "./a", "y")],
+        vec![Change::Move { from: "a".into(), expect: at(&writer, "a"), to: "a".into() }],
+    ] {
+        assert_eq!(writer.apply(&twice).unwrap_err().word(), Some("bad_arguments"));
+    }
+    assert_eq!(repo.text("a"), "one");
+}
+
+#[test]
+fn a_hard_link_is_broken_and_modes_are_kept() {
+    each_way(|open| {
+        let repo = Fixture::new(&[("run.sh", "old")]);
+        fs::hard_link(repo.outside.join("file"), repo.root.join("shared")).unwrap();
+        fs::set_permissions(repo.root.join("run.sh"), fs::Permissions::from_mode(0o4751)).unwrap();
+        let writer = open(&repo);
+        writer
+            .apply(&[replace(&writer, "shared", "mine"), replace(&writer, "run.sh", "new")])
+            .unwrap();
+        assert_eq!(fs::read_to_string(repo.outside.join("file")).unwrap(), "outside");
+        assert_eq!(repo.text("shared"), "mine");
+        let mode = fs::metadata(repo.root.join("run.sh")).unwrap().mode() & 0o7777;
+        assert_eq!(mode, 0o751, "all but what would run as somebody else");
+    });
+}
+
+#[test]
+fn a_killed_write_leaves_no_pile() {
+    let left = ".act-write-00000000000000aa.tmp";
+    let repo = Fixture::new(&[("a", "one"), (left, "half"), ("deep/er/f", "f")]);
+    repo.write(&format!("deep/er/{left}"), "half");
+    repo.link(&repo.outside, "out");
+    fs::write(repo.outside.join(left), "not ours to clear").unwrap();
+    let writer = writer(&repo);
+    assert!(!repo.root.join(left).exists() && !repo.root.join("deep/er").join(left).exists());
+    assert!(repo.outside.join(left).exists());
+    // Where the sweep of the whole tree does not look, the first write does.
+    repo.write(&format!("node_modules/{left}"), "half");
+    writer.apply(&[create("node_modules/x", "x")]).unwrap();
+    assert!(!repo.root.join("node_modules").join(left).exists());
+    let hidden = writer.apply(&[create(left, "x")]).unwrap_err();
+    assert_eq!(hidden.word(), Some("excluded"));
+}
+
+#[test]
+fn secrets_are_not_written_unless_the_user_names_the_path() {
+    let repo =
+        Fixture::new(&[("plain", "p"), (".env", "s"), (".gitignore", "dist/\n"), (".envrc", "e")]);
+    let closed = writer(&repo);
+    for path in [".env", "new.pem", "dist/x.js"] {
+        assert_eq!(words(&closed, path), ["excluded"; 5], "{path}");
+    }
+    assert_eq!(words(&closed, ".envrc"), ["guarded"; 5]);
+    let rules = WriteRules::new(&[".env".into(), ".envrc".into()], &[]).unwrap();
+    let open = RepoWriter::open(&repo.root, rules).unwrap();
+    let done =
+        open.apply(&[replace(&open, ".env", "new"), replace(&open, ".envrc", "new")]).unwrap();
+    assert_eq!(done.iter().map(|applied| applied.guarded).collect::<Vec<_>>(), [false, true]);
+    assert!(
+        open.changed().iter().any(|file| file.path == ".envrc" && file.guarded),
+        "for the summary"
+    );
+    assert_eq!(open.apply(&[create("new.pem", "x")]).unwrap_err().word(), Some("excluded"));
+}
+
+#[test]
+fn what_is_written_is_bounded() {
+    let repo = Fixture::new(&[]);
+    let writer = writer(&repo);
+    let big = Change::Create {
+        path: "big".into(),
+        bytes: vec![b'x'; usize::try_from(MAX_WRITE).unwrap() + 1],
+    };
+    assert_eq!(writer.apply(&[big]).unwrap_err().word(), Some("too_large"));
+    let many: Vec<Change> = (0..=MAX_CHANGES).map(|n| create(&format!("f{n}"), "")).collect();
+    assert_eq!(writer.apply(&many).unwrap_err().word(), Some("bad_arguments"));
+    writer.task.lock().unwrap().bytes = MAX_TASK_BYTES;
+    assert_eq!(writer.apply(&[create("one", "x")]), Err(EditError::Budget("bytes")));
+    assert!(fs::read_dir(&repo.root).unwrap().next().is_none());
+}
+
+/// A directory on the way is swapped for a link to the outside while files are made in it: they end up
+/// inside or nowhere.
+#[test]
+fn a_swapped_directory_never_takes_a_write_outside() {
+    for open in [writer as fn(&Fixture) -> RepoWriter, |repo| writer(repo).without_openat2()] {
+        let repo = Fixture::new(&[("d/keep", "k")]);
+        symlink(&repo.outside, repo.root.join("l")).unwrap();
+        let (writer, stop) = (open(&repo), AtomicBool::new(false));
+        let root = Root::open(&repo.root).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let both = rustix::fs::RenameFlags::EXCHANGE;
+                    let _ = rustix::fs::renameat_with(&root, "d", &root, "l", both);
+                }
+            });
+            let (mut made, mut refused) = (0, 0);
+            for round in 0..2_000 {
+                match writer.apply(&[create(&format!("d/{round}"), "x")]) {
+                    Ok(_) => made += 1,
+                    Err(_) => refused += 1,
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(made > 0 && refused > 0, "{made} made, {refused} refused");
+        });
+        let outside: Vec<_> =
+            fs::read_dir(&repo.outside).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(outside, ["file"]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The files that a verification is about: what git tracks, what it would track, and what the configuration
+//! adds. Read by handle, without the exclusions that keep secrets and binaries from components.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::agent_dir::AGENT_DIR;
+use super::exclusion::is_temporary;
+use super::globs::PathGlobs;
+use super::handle::{self, DIRECTORY, READ, Root};
+use super::ignored::IgnoreRules;
+use super::place::digest_of;
+use super::versions::hex;
+use super::view::Kind;
+use super::walk::{Found, Walk, name_of};
+
+/// Files and links in one set at most.
+const MAX_FILES: usize = 2_000_000;
+
+/// Never `.git` at any depth, never `agent/`, only regular files and links.
+#[derive(Debug)]
+pub struct CopySet {
+    root: Root,
+    /// In path order, component by component.
+    pub entries: Vec<CopyEntry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CopyEntry {
+    /// Relative to the root; may be no UTF-8.
+    pub path: PathBuf,
+    /// File or link.
+    pub kind: Kind,
+    /// Permission bits.
+    pub mode: u32,
+    pub size: u64,
+}
+
+/// What a tree holds, as digests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// SHA-256 over path, git's mode and content digest of every file, 64 hex digits.
+    pub digest: String,
+    /// In path order.
+    pub files: Vec<TreeFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeFile {
+    pub path: PathBuf,
+    /// `100644`, `100755` or `120000`, as git knows it: other permission bits are no content.
+    pub mode: &'static str,
+    pub sha256: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CopyError {
+    #[error("more than {MAX_FILES} files; add ignored directories to .gitignore")]
+    TooMany,
+    #[error("{} changed while it was read", path.display())]
+    Changed { path: PathBuf },
+    #[error("{} cannot be read: {errno}", path.display())]
+    Failed { path: PathBuf, errno: Errno },
+}
+
+impl CopySet {
+    /// `include` adds files that git ignores.
+    pub fn of(root: &Path, include: &PathGlobs) -> Result<Self, CopyError> {
+        let failed = |errno| CopyError::Failed { path: root.to_owned(), errno };
+        let root = Root::open(root).map_err(failed)?;
+        let ignores = IgnoreRules::new(&root);
+        let start = root.open_real(b"", DIRECTORY).map_err(failed)?;
+        let mut walk = Walk::start(&ignores, b"", start, None).map_err(failed)?;
+        let mut entries = vec![];
+        while let Some(found) = walk.next().map_err(failed)? {
+            if is_left_out(&found) {
+                continue;
+            }
+            let path = PathBuf::from(OsString::from_vec(found.path.clone()));
+            let failed = |errno| CopyError::Failed { path: path.clone(), errno };
+            if found.kind == Kind::Directory {
+                if !found.ignored || include.may_match_below(&found.path) {
+                    walk.enter(&found).map_err(failed)?;
+                }
+                continue;
+            }
+            if found.ignored && !include.matches_bytes(&found.path) {
+                continue;
+            }
+            if entries.len() >= MAX_FILES {
+                return Err(CopyError::TooMany);
+            }
+            let Some(dir) = walk.dir() else { continue };
+            let stat = match rustix::fs::statat(dir, found.name(), AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            #[expect(clippy::unnecessary_cast, reason = "16 bits on some systems")]
+            let mode = (stat.st_mode as u32) & 0o7777;
+            entries.push(CopyEntry { path, kind: found.kind, mode, size });
+        }
+        if walk.cut {
+            return Err(CopyError::TooMany);
+        }
+        Ok(Self { root, entries })
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.size).sum()
+    }
+
+    /// The regular file of an entry.
+    pub fn open(&self, entry: &CopyEntry) -> Result<File, CopyError> {
+        let opened = self.root.open_real(entry.path.as_os_str().as_bytes(), READ);
+        let regular = opened.and_then(handle::regular).map_err(|errno| explain(entry, errno))?;
+        Ok(File::from(regular.0))
+    }
+
+    /// What the link of an entry says.
+    pub fn link_target(&self, entry: &CopyEntry) -> Result<OsString, CopyError> {
+        let path = entry.path.as_os_str().as_bytes();
+        let dir = path
+            .strip_suffix(name_of(path))
+            .map_or(path, |dir| dir.strip_suffix(b"/").unwrap_or(dir));
+        let target = self
+            .root
+            .open_real(dir, DIRECTORY)
+            .and_then(|dir| rustix::fs::readlinkat(dir, OsStr::from_bytes(name_of(path)), vec![]))
+            .map_err(|errno| explain(entry, errno))?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Reads every file once.
+    pub fn tree(&self) -> Result<Tree, CopyError> {
+        let mut whole = Sha256::new();
+        let mut files = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            let (mode, sha256) = match entry.kind {
+                Kind::Link => ("120000", hex(&Sha256::digest(self.link_target(entry)?.as_bytes()))),
+                _ => {
+                    let file = OwnedFd::from(self.open(entry)?);
+                    let digest = digest_of(file, u64::MAX).map_err(|error| {
+                        explain(entry, Errno::from_io_error(&error).unwrap_or(Errno::IO))
+                    })?;
+                    (
+                        if entry.mode & 0o100 == 0 { "100644" } else { "100755" },
+                        digest.unwrap_or_default(),
+                    )
+                }
+            };
+            for part in [entry.path.as_os_str().as_bytes(), mode.as_bytes(), sha256.as_bytes()] {
+                whole.update(part);
+                whole.update([0]);
+            }
+            files.push(TreeFile { path: entry.path.clone(), mode, sha256 });
+        }
+        Ok(Tree { digest: hex(&whole.finalize()), files })
+    }
+}
+
+/// The digest of everything that a verification is about.
+pub fn tree_digest(root: &Path, include: &PathGlobs) -> Result<String, CopyError> {
+    Ok(CopySet::of(root, include)?.tree()?.digest)
+}
+
+fn is_left_out(found: &Found) -> bool {
+    let name = found.name();
+    name.eq_ignore_ascii_case(b".git")
+        || std::str::from_utf8(name).is_ok_and(is_temporary)
+        || found.path == AGENT_DIR.as_bytes()
+}
+
+fn explain(entry: &CopyEntry, errno: Errno) -> CopyError {
+    let path = entry.path.clone();
+    match errno {
+        Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::ISDIR | Errno::INVAL | Errno::NXIO => {
+            CopyError::Changed { path }
+        }
+        errno => CopyError::Failed { path, errno },
+    }
+}
+
+#[cfg(test)]
+mod tests;

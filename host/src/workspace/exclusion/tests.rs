@@ -1,0 +1,94 @@
+use super::*;
+
+fn scout(path: &str) -> Option<Rule> {
+    if is_secret(path) {
+        Some(Rule::Secret)
+    } else {
+        by_name(Profile::Scout, path, Some(Kind::File))
+    }
+}
+
+#[test]
+fn secrets_are_known_by_name_in_any_case_and_their_directories_hide_what_they_hold() {
+    for path in [
+        ".env",
+        "src/.env.local",
+        "prod.env",
+        "x/.ENV",
+        "aws_credentials",
+        "Credentials.json",
+        "my-secrets.yaml",
+        "secrets/readme.md",
+        "client_secret.json",
+        "x.PEM",
+        "a/server.key",
+        "c.p12",
+        "c.pfx",
+        "id_rsa",
+        "id_rsa.pub",
+        "id_dsa",
+        "id_ed25519",
+        ".htpasswd",
+        ".netrc",
+        ".npmrc",
+        ".pypirc",
+        "k\u{212a}.\u{212a}ey",
+    ] {
+        assert_eq!(scout(path), Some(Rule::Secret), "{path}");
+    }
+    for path in
+        ["environment.rs", "src/env.rs", "keyboard.ts", "secretary.md", "pem/readme.md", ".envrc"]
+    {
+        assert_eq!(scout(path), None, "{path}");
+    }
+}
+
+#[test]
+fn binaries_and_tool_directories_are_out_of_a_scouts_view() {
+    for path in [
+        "a.png", "logo.SVG", "x.tar.gz", "lib.so", "f.woff2", "m.mp4", "d.pdf", "a.sqlite",
+        "x.npy", "x.pkl",
+    ] {
+        assert_eq!(scout(path), Some(Rule::Binary), "{path}");
+    }
+    for path in [
+        "node_modules/a/index.js",
+        "web/Node_Modules/x",
+        ".venv/x",
+        "p/__pycache__/x",
+        "dist/a.js",
+        "build/x",
+        "target/debug/x",
+        ".next/x",
+        "a.egg-info/x",
+    ] {
+        assert_eq!(scout(path), Some(Rule::BuildDirectory), "{path}");
+    }
+    for path in [".git/config", "sub/.GIT/config", ".svn/x", ".hg/x", ".git"] {
+        assert_eq!(scout(path), Some(Rule::VersionControl), "{path}");
+    }
+    assert_eq!(scout("build"), None, "a file of that name is no directory");
+    assert_eq!(by_name(Profile::Scout, "build", Some(Kind::Directory)), Some(Rule::BuildDirectory));
+    assert_eq!(by_name(Profile::Scout, "icons.png", Some(Kind::Directory)), None);
+}
+
+#[test]
+fn tools_see_binaries_and_build_directories_but_never_git() {
+    for path in ["a.png", "dist/a.js", "node_modules/x"] {
+        assert_eq!(by_name(Profile::Tool, path, Some(Kind::File)), None, "{path}");
+    }
+    assert_eq!(by_name(Profile::Tool, ".git/config", Some(Kind::File)), Some(Rule::VersionControl));
+}
+
+#[test]
+fn only_our_own_temporary_names_count_as_such() {
+    assert!(is_temporary(".act-write-0123456789abcdef.tmp"));
+    for name in [
+        ".act-write-.tmp",
+        ".act-write-0123456789abcdeg.tmp",
+        "act-write-0123456789abcdef.tmp",
+        "x.tmp",
+    ] {
+        assert!(!is_temporary(name), "{name}");
+    }
+}
