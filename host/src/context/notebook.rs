@@ -11,15 +11,9 @@ const MAX_TAKEN: u32 = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    #[error(
-        "failed to write agent/{name}; look at what stands under that name and who may write there"
-    )]
-    Write {
-        name: String,
-        #[source]
-        source: io::Error,
-    },
-    #[error("failed to list agent/; look at who may read there")]
+    #[error("failed to write agent/{name}: {source}")]
+    Write { name: String, source: io::Error },
+    #[error("failed to list agent/: {0}")]
     List(#[source] io::Error),
     #[error("agent/ has no number left for a snapshot; move old context files away")]
     Full,
