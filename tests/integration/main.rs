@@ -4,3 +4,4 @@
 
 mod events;
 mod layers;
+mod specifications;
