@@ -9,4 +9,4 @@ mod events;
 mod hostile;
 mod hostile_components;
 mod layers;
-mod zz_time;
+mod specifications;
