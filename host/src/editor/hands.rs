@@ -40,8 +40,6 @@ pub trait Hands: Send + Sync {
         arguments: &'a str,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Answer>;
-    /// Edits refused so far.
-    fn refused(&self) -> u32;
     /// Files that differ from what they were when the task began, by path.
     fn changed(&self) -> Vec<ChangedFile>;
 }
