@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
+use serde::Deserialize;
+
 use super::markdown::{code, code_list, quote};
 
-/// One explanation, and the evidence it rests on.
-#[derive(Debug, Clone)]
+/// One explanation, and the evidence it rests on; read from what the model says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hypothesis {
     pub text: String,
     pub run_id: String,

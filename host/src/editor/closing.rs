@@ -4,9 +4,9 @@ use super::attempt::Attempt;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
-use super::tools::{self, Done, Hypothesis};
+use super::tools::{self, Done};
 use super::{Brief, Finished, State, hypotheses, prompt, verification};
-use crate::context::{self, Moment, Notebook, StuckReport, Summary, VerifiedRun};
+use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, VerifiedRun};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
 use crate::workspace::AgentDir;
@@ -135,7 +135,7 @@ impl Session<'_> {
     fn report(&self, ending: &Ending, theories: Vec<Hypothesis>, derived: bool) -> Finished {
         let editor = self.editor;
         let report = StuckReport {
-            hypotheses: theories.into_iter().map(cited).collect(),
+            hypotheses: theories,
             hypotheses_derived: derived,
             strategies: self.strategies.clone(),
             runs: self.attempts.iter().map(verified).collect(),
@@ -164,7 +164,7 @@ pub(super) fn write_report(
     };
     let written = notes.stuck_report(&StuckReport {
         task_id: brief.task_id.clone(),
-        task_text: brief.text.clone(),
+        task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
         infrastructure: infrastructure.clone(),
@@ -181,10 +181,6 @@ pub(super) fn write_report(
         summary: infrastructure.map(|(_, diagnosis)| diagnosis),
         report_path: written.ok(),
     }
-}
-
-fn cited(item: Hypothesis) -> context::Hypothesis {
-    context::Hypothesis { text: item.text, run_id: item.run_id, evidence: item.evidence }
 }
 
 fn verified(attempt: &Attempt) -> VerifiedRun {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::hands::{Answer, ChangedFile, Hands};
+use super::hands::{Answer, Hands};
 use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
 use crate::event::Events;
 use crate::model::ToolSpec;
-use crate::workspace::RepoWriter;
+use crate::workspace::{ChangedFile, RepoWriter};
 
 /// A tool call has this long.
 const CALL: Duration = Duration::from_secs(30);
@@ -71,20 +71,6 @@ impl Hands for ComponentHands {
     }
 
     fn changed(&self) -> Vec<ChangedFile> {
-        self.writer.changed().into_iter().map(changed_file).collect()
-    }
-}
-
-fn changed_file(file: crate::workspace::ChangedFile) -> ChangedFile {
-    let op = match (&file.sha256_before, &file.sha256_now) {
-        (None, _) => "created",
-        (_, None) => "deleted",
-        _ => "changed",
-    };
-    ChangedFile {
-        path: file.path,
-        op: op.to_owned(),
-        sha256: file.sha256_now,
-        guarded: file.guarded,
+        self.writer.changed()
     }
 }

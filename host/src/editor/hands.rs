@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ToolSpec;
+use crate::workspace::ChangedFile;
 
 /// What a tool answers, as JSON text for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,18 +18,6 @@ impl Answer {
         let json = serde_json::json!({"ok": false, "reason": reason, "message": message});
         Self { json: json.to_string(), is_error: true }
     }
-}
-
-/// A file that this task changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedFile {
-    pub path: String,
-    /// `created`, `changed` or `deleted`.
-    pub op: String,
-    /// Digest as it stands now, none when it is gone.
-    pub sha256: Option<String>,
-    /// Guarded by name and opened by the user for this task.
-    pub guarded: bool,
 }
 
 pub trait Hands: Send + Sync {

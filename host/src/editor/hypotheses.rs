@@ -1,7 +1,7 @@
 //! Theories about a hard stop: which of the model's count, and what the failures suggest without it. Pure.
 
 use super::attempt::Attempt;
-use super::tools::Hypothesis;
+use crate::context::Hypothesis;
 
 pub(super) const NEEDED: usize = 3;
 

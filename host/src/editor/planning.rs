@@ -114,7 +114,7 @@ impl Session<'_> {
             taken: crate::clock::now(),
             moment,
             task_id: &self.editor.brief.task_id,
-            task_text: &self.editor.brief.text,
+            task_text: self.editor.brief.request.text(),
             scouts: &self.reports,
             editor: &state,
         };

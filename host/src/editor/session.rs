@@ -117,10 +117,10 @@ impl<'a> Session<'a> {
     pub(super) fn assignment(&self) -> Assignment<'a> {
         let brief = &self.editor.brief;
         Assignment {
-            text: &brief.text,
-            constraints: &brief.constraints,
-            non_goals: &brief.non_goals,
-            boundaries: &brief.boundaries,
+            text: brief.request.text(),
+            constraints: brief.request.constraints(),
+            non_goals: brief.request.non_goals(),
+            boundaries: brief.request.boundaries(),
             package: brief.package.as_deref(),
         }
     }
@@ -355,7 +355,11 @@ impl<'a> Session<'a> {
     fn fingerprint(&self) -> String {
         let mut text = String::new();
         for file in self.editor.hands.changed() {
-            text.push_str(&format!("{} {}\n", file.sha256.as_deref().unwrap_or("-"), file.path));
+            text.push_str(&format!(
+                "{} {}\n",
+                file.sha256_now.as_deref().unwrap_or("-"),
+                file.path
+            ));
         }
         text
     }
@@ -365,7 +369,7 @@ impl<'a> Session<'a> {
             .hands
             .changed()
             .iter()
-            .map(|file| format!("{} ({})", file.path, file.op))
+            .map(|file| format!("{} ({})", file.path, file.op()))
             .collect()
     }
 }

@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{RunArgs, TaskRequest};
+use super::RunArgs;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
+use crate::editor::TaskRequest;
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, HostWriteError, WriteRules};

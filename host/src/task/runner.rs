@@ -64,10 +64,7 @@ async fn perform(
     }
     let brief = Brief {
         task_id: task_id.to_owned(),
-        text: request.text().to_owned(),
-        constraints: request.constraints().to_vec(),
-        non_goals: request.non_goals().to_vec(),
-        boundaries: request.boundaries().to_vec(),
+        request: request.clone(),
         package: config.monorepo_package.clone(),
         stuck_report: None,
     };
