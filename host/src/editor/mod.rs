@@ -59,7 +59,7 @@ pub struct Editor {
     pub hands: Arc<dyn Hands>,
     pub verifier: Arc<dyn Verifier>,
     /// Digest of the tree as it stands, by the same rule as the manifest's.
-    pub tree_digest: Box<TreeDigest>,
+    pub tree_digest: Arc<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
     pub notes: Notebook<AgentDir>,

@@ -10,7 +10,7 @@ use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, HostWriteError, WriteRules};
+use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
 
 /// Everything that was found; a task can begin.
 pub(super) struct Ready {
@@ -35,6 +35,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
     let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
+    let bad_boundary = |error| Failure::refused("boundary_invalid", format!("Boundaries: {error}"));
+    PathGlobs::new(&within).map_err(bad_boundary)?;
     let rules = WriteRules::new(&args.allow_paths, &within)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
     let engine = Engine::connect().await?;
