@@ -263,3 +263,50 @@ fn calls_of_one_turn_are_bounded() {
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     assert_eq!(reasons(&told.script_used_up()), ["budget"; 16]);
 }
+
+/// EDITOR-3: what a short task costs before anything is said, and in all.
+#[test]
+fn prompts_stay_small_and_only_grow() {
+    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let editor = told.requests_of("editor");
+    assert!(editor[0].raw.len() <= 6000, "{} bytes", editor[0].raw.len());
+    let all: usize = told.requests().iter().map(|request| request.raw.len()).sum();
+    assert!(all <= 70_000, "{all} bytes");
+    for pair in editor.windows(2) {
+        let messages = |at: usize| pair[at].body["messages"].as_array().unwrap().clone();
+        let (before, after) = (messages(0), messages(1));
+        assert_eq!(after[..before.len()], before, "the prompt changed behind the model's back");
+        assert_eq!(pair[0].body["tools"], pair[1].body["tools"]);
+    }
+}
+
+/// EDITOR-12: a Scout that is asked a question of the Editor's own hears the user's constraints as well.
+#[test]
+fn constraints_reach_a_scout_that_is_asked_something_else() {
+    let mut turns = opening("write it");
+    turns[0]["call"]["arguments"]["questions"] =
+        json!({"scout-a": "where is it?", "scout-b": "how?"});
+    let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
+    let text = "write the answer\n\nConstraints:\n- keep KEEPME\n";
+    let told = repository().script(&script(turns)).run(text).status(0);
+    for request in told.requests() {
+        assert!(request.body.to_string().contains("KEEPME"), "{}: {}", request.role, request.body);
+    }
+}
+
+/// A signal counts from the first moment, also while the engine is still being asked.
+#[test]
+fn a_signal_before_the_task_is_accepted_cancels() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("silent.sock");
+    let silent = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let running = repository()
+        .script("turns: []")
+        .env("DOCKER_HOST", format!("unix://{}", socket.display()))
+        .start(["run", "write the answer"]);
+    let _connection = silent.accept().unwrap();
+    running.signal(rustix::process::Signal::TERM);
+    let told = running.wait().status(130);
+    assert!(!told.repo().join("agent").exists());
+}

@@ -84,7 +84,7 @@ impl Snapshot<'_> {
             quote(self.task_text),
         );
         if self.scouts.is_empty() {
-            out.push_str("not asked since the last snapshot\n\n");
+            out.push_str("none was asked\n\n");
         }
         for scout in self.scouts {
             let _ = write!(

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::ending::Ending;
 use super::hands::Answer;
+use super::prompt;
 use super::session::{End, Session, answered};
 use super::tools::AskScout;
 use super::verification;
@@ -38,8 +39,12 @@ impl Session<'_> {
             context.push(("package".to_owned(), package.clone()));
         }
         let text = text.map(String::as_str).filter(|text| !text.trim().is_empty());
-        let text = text.unwrap_or(self.editor.brief.request.text());
-        Question { text: text.to_owned(), context }
+        let text = match text {
+            // The task's text holds its sections itself.
+            None => self.editor.brief.request.text().to_owned(),
+            Some(text) => format!("{text}{}", prompt::sections(self.assignment())),
+        };
+        Question { text, context }
     }
 
     /// Independent questions, side by side; one that fails for good ends the task.

@@ -66,13 +66,16 @@ pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
     }
 }
 
-/// The last executed command of the manifest: the pipeline stops at the first failure.
+/// The last executed command of the manifest: the pipeline stops at the first failure. No step is to blame
+/// when the tree changed under the run.
 pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
     let last = response
         .manifest
         .as_ref()
         .and_then(|manifest| manifest.get("commands_executed")?.as_array()?.last().cloned());
-    let Some(last) = last else { return (None, None) };
+    let Some(last) = last.filter(|_| response.reason != Some(FailReason::TreeChanged)) else {
+        return (None, None);
+    };
     (
         last.get("name").and_then(|name| name.as_str()).map(str::to_owned),
         last.get("exit_code").and_then(serde_json::Value::as_i64),

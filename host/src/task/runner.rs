@@ -19,10 +19,13 @@ use crate::output::{Failure, Output};
 use crate::workspace::{AgentDir, append_gitignore_once};
 
 pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
-    let mut ready = preflight::check(&args).await?;
     let cancel = signals::cancelled_by_signals().map_err(|error| {
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })?;
+    let mut ready = tokio::select! {
+        () = cancel.cancelled() => return Ok(Exit::Cancelled),
+        ready = preflight::check(&args) => ready?,
+    };
     let id = TaskId::random();
     let events = Events::new(id.as_str(), output.sinks());
     let Some((_lock, waited)) = turn::wait(&ready.config.root, &events, &cancel).await? else {
