@@ -2,7 +2,6 @@
 
 mod args;
 mod id;
-mod pipeline;
 mod preflight;
 mod request;
 mod runner;
