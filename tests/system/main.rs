@@ -6,8 +6,12 @@
 mod harness;
 #[path = "../container/image.rs"]
 mod image;
+#[path = "../container/proxy.rs"]
+mod proxy;
 
 mod command_line;
+mod engine_loss;
+mod hostile_model;
 mod refusals;
 mod streams;
 mod task;

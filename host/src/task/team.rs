@@ -75,7 +75,8 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     });
     let scouts = scouts.collect();
 
-    let include = PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
+    let include =
+        PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
     let verifier = DockerVerifier {
         engine: ready.engine.clone(),
         image,
@@ -115,14 +116,10 @@ fn model(
 ) -> Result<Arc<dyn Model>, Incomplete> {
     let ModelAccess::Custom { base_url, model, key } = ready.access.clone();
     let endpoint = Endpoint { base_url, model, key };
-    let made =
-        ChatCompletions::new(endpoint, Deadlines::default(), events.clone(), ledger.clone());
+    let made = ChatCompletions::new(endpoint, Deadlines::default(), events.clone(), ledger.clone());
     Ok(Arc::new(made.map_err(failed("the model client cannot be made"))?))
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {
-    ComponentDigest {
-        name: component.manifest.name.clone(),
-        sha256: component.sha256.clone(),
-    }
+    ComponentDigest { name: component.manifest.name.clone(), sha256: component.sha256.clone() }
 }
