@@ -10,10 +10,14 @@
 )]
 
 mod gate;
+mod honesty;
 mod image;
 mod lifecycle;
 mod logs;
 mod proxy;
 mod sealed;
+mod stock_projects;
+mod surroundings;
 mod trouble;
+mod views;
 mod world;

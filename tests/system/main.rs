@@ -15,3 +15,4 @@ mod hostile_model;
 mod refusals;
 mod streams;
 mod task;
+mod verify;

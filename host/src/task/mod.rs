@@ -1,6 +1,7 @@
 //! The life of a task: what was asked, under which id, and how it is run.
 
 mod args;
+mod caches;
 mod id;
 mod preflight;
 mod request;
@@ -8,8 +9,11 @@ mod runner;
 mod signals;
 mod team;
 mod turn;
+mod verify;
 
 pub use args::RunArgs;
+pub use caches::{CacheList, Cleared, clear_caches, list_caches};
 pub use id::TaskId;
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use runner::run;
+pub use verify::verify;

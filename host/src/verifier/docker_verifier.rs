@@ -19,13 +19,14 @@ use super::image::ResolvedImage;
 use super::owner::Process;
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
 use super::prepare::{Order, Prepared, prepare};
+use super::reclaim::reclaim;
 use super::request::{ContainerRequest, StepUser};
 use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
 use super::source_writes::Guard;
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view::View;
-use crate::artifacts::{ArtifactDir, ComponentDigest, RunDir, Swept};
+use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
 use crate::workspace::{CopyError, PathGlobs, tree_digest};
@@ -84,6 +85,8 @@ impl DockerVerifier {
         let mut facts = Facts::default();
         let judged = self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra);
         if judged.verdict == Verdict::Cancelled {
+            // Nobody is left to hear that it failed.
+            let _ = self.reclaim(&run, &facts).await;
             let run = run.clone();
             let cleanup = blocking(move || run.remove_scratch());
             // What is left then goes with the run's directory.
@@ -253,9 +256,7 @@ impl DockerVerifier {
         match self.gate.pipeline.user {
             User::Root => StepUser::Root,
             User::Caller if self.engine.is_rootless() => StepUser::Rootless,
-            User::Caller => {
-                StepUser::Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() }
-            }
+            User::Caller => StepUser::Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() },
         }
     }
 
@@ -306,7 +307,25 @@ impl DockerVerifier {
         }
     }
 
+    /// Where the caller is not root, root's files in the run's directory become the caller's.
+    async fn reclaim(&self, run: &RunDir, facts: &Facts) -> Result<(), InfraError> {
+        let ids = (geteuid().as_raw(), getegid().as_raw());
+        let by_root = self.gate.pipeline.user == User::Root || facts.view == Some(View::Overlay);
+        if ids.0 == 0 || !by_root || self.engine.is_rootless() {
+            return Ok(());
+        }
+        let cache = facts.cache.as_ref().map(Cache::path);
+        reclaim(&self.engine, &self.image, run.path(), cache, ids).await
+    }
+
     async fn clean(&self, run: &Arc<RunDir>, facts: &mut Facts) {
+        if let Err(error) = self.reclaim(run, facts).await {
+            facts.warnings.push(Warning {
+                code: "cleanup_failed".to_owned(),
+                step: None,
+                message: format!("root's files in the run's directory stay root's: {error}"),
+            });
+        }
         let (run, cache) = (run.clone(), facts.cache.take());
         let cleaned = blocking(move || {
             let mut swept = Swept::default();

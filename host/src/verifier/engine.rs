@@ -11,8 +11,8 @@ use bollard::query_parameters::{
     ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
 
-use super::engine_host;
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
+use super::engine_host;
 use super::owner::{Process, RUN_ID, is_orphan, start_time};
 use crate::artifacts::EngineIdentity;
 

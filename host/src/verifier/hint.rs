@@ -4,7 +4,8 @@ use super::view::View;
 
 /// A step that wanted to write where a view has nothing writable. npm says that the directory is missing.
 pub(super) fn needs_writable_view(view: View, output: &str) -> Option<String> {
-    const SIGNS: [&str; 4] = ["Read-only file system", "EROFS", "read-only file system", "os error 30"];
+    const SIGNS: [&str; 4] =
+        ["Read-only file system", "EROFS", "read-only file system", "os error 30"];
     let mkdir = |line: &str| line.contains("ENOENT") && line.contains("mkdir '/workspace");
     let met = SIGNS.iter().any(|sign| output.contains(sign)) || output.lines().any(mkdir);
     (view == View::Readonly && met).then(|| {

@@ -55,9 +55,7 @@ const RUNNERS: [Runner; 8] = [
     },
     Runner {
         name: "go test",
-        none: |line| {
-            line.ends_with("[no test files]") || line.ends_with("[no tests to run]")
-        },
+        none: |line| line.ends_with("[no test files]") || line.ends_with("[no tests to run]"),
         some: |line| {
             (line.starts_with("ok  \t") && !line.ends_with("[no tests to run]"))
                 || line.starts_with("--- PASS")

@@ -33,7 +33,8 @@ pub(super) fn volume(
     labels: HashMap<String, String>,
 ) -> VolumeCreateRequest {
     let dirs = dirs.display();
-    let layers = format!("lowerdir={dirs}/lower,upperdir={dirs}/upper,workdir={dirs}/work,userxattr");
+    let layers =
+        format!("lowerdir={dirs}/lower,upperdir={dirs}/upper,workdir={dirs}/work,userxattr");
     let options = [("type", "overlay"), ("device", "overlay"), ("o", layers.as_str())];
     VolumeCreateRequest {
         name: Some(name.to_owned()),

@@ -18,9 +18,7 @@ use super::source_writes::{Guard, Place};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
 use crate::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
-use crate::workspace::{
-    CopySet, GitPlace, PathGlobs, Special, git_place, head_commit, special,
-};
+use crate::workspace::{CopySet, GitPlace, PathGlobs, Special, git_place, head_commit, special};
 
 /// Sockets and FIFOs that are covered one by one; a repository with more is no repository.
 const MAX_MASKS: usize = 64;
@@ -61,9 +59,8 @@ pub(super) fn prepare(
     let reading = "read the repository";
     let set = CopySet::of(&order.repo, &order.include)
         .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
-    let tree = set
-        .tree()
-        .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
+    let tree =
+        set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
     let digest = tree.digest.clone();
     let view = choose_view(order, run, &set)?;
     let mut warnings = vec![];
@@ -105,7 +102,10 @@ pub(super) fn prepare(
     if view != View::Overlay {
         mask(run, &found, git, &mut mounts)?;
     }
-    warnings.extend(hidden_mounts(&found));
+    // A copy holds what was in it.
+    if view != View::Copy {
+        warnings.extend(hidden_mounts(&found));
+    }
     if let Some(path) = &order.gate.pipeline.ca_bundle {
         let certificates = ca_bundle::certificates(path)?;
         let copy = run
@@ -213,7 +213,10 @@ fn mask(
             let Some(target) = target.to_str() else {
                 return Err(InfraError::new(
                     ErrorType::ContainerCreation,
-                    format!("{} is a socket or FIFO without a plain name; remove it", channel.display()),
+                    format!(
+                        "{} is a socket or FIFO without a plain name; remove it",
+                        channel.display()
+                    ),
                 ));
             };
             mounts.push(bind(&empty, target, true)?);

@@ -66,8 +66,8 @@ pub(super) struct ContainerRequest {
 impl ContainerRequest {
     pub(super) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
-        let capabilities = (self.user == StepUser::Root)
-            .then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
+        let capabilities =
+            (self.user == StepUser::Root).then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
         let (uid, gid) = self.user.ids();
         let host = HostConfig {
             // Not `NanoCpus`: engines refuse more of those than the machine has cores.

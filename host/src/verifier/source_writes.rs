@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::build_product::{is_product_directory, is_product_file};
 use crate::artifacts::SourceWrite;
-use crate::workspace::{AGENT_DIR, CopySet, Kind, Tree};
+use crate::workspace::{AGENT_DIR, CopySet, Tree};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -200,7 +200,10 @@ impl Guard {
     }
 
     fn is_new_source(&self, name: &CStr, path: &[u8]) -> bool {
-        !is_product_file(name.to_bytes()) && !self.set.ignores(as_path(path), false)
+        let above = path.split(|byte| *byte == b'/').rev().skip(1);
+        !is_product_file(name.to_bytes())
+            && !above.into_iter().any(is_product_directory)
+            && !self.set.ignores(as_path(path), false)
     }
 
     fn has_below(&self, directory: &[u8]) -> bool {
@@ -296,7 +299,9 @@ impl Source {
                 Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            return Ok(self.mode == "120000" && hex(Sha256::digest(target.as_bytes())) == self.sha256);
+            return Ok(
+                self.mode == "120000" && hex(Sha256::digest(target.as_bytes())) == self.sha256
+            );
         }
         let executable = stat.st_mode & 0o100 != 0;
         let mode = if executable { "100755" } else { "100644" };

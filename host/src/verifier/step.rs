@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
 use super::docker_error::{EngineError, InfraError, Phase};
-use super::engine::{QUICK, WORK};
 use super::docker_verifier::blocking;
+use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
 use super::pipeline::{Gate, KILLED, StepEnd, StepReport, StepRunner};

@@ -41,7 +41,8 @@ impl RunLog {
 
     pub(super) fn begin(&mut self, run: &RunDir, number: usize, name: &str) -> io::Result<()> {
         let file = run.create_log(&log_name(number, name))?;
-        self.step = Some(StepLog { file, written: 0, after: Recent::new(TAIL), heard: Recent::new(HEARD) });
+        self.step =
+            Some(StepLog { file, written: 0, after: Recent::new(TAIL), heard: Recent::new(HEARD) });
         Ok(())
     }
 

@@ -26,11 +26,7 @@ pub(super) struct Size {
 
 /// `obstacle` says why there can be no overlay. A large tree is copied rather than refused, unless an overlay
 /// was asked for by name.
-pub(super) fn choose(
-    asked: Workspace,
-    size: Size,
-    obstacle: Option<&str>,
-) -> Result<View, String> {
+pub(super) fn choose(asked: Workspace, size: Size, obstacle: Option<&str>) -> Result<View, String> {
     let large = size.files > MANY_FILES || size.bytes > MANY_BYTES;
     match (asked, obstacle) {
         (Workspace::Copy, _) => Ok(View::Copy),
@@ -83,7 +79,7 @@ fn without_root(text: &str, root: &str) -> String {
             Some(inside) if starts && inside.starts_with(|c: char| part_of_name(c) && c != '/') => {
                 rest = inside;
             }
-            _ if starts && !after.starts_with(part_of_name) => {
+            _ if starts && !after.starts_with(|c: char| part_of_name(c) && c != '/') => {
                 out.push('.');
                 rest = after;
             }
