@@ -81,7 +81,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
     assert_eq!(manifest["workspace"], "copy");
     assert_eq!(manifest["pipeline_sha256"], "feed");
     assert_eq!(manifest["tree_digest"], manifest["tree_digest_after"]);
-    assert_eq!(manifest["platform"]["container_image"], "act-test-busybox:1");
+    assert_eq!(manifest["platform"]["container_image"], crate::image::BUSYBOX);
     assert_eq!(manifest["platform"]["os"], "linux");
     assert!(manifest["image_digest"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(manifest["components"], json!([{"name": "scout-a", "sha256": "aa"}]));

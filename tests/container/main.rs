@@ -14,6 +14,7 @@ mod honesty;
 mod image;
 mod lifecycle;
 mod logs;
+mod own_engine;
 mod proxy;
 mod sealed;
 mod stock_projects;

@@ -10,7 +10,7 @@ use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
 use act::verifier::{DockerVerifier, Engine, Gate, Verifier, VerifyResponse};
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptions;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -217,6 +217,12 @@ impl World {
             assert_eq!(self.containers_of(run_id).await, 0, "a container was left");
         }
     }
+}
+
+/// For tests that take the engine away from a run, which then cannot clean up.
+pub(crate) async fn remove_container(docker: &Docker, name: &str) {
+    let options = RemoveContainerOptions { force: true, v: true, link: false };
+    let _ = docker.remove_container(name, Some(options)).await;
 }
 
 /// A file system of two megabytes, unmounted when dropped.
