@@ -37,8 +37,9 @@ impl Session<'_> {
         if let Some(package) = &self.editor.brief.package {
             context.push(("package".to_owned(), package.clone()));
         }
-        let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(&self.editor.brief.text);
-        Question { text: text.clone(), context }
+        let text = text.map(String::as_str).filter(|text| !text.trim().is_empty());
+        let text = text.unwrap_or(self.editor.brief.request.text());
+        Question { text: text.to_owned(), context }
     }
 
     /// Independent questions, side by side; one that fails for good ends the task.

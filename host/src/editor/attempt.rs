@@ -1,6 +1,7 @@
 //! What each verification of a task said, kept for diagnosis, REPLAN and the stuck report.
 
-use crate::verifier::{FailReason, VerifyResponse};
+use crate::context::VerifiedRun;
+use crate::verifier::{FailReason, Status, VerifyResponse};
 
 /// One failed attempt as the failure matrix shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,26 @@ impl Attempt {
             first_failing_line: first_failing_line(
                 response.tail_log.as_deref().unwrap_or_default(),
             ),
+        }
+    }
+}
+
+impl Attempt {
+    /// The same for people, whatever the status.
+    pub(super) fn shown(&self, response: &VerifyResponse) -> VerifiedRun {
+        let failed = response.status == Status::Fail;
+        VerifiedRun {
+            attempt: self.number,
+            strategy: self.strategy,
+            run_id: response.run_id.clone(),
+            status: response.status.as_str().to_owned(),
+            failing_step: self.step.clone().filter(|_| failed),
+            reason: match response.status {
+                Status::Pass => None,
+                Status::Fail => Some(self.reason.to_owned()),
+                Status::InfraError => response.error_type.map(|error| error.as_str().to_owned()),
+            },
+            first_failing_line: failed.then(|| self.first_failing_line.clone()),
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Theories about a hard stop: which of the model's count, and what the failures suggest without it. Pure.
 
 use super::attempt::Attempt;
-use super::tools::Hypothesis;
+use crate::context::Hypothesis;
 
 pub(super) const NEEDED: usize = 3;
 
 /// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
 pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
-    items
-        .into_iter()
-        .filter(|item| {
-            attempts.iter().any(|attempt| attempt.run_id == item.run_id)
-                && !item.text.trim().is_empty()
-                && !item.evidence.trim().is_empty()
-        })
-        .collect()
+    let mut usable: Vec<Hypothesis> = vec![];
+    for item in items {
+        let cited = attempts.iter().any(|attempt| attempt.run_id == item.run_id);
+        let said = !item.text.trim().is_empty() && !item.evidence.trim().is_empty();
+        let new = usable.iter().all(|known| known.text.trim() != item.text.trim());
+        if cited && said && new {
+            usable.push(item);
+        }
+    }
+    usable
 }
 
 /// What the failure matrix alone suggests, for when the model cannot be asked: one theory for each way the

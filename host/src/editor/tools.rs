@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::context::Hypothesis;
 use crate::model::{ToolCall, ToolSpec};
 
 /// What the model wants to do, as it wrote it down.
@@ -31,15 +32,6 @@ pub(super) struct Done {
     pub why: String,
     #[serde(default)]
     pub tests: Option<String>,
-}
-
-/// A theory about a hard stop, tied to a run and something in it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Hypothesis {
-    pub text: String,
-    pub run_id: String,
-    pub evidence: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

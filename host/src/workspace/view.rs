@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
 use super::globs::{PathGlobs, is_at_or_below};
-use super::handle::{self, Root};
+use super::handle::Root;
 use super::ignored::IgnoreRules;
 use super::scan;
 
