@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use act::config::SourceWrites;
 use act::event::EventKind;
-use act::verifier::{FailReason, Status, Step};
+use act::verifier::{FailReason, Status};
 use serde_json::json;
 
 use crate::world::World;
@@ -80,7 +81,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
     assert_eq!(manifest["workspace"], "copy");
     assert_eq!(manifest["pipeline_sha256"], "feed");
     assert_eq!(manifest["tree_digest"], manifest["tree_digest_after"]);
-    assert_eq!(manifest["platform"]["container_image"], "act-test-busybox:1");
+    assert_eq!(manifest["platform"]["container_image"], crate::image::BUSYBOX);
     assert_eq!(manifest["platform"]["os"], "linux");
     assert!(manifest["image_digest"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(manifest["components"], json!([{"name": "scout-a", "sha256": "aa"}]));
@@ -141,7 +142,7 @@ async fn a_step_past_its_time_is_killed_even_when_it_ignores_signals() {
         .await
         .step("stubborn", "trap '' TERM INT HUP; echo begun; (setsid sleep 600 &) ; sleep 600")
         .step("later", "echo never");
-    world.pipeline.step_timeout = Duration::from_secs(1);
+    world.step_timeout = Duration::from_secs(1);
     let response = world.run().await;
     assert_eq!((response.status, response.reason), (Status::Fail, Some(FailReason::Timeout)));
     assert_eq!(response.tail_log.as_deref(), Some("begun\n"));
@@ -159,7 +160,7 @@ async fn a_step_that_closes_its_output_is_still_waited_for() {
     assert_eq!(response.manifest.unwrap()["commands_executed"][0]["exit_code"], 5);
 
     world.pipeline.steps[0].command = "exec >/dev/null 2>&1; sleep 600".into();
-    world.pipeline.step_timeout = Duration::from_secs(1);
+    world.step_timeout = Duration::from_secs(1);
     let response = world.run().await;
     assert_eq!(response.reason, Some(FailReason::Timeout));
 }
@@ -213,7 +214,8 @@ async fn steps_work_in_a_writable_copy_of_what_git_would_know() {
         .step("where", "pwd; ls -a ..; cat gen/ignored")
         .step("write", "echo two > code; mkdir node_modules; cat code")
         .step("git", "cat ../.git/HEAD; ! touch ../.git/x");
-    world.pipeline.package = Some("pkg".into());
+    world.package = Some("pkg".into());
+    world.pipeline.source_writes = SourceWrites::Warn;
     world.pipeline.include = vec!["pkg/gen/ignored".into()];
     let response = world.run().await;
     assert_eq!(response.status, Status::Pass, "{response:?}");
@@ -228,10 +230,10 @@ async fn steps_work_in_a_writable_copy_of_what_git_would_know() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_without_network_has_no_interface_and_the_next_one_has_it_back() {
     let interfaces = "ls /sys/class/net | grep -v -e tunl -e sit -e gre -e erspan -e ip | sed s/[0-9]*$// | tr '\\n' ' '";
-    let mut world =
+    let world =
         World::new().await.step("on", interfaces).step("off", interfaces).step("again", interfaces);
-    world.pipeline.network = true;
-    world.pipeline.steps[1] = Step { network: Some(false), ..world.pipeline.steps[1].clone() };
+    let mut world = world.with_network();
+    world.pipeline.steps[1].network = false;
     let response = world.run().await;
     assert_eq!(response.status, Status::Pass, "{response:?}");
     assert_eq!(world.log(&response, "step-01-on.log"), b"eth lo ");

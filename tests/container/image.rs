@@ -8,19 +8,22 @@ use bollard::query_parameters::CreateImageOptions;
 use futures_util::StreamExt;
 
 /// The number changes with the recipe; an image that is there is not made again.
-pub(crate) const BUSYBOX: &str = "act-test-busybox:1";
-pub(crate) const EMPTY: &str = "act-test-empty:1";
+/// The full name is the same one for every engine.
+pub(crate) const BUSYBOX: &str = "docker.io/library/act-test-busybox:1";
+pub(crate) const EMPTY: &str = "docker.io/library/act-test-empty:1";
 
 pub(crate) async fn ensure(docker: &Docker) {
     static MADE: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
-    MADE.get_or_init(|| async {
-        for (image, archive) in [(BUSYBOX, busybox as fn() -> Vec<u8>), (EMPTY, empty)] {
-            if docker.inspect_image(image).await.is_err() {
-                import(docker, image, archive()).await;
-            }
+    MADE.get_or_init(|| import_into(docker)).await;
+}
+
+/// For an engine that is not the machine's.
+pub(crate) async fn import_into(docker: &Docker) {
+    for (image, archive) in [(BUSYBOX, busybox as fn() -> Vec<u8>), (EMPTY, empty)] {
+        if docker.inspect_image(image).await.is_err() {
+            import(docker, image, archive()).await;
         }
-    })
-    .await;
+    }
 }
 
 async fn import(docker: &Docker, image: &str, archive: Vec<u8>) {

@@ -10,10 +10,15 @@
 )]
 
 mod gate;
+mod honesty;
 mod image;
 mod lifecycle;
 mod logs;
+mod own_engine;
 mod proxy;
 mod sealed;
+mod stock_projects;
+mod surroundings;
 mod trouble;
+mod views;
 mod world;

@@ -13,7 +13,9 @@ async fn the_inspected_container_is_closed() {
     for network in [false, true] {
         let mut world =
             World::new().await.file(".git/HEAD", "x").step("wait", "echo ready; sleep 60");
-        world.pipeline.network = network;
+        if network {
+            world = world.with_network();
+        }
         let gate = world.gate().await;
         let cancel = world.cancel.clone();
         let run = tokio::spawn(async move { gate.run(1, &cancel).await });

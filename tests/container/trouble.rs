@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use act::event::Events;
-use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier, Workspace};
+use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier};
 use bollard::query_parameters::RemoveContainerOptions;
 
 use crate::image;
@@ -137,18 +137,6 @@ async fn a_container_that_somebody_removes_is_no_failure_of_the_code() {
         (response.status, response.error_type),
         (Status::InfraError, Some(ErrorType::Unknown))
     );
-}
-
-// VERIFIER-22
-#[tokio::test(flavor = "multi_thread")]
-async fn a_view_that_does_not_exist_yet_is_refused_by_name() {
-    for workspace in [Workspace::Overlay, Workspace::Readonly] {
-        let mut world = World::new().await.step("test", "true");
-        world.pipeline.workspace = workspace;
-        let response = world.run().await;
-        assert_eq!(response.error_type, Some(ErrorType::ContainerCreation));
-        assert!(response.error_message.unwrap().contains("verification.workspace"));
-    }
 }
 
 // VERIFIER-21, security line 109

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::artifacts::{ArtifactDir, ComponentDigest};
+use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
-use act::verifier::{
-    DockerVerifier, Engine, Limits, Pipeline, Step, Verifier, VerifyResponse, Workspace,
-};
+use act::verifier::{DockerVerifier, Engine, Gate, Verifier, VerifyResponse};
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptions;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -19,9 +18,13 @@ use crate::image;
 
 pub(crate) struct World {
     dir: tempfile::TempDir,
+    repo: &'static str,
+    artifacts: &'static str,
     pub(crate) docker: Docker,
     pub(crate) engine: Engine,
     pub(crate) pipeline: Pipeline,
+    pub(crate) step_timeout: Duration,
+    pub(crate) package: Option<String>,
     pub(crate) cancel: CancellationToken,
     events: Events,
     heard: mpsc::UnboundedReceiver<EventKind>,
@@ -48,31 +51,61 @@ impl World {
         let (sender, heard) = mpsc::unbounded_channel();
         Self {
             dir,
+            repo: "repo",
+            artifacts: "artifacts",
             docker,
             engine,
             pipeline: Pipeline {
                 image: image::BUSYBOX.into(),
                 steps: vec![],
-                step_timeout: Duration::from_secs(60),
-                limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
                 workspace: Workspace::Auto,
                 include: vec![],
-                network: false,
-                package: None,
-                sha256: "feed".into(),
+                source_writes: SourceWrites::Fail,
+                user: User::Caller,
+                ca_bundle: None,
+                limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
             },
+            step_timeout: Duration::from_secs(60),
+            package: None,
             cancel: CancellationToken::new(),
             events: Events::new("t-abc123", vec![Box::new(Channel(sender))]),
             heard,
         }
     }
 
+    /// Before any file: other names for the repository and for ARTIFACT_DIR.
+    pub(crate) fn named(mut self, repo: &'static str, artifacts: &'static str) -> Self {
+        std::fs::rename(self.repo(), self.dir.path().join(repo)).unwrap();
+        (self.repo, self.artifacts) = (repo, artifacts);
+        self
+    }
+
+    /// Names, kinds, modes, sizes, times and contents of everything in the repository.
+    pub(crate) fn fingerprint(&self) -> String {
+        let script = "find . -printf '%p %y %m %s %T@ %C@ %l\\n' | sort; \
+                      find . -type f -print0 | sort -z | xargs -0 -r sha256sum";
+        let mut list = std::process::Command::new("sh");
+        let listed = list.args(["-c", script]).current_dir(self.repo()).output().unwrap();
+        String::from_utf8(listed.stdout).unwrap()
+    }
+
+    /// A step without network.
     pub(crate) fn step(mut self, name: &str, command: &str) -> Self {
-        self.pipeline.steps.push(Step {
-            name: name.into(),
-            command: command.into(),
-            network: None,
-        });
+        let (name, command) = (name.into(), command.into());
+        self.pipeline.steps.push(Step { name, command, network: false });
+        self
+    }
+
+    /// All steps there are get the network.
+    pub(crate) fn with_network(mut self) -> Self {
+        for step in &mut self.pipeline.steps {
+            step.network = true;
+        }
+        self
+    }
+
+    pub(crate) fn view(mut self, workspace: Workspace) -> Self {
+        self.pipeline.workspace = workspace;
         self
     }
 
@@ -84,7 +117,7 @@ impl World {
     }
 
     pub(crate) fn repo(&self) -> PathBuf {
-        self.dir.path().join("repo")
+        self.dir.path().join(self.repo)
     }
 
     pub(crate) fn outside(&self) -> &Path {
@@ -92,7 +125,7 @@ impl World {
     }
 
     pub(crate) fn artifacts(&self) -> ArtifactDir {
-        ArtifactDir::open(&self.dir.path().join("artifacts"), &self.repo()).unwrap()
+        ArtifactDir::open(&self.dir.path().join(self.artifacts), &self.repo()).unwrap()
     }
 
     /// The gate as `act` would build it.
@@ -112,7 +145,12 @@ impl World {
             image,
             artifacts: Arc::new(self.artifacts()),
             repo: self.repo().canonicalize().unwrap(),
-            pipeline: Arc::new(self.pipeline.clone()),
+            gate: Arc::new(Gate {
+                pipeline: self.pipeline.clone(),
+                step_timeout: self.step_timeout,
+                package: self.package.clone(),
+                sha256: "feed".into(),
+            }),
             task_id: Some("t-abc123".into()),
             components: vec![ComponentDigest { name: "scout-a".into(), sha256: "aa".into() }],
             events: self.events.clone(),
@@ -156,7 +194,7 @@ impl World {
     }
 
     pub(crate) fn run_dir(&self, response: &VerifyResponse) -> PathBuf {
-        self.dir.path().join("artifacts/runs").join(response.run_id.as_ref().unwrap())
+        self.dir.path().join(self.artifacts).join("runs").join(response.run_id.as_ref().unwrap())
     }
 
     pub(crate) async fn containers_of(&self, run_id: &str) -> usize {
@@ -169,11 +207,22 @@ impl World {
         self.docker.list_containers(Some(options)).await.unwrap().len()
     }
 
+    /// The words of its warnings.
+    pub(crate) fn warned(response: &VerifyResponse) -> Vec<&str> {
+        response.warnings.iter().map(|warning| warning.code.as_str()).collect()
+    }
+
     async fn assert_no_container(&self, response: &VerifyResponse) {
         if let Some(run_id) = &response.run_id {
             assert_eq!(self.containers_of(run_id).await, 0, "a container was left");
         }
     }
+}
+
+/// For tests that take the engine away from a run, which then cannot clean up.
+pub(crate) async fn remove_container(docker: &Docker, name: &str) {
+    let options = RemoveContainerOptions { force: true, v: true, link: false };
+    let _ = docker.remove_container(name, Some(options)).await;
 }
 
 /// A file system of two megabytes, unmounted when dropped.

@@ -19,6 +19,7 @@ pub(super) const DIRECTORY: OFlags =
 pub struct ArtifactDir {
     path: PathBuf,
     runs: OwnedFd,
+    pub(super) cache: OwnedFd,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,9 +74,9 @@ impl ArtifactDir {
             .map_err(|error| unusable(error.into()))?;
         let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
         let runs = child("runs").map_err(unusable)?;
-        child("cache").map_err(unusable)?;
+        let cache = child("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
-        Ok(Self { path, runs })
+        Ok(Self { path, runs, cache })
     }
 
     pub fn path(&self) -> &Path {

@@ -3,6 +3,8 @@
 //! What a step may write is hostile, so everything below the directory is reached from an open handle,
 //! without following links, and host files are created new.
 
+mod cache;
+mod download;
 mod layout;
 mod log;
 mod manifest;
@@ -11,12 +13,13 @@ mod run_dir;
 mod run_id;
 mod sweep;
 
+pub use cache::{Cache, CacheSize};
 pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
 pub use manifest::{
     CommandExecuted, ComponentDigest, EngineIdentity, Manifest, Platform, SourceWrite,
 };
 pub use remove::remove_tree;
-pub use run_dir::{RunDir, STEP_PARTS, log_name};
+pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
 pub use run_id::{RunId, RunIdError};
 pub use sweep::{Swept, sweep};

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 
+use super::cache::Cache;
 use super::layout::directory;
 use super::manifest::Manifest;
 use super::remove::{open_any, remove_tree};
@@ -15,10 +16,13 @@ use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
-pub const STEP_PARTS: [&str; 6] = ["build", "tmp", "db", "snapshots", "home", "cache"];
+pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
 
-/// What of them does not outlive the run: `cache` is the run's own, the view is a copy of the repository.
-const SCRATCH: [(&str, &str); 1] = [("build", "tree")];
+/// What the host lends to the container: small files, and the two layers of an overlay.
+const LENT: &str = "lent";
+const OVERLAY: &str = "overlay";
+/// Of a run that cannot have the shared one.
+const CACHE: &str = "cache";
 
 const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
@@ -35,6 +39,13 @@ pub struct RunDir {
     path: PathBuf,
     handle: OwnedFd,
     logs: OwnedFd,
+}
+
+/// Below `path` lie `lower`, a link, and `upper` and `work`, which are new.
+#[derive(Debug)]
+pub struct OverlayDirs {
+    pub path: PathBuf,
+    pub upper: OwnedFd,
 }
 
 impl RunDir {
@@ -61,6 +72,34 @@ impl RunDir {
         directory(&build, "tree")
     }
 
+    /// A new file for the container, which only the host writes.
+    pub fn lend_file(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
+        let lent = directory(&self.handle, LENT)?;
+        let mut file: File = openat(&lent, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into();
+        file.write_all(bytes)?;
+        // Steps may run under another uid.
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
+        Ok(self.path.join(LENT).join(name))
+    }
+
+    /// A cache for this run alone.
+    pub fn private_cache(&self) -> io::Result<Cache> {
+        Ok(Cache::new(self.path.join(CACHE), directory(&self.handle, CACHE)?))
+    }
+
+    /// The writable layers of an overlay over `lower`, made new. The lower one gets a name without the
+    /// characters that mean something among mount options.
+    pub fn create_overlay(&self, lower: &Path) -> io::Result<OverlayDirs> {
+        rustix::fs::mkdirat(&self.handle, OVERLAY, Mode::RWXU)?;
+        let overlay = directory(&self.handle, OVERLAY)?;
+        let upper = directory(&overlay, "upper")?;
+        directory(&overlay, "work")?;
+        // The root of the overlay is what the upper layer's root is.
+        rustix::fs::fchmod(&upper, Mode::from_raw_mode(0o755))?;
+        rustix::fs::symlinkat(lower, &overlay, "lower")?;
+        Ok(OverlayDirs { path: self.path.join(OVERLAY), upper })
+    }
+
     /// A new file below `logs`.
     pub fn create_log(&self, name: &str) -> io::Result<File> {
         Ok(openat(&self.logs, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into())
@@ -85,13 +124,13 @@ impl RunDir {
         written
     }
 
-    /// Removes the view and the run's own cache. Only after the container is gone.
+    /// Removes the view and what was lent. Only after the container is gone.
     pub fn remove_scratch(&self) -> io::Result<()> {
-        for (part, name) in SCRATCH {
-            // A step may have closed the part itself.
-            remove_tree(&open_any(self.handle.as_fd(), &CString::new(part)?)?, name)?;
-        }
-        remove_tree(&self.handle, "cache")
+        // A step may have closed the directory itself.
+        remove_tree(&open_any(self.handle.as_fd(), &CString::new("build")?)?, "tree")?;
+        remove_tree(&self.handle, OVERLAY)?;
+        remove_tree(&self.handle, CACHE)?;
+        remove_tree(&self.handle, LENT)
     }
 
     /// Takes away what must not survive in the parts that steps wrote. Only after the container is gone.

@@ -74,7 +74,7 @@ pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
     Ok(swept)
 }
 
-fn remove_named(parent: &OwnedFd, name: &CString) -> io::Result<()> {
+pub(super) fn remove_named(parent: &OwnedFd, name: &CString) -> io::Result<()> {
     // A name that is not UTF-8 is renamed first; `remove_tree` takes text.
     match name.to_str() {
         Ok(text) => remove_tree(parent, text),

@@ -2,10 +2,12 @@
 //!
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
+mod cache;
 mod demo;
 mod run;
 mod runtime;
 mod task_text;
+mod verify;
 
 use std::ffi::OsString;
 
@@ -20,12 +22,13 @@ Examples:
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
+  act verify                                  the pipeline alone, on the tree as it is
 
 Exit codes:
-  0    SUCCESS: the pipeline is green
+  0    SUCCESS, PASS: the pipeline is green
   1    refused, or failed before the task started
   2    the command line makes no sense
-  3    STUCK: see agent/stuck_report.md
+  3    STUCK: see agent/stuck_report.md; FAIL of verify
   4    INFRA_ERROR: engine, image, model or machine
   130  CANCELLED by a signal
 
@@ -49,6 +52,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Verify(verify::Verify),
+    Cache(cache::Cache),
     Demo(demo::Demo),
 }
 
@@ -81,6 +86,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(run) => {
             let output = Output::new(colour, run.verbose);
             let result = run.run(&output);
+            (output, result)
+        }
+        Command::Verify(verify) => {
+            let output = Output::new(colour, verify.verbose);
+            let result = verify.run(&output);
+            (output, result)
+        }
+        Command::Cache(cache) => {
+            let output = Output::new(colour, false);
+            let result = cache.run(&output);
             (output, result)
         }
         Command::Demo(demo) => {

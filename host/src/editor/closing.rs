@@ -8,6 +8,7 @@ use super::{Brief, Finished, State, hypotheses, prompt, verification};
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
+use crate::verifier::{GateChange, gate_inputs_changed};
 use crate::workspace::AgentDir;
 
 impl Session<'_> {
@@ -20,6 +21,7 @@ impl Session<'_> {
         };
         let run_id = last.run_id.clone().unwrap_or_default();
         let files = self.editor.hands.changed();
+        let gate_inputs = self.gate_inputs();
         let by_host = done.is_none();
         let done = done.unwrap_or_else(|| Done {
             what: "The files below were changed.".to_owned(),
@@ -37,7 +39,7 @@ impl Session<'_> {
             run_id: run_id.clone(),
             attempts: self.last_attempt,
             files_changed: self.changed(),
-            gate_inputs_changed: vec![],
+            gate_inputs_changed: gate_inputs.clone(),
             allowed_paths_changed: files
                 .iter()
                 .filter(|f| f.guarded)
@@ -63,7 +65,26 @@ impl Session<'_> {
             reason: None,
             summary: Some(summary.render()),
             report_path: None,
+            gate_inputs_changed: gate_inputs,
         }
+    }
+
+    /// Changes that could have made the gate easier, for the user to look at.
+    fn gate_inputs(&self) -> Vec<String> {
+        let files = self.editor.hands.changed();
+        let changes: Vec<_> = files
+            .iter()
+            .map(|file| GateChange {
+                path: &file.path,
+                sha256_before: file.sha256_before.as_deref(),
+                sha256_now: file.sha256_now.as_deref(),
+                text_before: None,
+                text_now: None,
+            })
+            .collect();
+        let commands: Vec<&str> = self.editor.gate_commands.iter().map(String::as_str).collect();
+        let inputs = gate_inputs_changed(&changes, &commands);
+        inputs.into_iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
     }
 
     pub(super) async fn end(&self, end: End) -> Finished {
@@ -140,7 +161,7 @@ impl Session<'_> {
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
         let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
-        Finished { run_id, ..finished }
+        Finished { run_id, gate_inputs_changed: self.gate_inputs(), ..finished }
     }
 }
 
@@ -152,6 +173,7 @@ fn cancelled() -> Finished {
         reason: Some("cancelled".into()),
         summary: None,
         report_path: None,
+        gate_inputs_changed: vec![],
     }
 }
 
@@ -187,5 +209,6 @@ pub(super) fn write_report(
         reason: Some(ending.reason().to_owned()),
         summary: infrastructure.map(|(_, diagnosis)| diagnosis),
         report_path: written.ok(),
+        gate_inputs_changed: vec![],
     }
 }

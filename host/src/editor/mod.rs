@@ -62,6 +62,8 @@ pub struct Editor {
     pub tree_digest: Arc<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
+    /// Commands of the pipeline; a changed file that one of them names is told to the user.
+    pub gate_commands: Vec<String>,
     pub notes: Notebook<AgentDir>,
     pub events: Events,
     pub cancel: CancellationToken,
@@ -97,6 +99,8 @@ pub struct Finished {
     pub reason: Option<String>,
     pub summary: Option<String>,
     pub report_path: Option<String>,
+    /// Changed files that the verification depends on, as `path (why)`.
+    pub gate_inputs_changed: Vec<String>,
 }
 
 impl Editor {

@@ -54,6 +54,16 @@ impl Output {
         ]
     }
 
+    /// Progress alone, for a command that writes its result itself.
+    pub fn progress_sinks(&self) -> Vec<Box<dyn Sink>> {
+        vec![Box::new(human::Human::new(std::io::stderr(), self.colour_err, self.verbose))]
+    }
+
+    /// The result as one JSON document on a line of its own. JSON escapes what a terminal would act on.
+    pub fn result_json(&self, document: &serde_json::Value) {
+        put(&mut std::io::stdout().lock(), &format!("{document}\n"));
+    }
+
     /// Result text of a command without events; several lines, ends with a line feed.
     pub fn result(&self, text: &str) {
         let text = terminal_text::block(text);

@@ -1,7 +1,7 @@
 //! What must hold before a task starts. Everything is looked at here, nothing is left behind by a refusal,
 //! and each refusal has a stable code and says what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RunArgs;
@@ -31,8 +31,6 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     AgentDir::check(&config.root)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
-    let place =
-        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
     let bad_boundary = |error| Failure::refused("boundary_invalid", format!("Boundaries: {error}"));
     PathGlobs::new(&within).map_err(bad_boundary)?;
@@ -40,8 +38,28 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
     let engine = Engine::connect().await?;
     // Last, because it is the one thing that a check leaves behind.
-    let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
+    let artifacts = artifacts(&config.root)?;
     Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
+}
+
+/// What the gate alone needs.
+pub(super) struct GateReady {
+    pub(super) config: Config,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) engine: Engine,
+}
+
+pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
+    let config = config::load(repo)?;
+    let engine = Engine::connect().await?;
+    let artifacts = artifacts(&config.root)?;
+    Ok(GateReady { config, artifacts, engine })
+}
+
+pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
+    let place =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
+    Ok(Arc::new(ArtifactDir::open(&place, root)?))
 }
 
 fn cache_dir() -> Option<PathBuf> {

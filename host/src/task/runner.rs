@@ -106,6 +106,7 @@ async fn perform(
             reason: Some("unknown".into()),
             summary: Some(error.to_string()),
             report_path: None,
+            gate_inputs_changed: vec![],
         },
     }
 }
@@ -117,6 +118,7 @@ fn cancelled() -> Finished {
         reason: Some("cancelled".into()),
         summary: None,
         report_path: None,
+        gate_inputs_changed: vec![],
     }
 }
 
@@ -133,6 +135,7 @@ fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
         reason: Some("unexpected".into()),
         summary: Some(format!("a fault of act itself: {message}; please report it")),
         report_path: None,
+        gate_inputs_changed: vec![],
     }
 }
 
@@ -156,7 +159,7 @@ fn finish(
         summary: finished.summary,
         report_path: finished.report_path,
         tokens,
-        gate_inputs_changed: vec![],
+        gate_inputs_changed: finished.gate_inputs_changed,
     });
     exit
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::pipeline;
 use super::preflight::Ready;
 use crate::artifacts::ComponentDigest;
 use crate::component::builtin::{self, Builtin};
@@ -15,7 +14,7 @@ use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
 use crate::model::{ChatCompletions, Deadlines, Endpoint, Model, TokenLedger};
 use crate::scout::{ComponentScout, Grounded, Scout};
-use crate::verifier::{DockerVerifier, ResolvedImage};
+use crate::verifier::{DockerVerifier, Gate, ResolvedImage};
 use crate::workspace::{AgentDir, PathGlobs, Profile, RepoView, RepoWriter, tree_digest};
 
 /// How much of a log the model gets at once.
@@ -83,7 +82,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         image,
         artifacts: Arc::clone(&ready.artifacts),
         repo: root.clone(),
-        pipeline: Arc::new(pipeline::of(config)),
+        gate: Arc::new(Gate::of(config)),
         task_id: Some(brief.task_id.clone()),
         components,
         events: events.clone(),
@@ -104,6 +103,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
                 bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
             })
         }),
+        gate_commands: config.pipeline.steps.iter().map(|step| step.command.clone()).collect(),
         notes,
         events: events.clone(),
         cancel: cancel.clone(),

@@ -8,11 +8,16 @@ use super::docker_error::InfraError;
 use super::docker_verifier::{DockerVerifier, blocking};
 use super::pipeline::{Judged, Verdict};
 use super::response::{FailReason, Status, VerifyResponse, Warning};
-use crate::artifacts::{Manifest, Platform, RunDir};
+use super::view::View;
+use crate::artifacts::{Cache, Manifest, Platform, RunDir};
+use crate::config::Workspace;
 
 /// What a run learns beside its verdict.
 #[derive(Default)]
 pub(super) struct Facts {
+    /// None as long as it is not decided.
+    pub(super) view: Option<View>,
+    pub(super) cache: Option<Cache>,
     pub(super) commit: Option<String>,
     pub(super) digest: Option<String>,
     pub(super) digest_after: Option<String>,
@@ -30,6 +35,12 @@ impl DockerVerifier {
         start: DateTime<Utc>,
     ) -> VerifyResponse {
         let (mut status, mut reason, mut error) = parts(judged.verdict);
+        let asked = match self.gate.pipeline.workspace {
+            Workspace::Auto => "auto",
+            Workspace::Copy => "copy",
+            Workspace::Overlay => "overlay",
+            Workspace::Readonly => "readonly",
+        };
         let manifest = Manifest {
             run_id: run.id().to_string(),
             task_id: self.task_id.clone(),
@@ -47,8 +58,8 @@ impl DockerVerifier {
             image_digest: self.image.digest.clone(),
             tree_digest: facts.digest,
             tree_digest_after: facts.digest_after,
-            pipeline_sha256: self.pipeline.sha256.clone(),
-            workspace: "copy".to_owned(),
+            pipeline_sha256: self.gate.sha256.clone(),
+            workspace: facts.view.map_or_else(|| asked.to_owned(), |view| view.as_str().to_owned()),
             engine: self.engine.identity().clone(),
             components: self.components.clone(),
             audit_head: None,

@@ -7,7 +7,7 @@ use bollard::models::{
 };
 use bollard::query_parameters::{
     ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    KillContainerOptions, RemoveContainerOptions, StartContainerOptions,
+    KillContainerOptions, RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -44,15 +44,22 @@ impl Container {
     pub(super) async fn start(
         engine: &Engine,
         name: String,
-        request: ContainerRequest,
+        mut request: ContainerRequest,
         image: &ResolvedImage,
-        ids: (u32, u32),
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
-        let guard = Guard::arm(engine, &name);
+        let user = request.user.named();
+        let volume = request.volume.take();
+        let guard = Guard::arm(engine, &name, volume.is_some());
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
-        let create = engine.docker.create_container(Some(options), request.body());
-        let create = engine.call(Phase::Create, WORK, create);
+        let body = request.body();
+        let create = async {
+            if let Some(volume) = volume {
+                engine.call(Phase::Create, WORK, engine.docker.create_volume(volume)).await?;
+            }
+            let create = engine.docker.create_container(Some(options), body);
+            engine.call(Phase::Create, WORK, create).await
+        };
         tokio::pin!(create);
         let created = tokio::select! {
             created = &mut create => created,
@@ -66,7 +73,9 @@ impl Container {
         let started = async {
             created.map_err(|error| creation_failed(image, error))?;
             require_shell(engine, &name, image).await?;
-            name_the_user(engine, &name, ids.0, ids.1).await?;
+            if let Some((uid, gid)) = user {
+                name_the_user(engine, &name, uid, gid).await?;
+            }
             let oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
@@ -182,20 +191,24 @@ fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
     error
 }
 
-/// Removes the container unless somebody did so properly.
+/// Removes the container, and the volume of its name, unless somebody did so properly.
 struct Guard {
     engine: Engine,
     name: String,
+    volume: bool,
     armed: std::sync::atomic::AtomicBool,
 }
 
 impl Guard {
-    fn arm(engine: &Engine, name: &str) -> Self {
-        Self { engine: engine.clone(), name: name.to_owned(), armed: true.into() }
+    fn arm(engine: &Engine, name: &str, volume: bool) -> Self {
+        Self { engine: engine.clone(), name: name.to_owned(), volume, armed: true.into() }
     }
 
     async fn remove(&self) -> Result<(), EngineError> {
-        let removed = self.engine.remove(&self.name).await;
+        let mut removed = self.engine.remove(&self.name).await;
+        if self.volume && removed.is_ok() {
+            removed = self.engine.remove_volume(&self.name).await;
+        }
         if removed.as_ref().is_ok() || removed.as_ref().is_err_and(EngineError::unreachable) {
             self.armed.store(false, std::sync::atomic::Ordering::Relaxed);
         }
@@ -210,13 +223,19 @@ impl Drop for Guard {
         }
         // The runtime may be unwinding or gone, so the removal brings its own; the wait is bounded.
         let (docker, name) = (self.engine.docker.clone(), self.name.clone());
+        let volume = self.volume;
         let (done, wait) = std::sync::mpsc::channel();
         let removal = std::thread::Builder::new().name("act-remove".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
                 let options = RemoveContainerOptions { v: true, force: true, link: false };
-                let removed = docker.remove_container(&name, Some(options));
                 // Nobody is left to hear of a failure; the labels let a later start find it.
+                let removed = async {
+                    let _ = docker.remove_container(&name, Some(options)).await;
+                    if volume {
+                        let _ = docker.remove_volume(&name, None::<RemoveVolumeOptions>).await;
+                    }
+                };
                 let _ =
                     runtime.block_on(async { tokio::time::timeout(LAST_MOMENT, removed).await });
             }

@@ -17,15 +17,19 @@ use super::engine::Engine;
 use super::environment::step_environment;
 use super::image::ResolvedImage;
 use super::owner::Process;
-use super::pipeline::{Judged, Pipeline, Verdict, Workspace, oom_warning, run_steps, settle};
-use super::request::{ContainerRequest, mounts};
+use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
+use super::prepare::{Order, Prepared, prepare};
+use super::reclaim::reclaim;
+use super::request::{ContainerRequest, StepUser};
 use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
+use super::source_writes::Guard;
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
-use super::view;
-use crate::artifacts::{ArtifactDir, ComponentDigest, RunDir, Swept};
+use super::view::View;
+use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
+use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
-use crate::workspace::{CopyError, CopySet, PathGlobs, head_commit, tree_digest};
+use crate::workspace::{CopyError, PathGlobs, tree_digest};
 
 /// Beyond the steps' own time, before a forgotten container ends by itself.
 const LIFETIME_SLACK: u64 = 600;
@@ -40,7 +44,7 @@ pub struct DockerVerifier {
     pub artifacts: Arc<ArtifactDir>,
     /// The repository's root, absolute and with its links resolved.
     pub repo: PathBuf,
-    pub pipeline: Arc<Pipeline>,
+    pub gate: Arc<Gate>,
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
     pub components: Vec<ComponentDigest>,
@@ -81,6 +85,8 @@ impl DockerVerifier {
         let mut facts = Facts::default();
         let judged = self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra);
         if judged.verdict == Verdict::Cancelled {
+            // Nobody is left to hear that it failed.
+            let _ = self.reclaim(&run, &facts).await;
             let run = run.clone();
             let cleanup = blocking(move || run.remove_scratch());
             // What is left then goes with the run's directory.
@@ -106,34 +112,24 @@ impl DockerVerifier {
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) -> Result<Judged, InfraError> {
-        if matches!(self.pipeline.workspace, Workspace::Overlay | Workspace::Readonly) {
-            return Err(InfraError::new(
-                ErrorType::ContainerCreation,
-                "this build of act only has the copy view; set verification.workspace to copy or auto",
-            ));
-        }
-        let include = PathGlobs::new(&self.pipeline.include).map_err(|error| {
+        let include = PathGlobs::new(&self.gate.pipeline.include).map_err(|error| {
             InfraError::new(
                 ErrorType::ContainerCreation,
                 format!("verification.include in agent.yaml: {error}"),
             )
         })?;
         let include = Arc::new(include);
-        let Some(git) = self.prepare(run, &include, facts, cancel).await? else {
-            return Ok(cancelled());
-        };
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
-        let name = format!("act-{}", run.id());
-        let ids = (geteuid().as_raw(), getegid().as_raw());
-        let request = self.request(run, git, ids)?;
-        let started =
-            Container::start(&self.engine, name, request, &self.image, ids, cancel).await?;
-        let Some(container) = started else { return Ok(cancelled()) };
+        let Some((container, guard, view)) = self.start(run, &include, facts, cancel).await? else {
+            return Ok(cancelled());
+        };
 
         let mut steps = ContainerSteps {
             container: &container,
-            pipeline: &self.pipeline,
+            gate: &self.gate,
+            view,
+            guard: Some(guard),
             run,
             log: &mut log,
             events: &self.events,
@@ -141,8 +137,7 @@ impl DockerVerifier {
             warnings: vec![],
             detached: None,
         };
-        let mut judged = run_steps(&self.pipeline, &mut steps).await;
-        judged.warnings.append(&mut steps.warnings);
+        let mut judged = run_steps(&self.gate.pipeline, &mut steps).await;
         if judged.verdict == Verdict::Pass && judged.commands.iter().all(|command| !command.oom) {
             // An event may come late or not at all; the flag is set once the container has stopped.
             let stopped = container.kill().await;
@@ -167,31 +162,84 @@ impl DockerVerifier {
         Ok(judged)
     }
 
-    /// Digest, commit and copy view; whether `.git` can be mounted. None when cancelled.
-    async fn prepare(
+    /// A running container over a prepared view; None when cancelled. An overlay that nobody asked for by name
+    /// gives way to a copy where the engine cannot mount it.
+    async fn start(
         &self,
         run: &Arc<RunDir>,
         include: &Arc<PathGlobs>,
         facts: &mut Facts,
         cancel: &CancellationToken,
-    ) -> Result<Option<bool>, InfraError> {
-        let (run, repo, include) = (run.clone(), self.repo.clone(), include.clone());
-        let (pipeline, stop) = (self.pipeline.clone(), cancel.clone());
-        let work = blocking(move || {
-            let set = CopySet::of(&repo, &include).map_err(io::Error::other)?;
-            let digest = set.tree().map_err(io::Error::other)?.digest;
-            let view = run.create_view()?;
-            view::copy(&set, view.try_clone()?, &stop)?;
-            let git = view::has_git_directory(&repo)?;
-            // Mount points and working directory exist even where the tree lacks them.
-            if git {
-                view::ensure_directory(&view, ".git".as_ref())?;
+    ) -> Result<Option<(Container, Guard, View)>, InfraError> {
+        let mut without_overlay = false;
+        loop {
+            let labels = Process::this().labels(run.id().as_str(), self.deadline());
+            let order = Order {
+                repo: self.repo.clone(),
+                gate: self.gate.clone(),
+                include: include.clone(),
+                artifacts: self.artifacts.clone(),
+                image_digest: self.image.digest.clone(),
+                local_engine: self.engine.is_local(),
+                name: format!("act-{}", run.id()),
+                labels: labels.clone(),
+                without_overlay,
+            };
+            let Some(prepared) = self.prepare(order, run, cancel).await? else { return Ok(None) };
+            let Prepared { view, guard, mounts, volume, cache, digest, commit, warnings } =
+                prepared;
+            (facts.digest, facts.commit) = (Some(digest), commit);
+            (facts.view, facts.cache) = (Some(view), Some(cache));
+            facts.warnings.extend(warnings);
+            let readonly = view == View::Readonly;
+            let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
+            let request = ContainerRequest {
+                image_id: self.image.id.clone(),
+                mounts,
+                volume,
+                environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
+                user: self.user(),
+                limits: self.gate.pipeline.limits,
+                network: self.gate.pipeline.steps.iter().any(|step| step.network),
+                lifetime_seconds: self.lifetime(),
+                labels,
+            };
+            let name = format!("act-{}", run.id());
+            match Container::start(&self.engine, name, request, &self.image, cancel).await {
+                Ok(Some(container)) => return Ok(Some((container, guard, view))),
+                Ok(None) => return Ok(None),
+                Err(error)
+                    if view == View::Overlay
+                        && self.gate.pipeline.workspace == Workspace::Auto
+                        && error.error_type == ErrorType::ContainerCreation =>
+                {
+                    without_overlay = true;
+                    facts.warnings.clear();
+                    facts.warnings.push(Warning {
+                        code: "overlay_unavailable".to_owned(),
+                        step: None,
+                        message: format!("the tree was copied instead: {}", error.message),
+                    });
+                    facts.cache = None;
+                    let run = run.clone();
+                    blocking(move || run.remove_scratch())
+                        .await
+                        .map_err(|error| InfraError::from_io("remove the overlay", &error))?;
+                }
+                Err(error) => return Err(error),
             }
-            if let Some(package) = &pipeline.package {
-                view::ensure_directory(&view, package.as_ref())?;
-            }
-            Ok((digest, head_commit(&repo), git))
-        });
+        }
+    }
+
+    /// None when cancelled.
+    async fn prepare(
+        &self,
+        order: Order,
+        run: &Arc<RunDir>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Prepared>, InfraError> {
+        let (run, stop) = (run.clone(), cancel.clone());
+        let work = blocking(move || Ok(prepare(&order, &run, &stop)));
         tokio::pin!(work);
         let done = tokio::select! {
             biased;
@@ -201,39 +249,27 @@ impl DockerVerifier {
             }
             done = &mut work => done,
         };
-        let (digest, commit, git) =
-            done.map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
-        (facts.digest, facts.commit) = (Some(digest), commit);
-        Ok(Some(git))
+        done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
     }
 
-    fn request(
-        &self,
-        run: &RunDir,
-        git: bool,
-        ids: (u32, u32),
-    ) -> Result<ContainerRequest, InfraError> {
-        let pipeline = &self.pipeline;
-        let steps = u64::try_from(pipeline.steps.len()).unwrap_or(u64::MAX);
-        let lifetime_seconds = pipeline
-            .step_timeout
-            .as_secs()
-            .saturating_mul(steps)
-            .saturating_add(LIFETIME_SLACK)
-            // What every `sleep` takes.
-            .min(u64::from(u32::MAX / 2));
-        let lifetime = i64::try_from(lifetime_seconds).unwrap_or(i64::MAX);
-        let deadline = crate::clock::now().timestamp().saturating_add(lifetime);
-        Ok(ContainerRequest {
-            image_id: self.image.id.clone(),
-            mounts: mounts(&self.repo, run.path(), git)?,
-            environment: step_environment(self.image.path.as_deref()),
-            user: format!("{}:{}", ids.0, ids.1),
-            limits: pipeline.limits,
-            network: pipeline.steps.iter().any(|step| pipeline.network_of(step)),
-            lifetime_seconds,
-            labels: Process::this().labels(run.id().as_str(), deadline),
-        })
+    fn user(&self) -> StepUser {
+        match self.gate.pipeline.user {
+            User::Root => StepUser::Root,
+            User::Caller if self.engine.is_rootless() => StepUser::Rootless,
+            User::Caller => StepUser::Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() },
+        }
+    }
+
+    fn lifetime(&self) -> u64 {
+        let steps = u64::try_from(self.gate.pipeline.steps.len()).unwrap_or(u64::MAX);
+        let steps = self.gate.step_timeout.as_secs().saturating_mul(steps);
+        // What every `sleep` takes.
+        steps.saturating_add(LIFETIME_SLACK).min(u64::from(u32::MAX / 2))
+    }
+
+    fn deadline(&self) -> i64 {
+        let lifetime = i64::try_from(self.lifetime()).unwrap_or(i64::MAX);
+        crate::clock::now().timestamp().saturating_add(lifetime)
     }
 
     /// Was it one tree all the way?
@@ -271,11 +307,34 @@ impl DockerVerifier {
         }
     }
 
+    /// Where the caller is not root, root's files in the run's directory become the caller's.
+    async fn reclaim(&self, run: &RunDir, facts: &Facts) -> Result<(), InfraError> {
+        let ids = (geteuid().as_raw(), getegid().as_raw());
+        let by_root = self.gate.pipeline.user == User::Root || facts.view == Some(View::Overlay);
+        if ids.0 == 0 || !by_root || self.engine.is_rootless() {
+            return Ok(());
+        }
+        let cache = facts.cache.as_ref().map(Cache::path);
+        reclaim(&self.engine, &self.image, run.path(), cache, ids).await
+    }
+
     async fn clean(&self, run: &Arc<RunDir>, facts: &mut Facts) {
-        let run = run.clone();
+        if let Err(error) = self.reclaim(run, facts).await {
+            facts.warnings.push(Warning {
+                code: "cleanup_failed".to_owned(),
+                step: None,
+                message: format!("root's files in the run's directory stay root's: {error}"),
+            });
+        }
+        let (run, cache) = (run.clone(), facts.cache.take());
         let cleaned = blocking(move || {
+            let mut swept = Swept::default();
+            if let Some(cache) = cache {
+                swept += cache.tidy()?;
+            }
             run.remove_scratch()?;
-            run.sweep()
+            swept += run.sweep()?;
+            Ok(swept)
         });
         let mut warn = |code: &str, message: String| {
             facts.warnings.push(Warning { code: code.to_owned(), step: None, message });

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+use bollard::query_parameters::{
+    ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+};
 
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
+use super::engine_host;
 use super::owner::{Process, RUN_ID, is_orphan, start_time};
 use crate::artifacts::EngineIdentity;
-
-const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 
 /// For questions that an engine answers from memory.
 pub(super) const QUICK: Duration = Duration::from_secs(20);
@@ -26,13 +27,15 @@ pub struct Engine {
     pub(super) docker: Docker,
     host: String,
     identity: EngineIdentity,
+    rootless: bool,
 }
 
 impl Engine {
-    /// The engine that `DOCKER_HOST` names, else the default socket.
+    /// The engine that the environment names, else the one of the Docker context, else the first of the known
+    /// sockets that exists.
     pub async fn connect() -> Result<Self, EngineUnavailable> {
-        let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        Self::connect_to(host.as_deref().unwrap_or(DEFAULT_HOST)).await
+        let host = engine_host::find(|name| std::env::var(name).ok());
+        Self::connect_to(&host).await
     }
 
     /// The engine at `unix://PATH`, or at `tcp://` on this machine.
@@ -56,9 +59,10 @@ impl Engine {
         let asked = async {
             let docker = docker.negotiate_version().await?;
             let version = docker.version().await?;
-            Ok((docker, version))
+            let info = docker.info().await?;
+            Ok((docker, version, info))
         };
-        let (docker, version) = tokio::time::timeout(QUICK, asked)
+        let (docker, version, info) = tokio::time::timeout(QUICK, asked)
             .await
             .unwrap_or(Err(Error::RequestTimeoutError))
             .map_err(|error| failed(&error))?;
@@ -68,7 +72,9 @@ impl Engine {
             name: if podman { "podman" } else { "docker" }.to_owned(),
             version: version.version.unwrap_or_default(),
         };
-        Ok(Self { docker, host: host.to_owned(), identity })
+        let security = info.security_options.unwrap_or_default();
+        let rootless = security.iter().any(|option| option.contains("name=rootless"));
+        Ok(Self { docker, host: host.to_owned(), identity, rootless })
     }
 
     pub fn host(&self) -> &str {
@@ -96,7 +102,35 @@ impl Engine {
                 removed += 1;
             }
         }
+        // Of runs that died between making their volume and their container as well.
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options = ListVolumesOptions { filters: Some(filters) };
+        let listed =
+            self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
+        for volume in listed.volumes.unwrap_or_default() {
+            if is_orphan(&volume.labels, &this, now, start_time) {
+                self.remove_volume(&volume.name).await?;
+            }
+        }
         Ok(removed)
+    }
+
+    /// Whether the engine sees the files of this machine.
+    pub(super) fn is_local(&self) -> bool {
+        is_local(&self.host)
+    }
+
+    /// Whether root in a container is nobody but the caller.
+    pub(super) fn is_rootless(&self) -> bool {
+        self.rootless
+    }
+
+    pub(super) async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
+        let removed = self.docker.remove_volume(name, None::<RemoveVolumeOptions>);
+        match self.call(Phase::Remove, WORK, removed).await {
+            Err(error) if error.status() == Some(404) => Ok(()),
+            other => other,
+        }
     }
 
     pub(super) async fn ping(&self) -> Result<(), EngineError> {

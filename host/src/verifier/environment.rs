@@ -5,7 +5,7 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /// Everything but `PATH`. The repository is read-only at `/workspace`, so tools are sent to `/artifacts`,
 /// and tools that rewrite snapshots are told not to.
-const FIXED: [(&str, &str); 25] = [
+const FIXED: [(&str, &str); 26] = [
     ("CI", "1"),
     ("HOME", "/artifacts/home"),
     ("TMPDIR", "/artifacts/tmp"),
@@ -20,6 +20,8 @@ const FIXED: [(&str, &str); 25] = [
     ("npm_config_cache", "/artifacts/cache/npm"),
     // pnpm otherwise puts its store beside the project.
     ("npm_config_store_dir", "/artifacts/cache/pnpm"),
+    // What installing built is a build, not a download.
+    ("npm_config_side_effects_cache", "false"),
     ("npm_config_update_notifier", "false"),
     ("YARN_CACHE_FOLDER", "/artifacts/cache/yarn"),
     ("CARGO_HOME", "/artifacts/cache/cargo"),
@@ -35,12 +37,37 @@ const FIXED: [(&str, &str); 25] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
 ];
 
-/// `NAME=value`, in the order of the list.
-pub(super) fn step_environment(image_path: Option<&str>) -> Vec<String> {
+/// Where the tree cannot be written, tools that can build elsewhere are sent there.
+const READONLY: [(&str, &str); 3] = [
+    ("CARGO_TARGET_DIR", "/artifacts/build/target"),
+    ("PYTEST_ADDOPTS", "-pno:cacheprovider"),
+    ("PYTHONPYCACHEPREFIX", "/artifacts/build/pycache"),
+];
+
+/// Where certificates that `ca_bundle` names are put, and who must be told of it.
+pub(super) const CA_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+const CA_VARIABLES: [&str; 7] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+    "CARGO_HTTP_CAINFO",
+    "GIT_SSL_CAINFO",
+];
+
+/// `NAME=value`, in the order of the lists.
+pub(super) fn step_environment(
+    image_path: Option<&str>,
+    readonly: bool,
+    ca_bundle: bool,
+) -> Vec<String> {
     // What pip installs for a user without root comes first, else the next step does not find it.
     let path = format!("PATH=/artifacts/home/.local/bin:{}", image_path.unwrap_or(DEFAULT_PATH));
-    let fixed = FIXED.iter().map(|(name, value)| format!("{name}={value}"));
-    fixed.chain([path]).collect()
+    let readonly = READONLY.iter().filter(|_| readonly);
+    let fixed = FIXED.iter().chain(readonly).map(|(name, value)| format!("{name}={value}"));
+    let ca = CA_VARIABLES.iter().filter(|_| ca_bundle).map(|name| format!("{name}={CA_BUNDLE}"));
+    fixed.chain(ca).chain([path]).collect()
 }
 
 #[cfg(test)]
@@ -50,8 +77,17 @@ mod tests {
     // VERIFIER-9
     #[test]
     fn keeps_the_images_path_behind_the_users_own_programs() {
-        let of = |path| step_environment(path).pop().unwrap();
+        let of = |path| step_environment(path, false, false).pop().unwrap();
         assert_eq!(of(Some("/opt/bin")), "PATH=/artifacts/home/.local/bin:/opt/bin");
         assert!(of(None).ends_with(":/usr/bin:/sbin:/bin"));
+    }
+
+    // VERIFIER-9
+    #[test]
+    fn a_readonly_view_and_a_ca_bundle_add_what_they_need() {
+        let all = step_environment(None, true, true);
+        assert!(all.contains(&"CARGO_TARGET_DIR=/artifacts/build/target".to_owned()));
+        assert!(all.contains(&format!("NODE_EXTRA_CA_CERTS={CA_BUNDLE}")));
+        assert_eq!(step_environment(None, false, false).len(), FIXED.len() + 1);
     }
 }

@@ -3,20 +3,31 @@
 //! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
+mod build_product;
+mod ca_bundle;
 mod conclusion;
 mod container;
+mod copy_view;
 mod docker_error;
 mod docker_verifier;
 mod engine;
+mod engine_host;
 mod environment;
+mod gate_inputs;
+mod hint;
 mod image;
 mod import;
+mod no_tests;
 mod oom;
+mod overlay;
 mod owner;
 mod passwd;
 mod pipeline;
+mod prepare;
+mod reclaim;
 mod request;
 mod response;
+mod source_writes;
 mod step;
 mod step_log;
 mod view;
@@ -27,10 +38,9 @@ use tokio_util::sync::CancellationToken;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
 pub use engine::Engine;
+pub use gate_inputs::{GateChange, GateInput, gate_inputs_changed};
 pub use image::ResolvedImage;
-pub use pipeline::{
-    Judged, Limits, Pipeline, Step, StepEnd, StepReport, StepRunner, Verdict, Workspace, run_steps,
-};
+pub use pipeline::Gate;
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
 
 /// One run of the whole pipeline.

@@ -6,78 +6,51 @@ use futures_util::future::BoxFuture;
 
 use super::docker_error::InfraError;
 use super::response::{ErrorType, FailReason, Warning};
+use super::source_writes::{Writes, listed};
 use crate::artifacts::CommandExecuted;
+use crate::config::{Config, Pipeline, SourceWrites, Step};
 
-/// The gate as it stood when the task started.
-#[derive(Debug, Clone)]
-pub struct Pipeline {
-    pub image: String,
-    pub steps: Vec<Step>,
+/// What a run judges by: `agent.yaml` as it stood when the task started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    pub pipeline: Pipeline,
     pub step_timeout: Duration,
-    pub limits: Limits,
-    pub workspace: Workspace,
-    /// Globs of git-ignored files that the copy view needs.
-    pub include: Vec<String>,
-    /// For steps that do not say otherwise.
-    pub network: bool,
     /// Directory of the repository in which the steps run.
     pub package: Option<String>,
     /// Digest of the `agent.yaml` that all of this came from.
     pub sha256: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    pub name: String,
-    pub command: String,
-    pub network: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    pub cpus: f64,
-    pub memory_mb: u64,
-    pub pids: i64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { cpus: 4.0, memory_mb: 8192, pids: 2048 }
-    }
-}
-
-/// What the steps see as the repository.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Workspace {
-    #[default]
-    Auto,
-    Copy,
-    Overlay,
-    Readonly,
-}
-
-impl Pipeline {
-    pub fn network_of(&self, step: &Step) -> bool {
-        step.network.unwrap_or(self.network)
+impl Gate {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            pipeline: config.pipeline.clone(),
+            step_timeout: config.step_timeout,
+            package: config.monorepo_package.clone(),
+            sha256: config.sha256.clone(),
+        }
     }
 }
 
 /// Runs one step; `pipeline` decides what its end means.
-pub trait StepRunner: Send {
+pub(super) trait StepRunner: Send {
     /// `number` counts from 1.
     fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepReport {
+pub(super) struct StepReport {
     pub end: StepEnd,
     /// The kernel killed a process for memory while the step ran.
     pub oom: bool,
     pub duration: Duration,
+    pub(super) writes: Writes,
+    /// What else the host noticed.
+    pub(super) warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StepEnd {
+pub(super) enum StepEnd {
     /// By itself, in a container that was alive.
     Exited(i64),
     TimedOut,
@@ -86,7 +59,7 @@ pub enum StepEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     Pass,
     Fail(FailReason),
     Infra(InfraError),
@@ -94,7 +67,7 @@ pub enum Verdict {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub(super) struct Judged {
     pub verdict: Verdict,
     pub commands: Vec<CommandExecuted>,
     pub warnings: Vec<Warning>,
@@ -104,15 +77,27 @@ pub struct Judged {
 pub(super) const KILLED: i64 = 137;
 
 /// Steps in order; the first that does not succeed is the last that runs.
-pub async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Judged {
+pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Judged {
     let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings: vec![] };
     for (number, step) in (1..).zip(&pipeline.steps) {
-        let report = runner.run(number, step).await;
-        judged.commands.push(record(pipeline, step, &report));
+        let mut report = runner.run(number, step).await;
+        judged.commands.push(record(step, &report));
         judged.verdict = judge(pipeline, step, &report);
         if report.oom && !matches!(judged.verdict, Verdict::Infra(_)) {
             judged.warnings.push(oom_warning(Some(step)));
         }
+        if !report.writes.told.is_empty() {
+            judged.warnings.push(Warning {
+                code: "source_writes".to_owned(),
+                step: Some(step.name.clone()),
+                message: format!(
+                    "step {:?} wrote to the source: {}",
+                    step.name,
+                    listed(&report.writes)
+                ),
+            });
+        }
+        judged.warnings.append(&mut report.warnings);
         if judged.verdict != Verdict::Pass {
             break;
         }
@@ -121,7 +106,11 @@ pub async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Judg
 }
 
 fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Verdict {
+    let wrote = !report.writes.told.is_empty();
     match &report.end {
+        StepEnd::Exited(0) if wrote && pipeline.source_writes == SourceWrites::Fail => {
+            Verdict::Fail(FailReason::SourceWrites)
+        }
         StepEnd::Exited(0) => Verdict::Pass,
         // 137 alone is any SIGKILL, the step's own included; memory takes the kernel's word as well.
         StepEnd::Exited(KILLED) if report.oom => Verdict::Infra(InfraError::new(
@@ -139,7 +128,7 @@ fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Verdict {
     }
 }
 
-fn record(pipeline: &Pipeline, step: &Step, report: &StepReport) -> CommandExecuted {
+fn record(step: &Step, report: &StepReport) -> CommandExecuted {
     CommandExecuted {
         name: step.name.clone(),
         command: step.command.clone(),
@@ -150,8 +139,8 @@ fn record(pipeline: &Pipeline, step: &Step, report: &StepReport) -> CommandExecu
         duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
         timed_out: report.end == StepEnd::TimedOut,
         oom: report.oom,
-        network: if pipeline.network_of(step) { "on" } else { "off" }.to_owned(),
-        source_writes: vec![],
+        network: if step.network { "on" } else { "off" }.to_owned(),
+        source_writes: report.writes.told.clone(),
     }
 }
 
@@ -177,9 +166,12 @@ pub(super) fn settle(verdict: Verdict, before: &str, after: &str) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::artifacts::SourceWrite;
+    use crate::config::{Limits, User, Workspace};
 
     struct Script {
         ends: Vec<(StepEnd, bool)>,
+        writes: Writes,
         ran: Vec<String>,
     }
 
@@ -188,29 +180,52 @@ mod tests {
             Box::pin(async move {
                 self.ran.push(step.name.clone());
                 let (end, oom) = self.ends[number - 1].clone();
-                StepReport { end, oom, duration: Duration::from_millis(7) }
+                let duration = Duration::from_millis(7);
+                StepReport { end, oom, duration, writes: self.writes.clone(), warnings: vec![] }
             })
         }
     }
 
     fn pipeline(steps: usize) -> Pipeline {
-        let step =
-            |n| Step { name: format!("s{n}"), command: format!("c{n}"), network: Some(n == 1) };
+        let step = |n| Step { name: format!("s{n}"), command: format!("c{n}"), network: n == 1 };
         Pipeline {
             image: "image".into(),
             steps: (1..=steps).map(step).collect(),
-            step_timeout: Duration::from_secs(1),
-            limits: Limits::default(),
             workspace: Workspace::Auto,
             include: vec![],
-            network: false,
-            package: None,
-            sha256: "0".into(),
+            source_writes: SourceWrites::Fail,
+            user: User::Caller,
+            ca_bundle: None,
+            limits: Limits::default(),
         }
     }
 
+    fn wrote(policy: SourceWrites, end: StepEnd) -> Judged {
+        let told = vec![SourceWrite { path: "a.snap".into(), change: "new".into() }];
+        let writes = Writes { told, more: 0 };
+        let mut script = Script { ends: vec![(end, false)], writes, ran: vec![] };
+        let pipeline = Pipeline { source_writes: policy, ..pipeline(1) };
+        let judged =
+            futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
+        judged.unwrap()
+    }
+
+    // VERIFIER-25
+    #[test]
+    fn a_write_to_the_source_fails_a_green_step_or_warns() {
+        let failed = wrote(SourceWrites::Fail, StepEnd::Exited(0));
+        assert_eq!(failed.verdict, Verdict::Fail(FailReason::SourceWrites));
+        assert_eq!(failed.commands[0].source_writes[0].path, "a.snap");
+        assert_eq!(failed.warnings[0].message, "step \"s1\" wrote to the source: a.snap (new)");
+        let warned = wrote(SourceWrites::Warn, StepEnd::Exited(0));
+        assert_eq!((warned.verdict, warned.warnings), (Verdict::Pass, failed.warnings));
+        let red = wrote(SourceWrites::Fail, StepEnd::Exited(1));
+        assert_eq!(red.verdict, Verdict::Fail(FailReason::StepFailed));
+        assert_eq!(red.commands[0].source_writes.len(), 1);
+    }
+
     fn judged(ends: Vec<(StepEnd, bool)>) -> (Judged, Vec<String>) {
-        let mut script = Script { ends, ran: vec![] };
+        let mut script = Script { ends, writes: Writes::default(), ran: vec![] };
         let pipeline = pipeline(script.ends.len());
         let judged =
             futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));

@@ -5,27 +5,57 @@ use std::path::Path;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
-    MountType,
+    MountType, MountVolumeOptions, VolumeCreateRequest,
 };
 
 use super::docker_error::InfraError;
-use super::pipeline::Limits;
 use super::response::ErrorType;
-use crate::artifacts::STEP_PARTS;
+use crate::config::Limits;
 
 /// The scheduler's period; the quota says how much of it the container gets.
 const CPU_PERIOD: i64 = 100_000;
 const MIB: u64 = 1024 * 1024;
 
-/// Where the steps work; the copy view.
-pub(super) const VIEW: &str = "/artifacts/build/tree";
+/// What root needs to install packages, and no more.
+const ROOT_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
+
+/// Whom the steps run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepUser {
+    Ids {
+        uid: u32,
+        gid: u32,
+    },
+    /// Root in an engine without privileges of its own, which is nobody but the caller.
+    Rootless,
+    /// Root, because `agent.yaml` asks for it.
+    Root,
+}
+
+impl StepUser {
+    fn ids(self) -> (u32, u32) {
+        match self {
+            Self::Ids { uid, gid } => (uid, gid),
+            Self::Rootless | Self::Root => (0, 0),
+        }
+    }
+
+    /// Whose name the container's `/etc/passwd` must know.
+    pub(super) fn named(self) -> Option<(u32, u32)> {
+        match self {
+            Self::Ids { uid, gid } => Some((uid, gid)),
+            Self::Rootless | Self::Root => None,
+        }
+    }
+}
 
 pub(super) struct ContainerRequest {
     pub(super) image_id: String,
     pub(super) mounts: Vec<Mount>,
     pub(super) environment: Vec<String>,
-    /// `uid:gid`.
-    pub(super) user: String,
+    /// Made before the container and removed after it.
+    pub(super) volume: Option<VolumeCreateRequest>,
+    pub(super) user: StepUser,
     pub(super) limits: Limits,
     pub(super) network: bool,
     /// The container ends by itself after this long, should nobody be left to remove it.
@@ -36,6 +66,9 @@ pub(super) struct ContainerRequest {
 impl ContainerRequest {
     pub(super) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
+        let capabilities =
+            (self.user == StepUser::Root).then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
+        let (uid, gid) = self.user.ids();
         let host = HostConfig {
             // Not `NanoCpus`: engines refuse more of those than the machine has cores.
             cpu_period: Some(CPU_PERIOD),
@@ -43,8 +76,9 @@ impl ContainerRequest {
             memory: Some(memory),
             // Equal to memory, else the engine grants as much swap again.
             memory_swap: Some(memory),
-            pids_limit: Some(self.limits.pids),
+            pids_limit: Some(i64::try_from(self.limits.pids).unwrap_or(i64::MAX)),
             cap_drop: Some(vec!["ALL".to_owned()]),
+            cap_add: capabilities,
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             privileged: Some(false),
             ipc_mode: Some("private".to_owned()),
@@ -62,7 +96,7 @@ impl ContainerRequest {
         ContainerCreateBody {
             image: Some(self.image_id),
             hostname: Some("act".to_owned()),
-            user: Some(self.user),
+            user: Some(format!("{uid}:{gid}")),
             env: Some(self.environment),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
             cmd: Some(vec![format!("exec sleep {}", self.lifetime_seconds)]),
@@ -79,20 +113,23 @@ impl ContainerRequest {
     }
 }
 
-/// The repository read-only, the step parts of the run writable, the repository's `.git` read-only inside
-/// the view. Always `Mounts`: `Binds` would create a missing source on the host, as root.
-pub(super) fn mounts(repo: &Path, run: &Path, git: bool) -> Result<Vec<Mount>, InfraError> {
-    let mut mounts = vec![bind(repo, "/workspace", true)?];
-    for part in STEP_PARTS {
-        mounts.push(bind(&run.join(part), &format!("/artifacts/{part}"), false)?);
+/// A volume of ours, as it is: an engine would otherwise copy the image's directory into it.
+pub(super) fn volume(name: &str, target: &str) -> Mount {
+    Mount {
+        typ: Some(MountType::VOLUME),
+        source: Some(name.to_owned()),
+        target: Some(target.to_owned()),
+        read_only: Some(false),
+        volume_options: Some(MountVolumeOptions {
+            no_copy: Some(true),
+            ..MountVolumeOptions::default()
+        }),
+        ..Mount::default()
     }
-    if git {
-        mounts.push(bind(&repo.join(".git"), &format!("{VIEW}/.git"), true)?);
-    }
-    Ok(mounts)
 }
 
-fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraError> {
+/// Always `Mounts`: `Binds` would create a missing source on the host, as root.
+pub(super) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraError> {
     let source = source.to_str().ok_or_else(|| {
         InfraError::new(
             ErrorType::ContainerCreation,
@@ -117,50 +154,22 @@ fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraErro
 mod tests {
     use super::*;
 
-    // VERIFIER-5, VERIFIER-6
-    #[test]
-    fn only_the_step_parts_are_writable_and_logs_and_manifest_are_not_there() {
-        let mounts = mounts(Path::new("/r,e:p o"), Path::new("/a/runs/x"), true).unwrap();
-        let shown: Vec<_> = mounts
-            .iter()
-            .map(|mount| {
-                assert_eq!(mount.typ, Some(MountType::BIND));
-                let options = mount.bind_options.as_ref().unwrap();
-                assert_eq!(options.non_recursive, Some(true));
-                let rights = if mount.read_only == Some(true) { "ro" } else { "rw" };
-                let (source, target) = (mount.source.as_ref(), mount.target.as_ref());
-                format!("{} {} {rights}", source.unwrap(), target.unwrap())
-            })
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "/r,e:p o /workspace ro",
-                "/a/runs/x/build /artifacts/build rw",
-                "/a/runs/x/tmp /artifacts/tmp rw",
-                "/a/runs/x/db /artifacts/db rw",
-                "/a/runs/x/snapshots /artifacts/snapshots rw",
-                "/a/runs/x/home /artifacts/home rw",
-                "/a/runs/x/cache /artifacts/cache rw",
-                "/r,e:p o/.git /artifacts/build/tree/.git ro",
-            ]
-        );
-    }
-
     // VERIFIER-8
     #[test]
     fn limits_are_a_quota_and_memory_without_swap() {
-        let request = |cpus, network| ContainerRequest {
+        let request = |cpus, network, user| ContainerRequest {
             image_id: "sha256:x".into(),
             mounts: vec![],
+            volume: None,
             environment: vec![],
-            user: "7:8".into(),
+            user,
             limits: Limits { cpus, memory_mb: 64, pids: 9 },
             network,
             lifetime_seconds: 61,
             labels: HashMap::new(),
         };
-        let body = request(0.5, false).body();
+        let caller = StepUser::Ids { uid: 7, gid: 8 };
+        let body = request(0.5, false, caller).body();
         let host = body.host_config.unwrap();
         assert_eq!(
             (host.cpu_period, host.cpu_quota, host.nano_cpus),
@@ -170,6 +179,30 @@ mod tests {
         assert_eq!(host.network_mode.as_deref(), Some("none"));
         assert_eq!(host.binds, None);
         assert_eq!(body.cmd.unwrap(), ["exec sleep 61"]);
-        assert_eq!(request(4.0, true).body().host_config.unwrap().network_mode, None);
+        assert_eq!((body.user.as_deref(), host.cap_add), (Some("7:8"), None));
+        assert_eq!(request(4.0, true, caller).body().host_config.unwrap().network_mode, None);
+    }
+
+    // VERIFIER-7
+    #[test]
+    fn only_root_by_request_gets_capabilities_and_only_five() {
+        let request = ContainerRequest {
+            image_id: "sha256:x".into(),
+            mounts: vec![],
+            volume: None,
+            environment: vec![],
+            user: StepUser::Root,
+            limits: Limits::default(),
+            network: false,
+            lifetime_seconds: 61,
+            labels: HashMap::new(),
+        };
+        let body = request.body();
+        let host = body.host_config.unwrap();
+        assert_eq!(body.user.as_deref(), Some("0:0"));
+        assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
+        assert_eq!(host.cap_add.unwrap(), ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]);
+        assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
+        assert_eq!(StepUser::Rootless.named(), None);
     }
 }

@@ -12,12 +12,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
 use super::docker_error::{EngineError, InfraError, Phase};
+use super::docker_verifier::blocking;
 use super::engine::{QUICK, WORK};
-use super::pipeline::{KILLED, Pipeline, Step, StepEnd, StepReport, StepRunner};
-use super::request::VIEW;
+use super::hint::needs_writable_view;
+use super::no_tests::no_tests_ran;
+use super::pipeline::{Gate, KILLED, StepEnd, StepReport, StepRunner};
 use super::response::{ErrorType, Warning};
+use super::source_writes::{Guard, Writes};
 use super::step_log::RunLog;
+use super::view::View;
 use crate::artifacts::RunDir;
+use crate::config::Step;
 use crate::event::{EventKind, Events, StepOutput};
 
 /// Below this a failed step is blamed on the disk.
@@ -32,11 +37,15 @@ const NOT_EXECUTABLE: i64 = 126;
 
 pub(super) struct ContainerSteps<'a> {
     pub(super) container: &'a Container,
-    pub(super) pipeline: &'a Pipeline,
+    pub(super) gate: &'a Gate,
+    pub(super) view: View,
+    /// Away only while it looks.
+    pub(super) guard: Option<Guard>,
     pub(super) run: &'a RunDir,
     pub(super) log: &'a mut RunLog,
     pub(super) events: &'a Events,
     pub(super) cancel: &'a CancellationToken,
+    /// Of the step that runs.
     pub(super) warnings: Vec<Warning>,
     /// Networks taken away for a step without; given back for the next one with.
     pub(super) detached: Option<Vec<String>>,
@@ -61,7 +70,14 @@ impl StepRunner for ContainerSteps<'_> {
             let began = Instant::now();
             let end = self.execute(number, step).await;
             let duration = began.elapsed();
-            let (end, oom) = self.examine(step, end, seen).await;
+            let (mut end, oom) = self.examine(step, end, seen).await;
+            let writes = match self.written(&end).await {
+                Ok(writes) => writes,
+                Err(error) => {
+                    end = StepEnd::Infra(error);
+                    Writes::default()
+                }
+            };
             self.events.emit(EventKind::StepFinished {
                 run_id: self.run.id().to_string(),
                 name: step.name.clone(),
@@ -71,7 +87,8 @@ impl StepRunner for ContainerSteps<'_> {
                 },
                 duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             });
-            StepReport { end, oom, duration }
+            let warnings = std::mem::take(&mut self.warnings);
+            StepReport { end, oom, duration, writes, warnings }
         })
     }
 }
@@ -94,17 +111,56 @@ impl ContainerSteps<'_> {
                 Err(Broken::Infra(error)) => StepEnd::Infra(error),
             },
         };
+        self.listen(step, &end);
         match self.log.end() {
             Err(error) if end != StepEnd::Cancelled => logged(error),
             _ => end,
         }
     }
 
+    /// What the step's output says beside its exit code.
+    fn listen(&mut self, step: &Step, end: &StepEnd) {
+        let Some(output) = self.log.heard() else { return };
+        let mut warn = |code: &str, message: String| {
+            let step = Some(step.name.clone());
+            self.warnings.push(Warning { code: code.to_owned(), step, message });
+        };
+        match end {
+            StepEnd::Exited(0) => {
+                if let Some(runner) = no_tests_ran(&output) {
+                    warn("no_tests_ran", format!("step {:?} ran no test ({runner})", step.name));
+                }
+            }
+            _ => {
+                if let Some(message) = needs_writable_view(self.view, &output) {
+                    warn("needs_writable_view", message);
+                }
+            }
+        }
+    }
+
+    /// What the step did to the source; of a run that is over anyway nobody asks.
+    async fn written(&mut self, end: &StepEnd) -> Result<Writes, InfraError> {
+        if !matches!(end, StepEnd::Exited(_) | StepEnd::TimedOut) {
+            return Ok(Writes::default());
+        }
+        let Some(mut guard) = self.guard.take() else { return Ok(Writes::default()) };
+        let looked = blocking(move || {
+            let looked = guard.look();
+            Ok((guard, looked))
+        });
+        let failed =
+            |error: std::io::Error| InfraError::from_io("compare the view with the source", &error);
+        let (guard, looked) = looked.await.map_err(failed)?;
+        self.guard = Some(guard);
+        looked.map_err(failed)
+    }
+
     async fn attempt(&mut self, number: usize, step: &Step) -> Result<i64, Broken> {
-        self.set_network(self.pipeline.network_of(step)).await?;
+        self.set_network(step.network).await?;
         let container = self.container;
         let (engine, docker) = (&container.engine, &container.engine.docker);
-        let create = docker.create_exec(&container.name, exec(self.pipeline, step));
+        let create = docker.create_exec(&container.name, exec(self.gate, self.view, step));
         let exec = match engine.call(Phase::Exec, WORK, create).await {
             Ok(created) => created.id,
             Err(error) => return Err(self.ended_early(number, error).await),
@@ -113,7 +169,7 @@ impl ContainerSteps<'_> {
             StartExecOptions { detach: false, tty: false, output_capacity: Some(64 * 1024) };
         match engine.call(Phase::Exec, WORK, docker.start_exec(&exec, Some(options))).await {
             Ok(StartExecResults::Attached { mut output, .. }) => {
-                let limit = tokio::time::sleep(self.pipeline.step_timeout);
+                let limit = tokio::time::sleep(self.gate.step_timeout);
                 tokio::pin!(limit);
                 let ended = async {
                     self.read(&mut output, step).await?;
@@ -229,7 +285,7 @@ impl ContainerSteps<'_> {
                 ))
             }
             Ok(state) if !state.running => {
-                let step = self.pipeline.steps.get(number - 1);
+                let step = self.gate.pipeline.steps.get(number - 1);
                 Broken::Infra(
                     step.map_or_else(|| error.into(), |step| gone(step, state.oom_killed)),
                 )
@@ -301,10 +357,11 @@ fn gone(step: &Step, oom_killed: bool) -> InfraError {
     }
 }
 
-fn exec(pipeline: &Pipeline, step: &Step) -> ExecConfig {
-    let directory = match pipeline.package.as_deref() {
-        Some(package) => format!("{VIEW}/{package}"),
-        None => VIEW.to_owned(),
+fn exec(gate: &Gate, view: View, step: &Step) -> ExecConfig {
+    let root = view.root();
+    let directory = match gate.package.as_deref() {
+        Some(package) => format!("{root}/{package}"),
+        None => root.to_owned(),
     };
     // Two pipes would lose the order of the two streams, so the outer shell makes them one; the inner one is
     // what the pipeline promises: `/bin/sh -c COMMAND`.

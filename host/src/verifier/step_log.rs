@@ -3,12 +3,16 @@
 use std::fs::File;
 use std::io::{self, Write};
 
+use super::view::relative_to_repo;
 use crate::artifacts::{RunDir, log_name};
 
 /// Exact up to here, per step.
 const HEAD: u64 = 64 * 1024 * 1024;
 /// Kept of what comes after.
 const TAIL: usize = 1024 * 1024;
+
+/// As much of a step's output is looked at for what it says about tests.
+const HEARD: usize = 256 * 1024;
 
 const TAIL_LINES: usize = 200;
 const TAIL_BYTES: usize = 64 * 1024;
@@ -26,6 +30,7 @@ struct StepLog {
     written: u64,
     /// What did not fit the head.
     after: Recent,
+    heard: Recent,
 }
 
 impl RunLog {
@@ -36,7 +41,8 @@ impl RunLog {
 
     pub(super) fn begin(&mut self, run: &RunDir, number: usize, name: &str) -> io::Result<()> {
         let file = run.create_log(&log_name(number, name))?;
-        self.step = Some(StepLog { file, written: 0, after: Recent::new(TAIL) });
+        self.step =
+            Some(StepLog { file, written: 0, after: Recent::new(TAIL), heard: Recent::new(HEARD) });
         Ok(())
     }
 
@@ -47,9 +53,16 @@ impl RunLog {
         let room = usize::try_from(HEAD - step.written).unwrap_or(usize::MAX);
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
         step.after.push(rest);
+        step.heard.push(bytes);
         step.written += head.len() as u64;
         step.file.write_all(head)?;
         self.combined.write_all(head)
+    }
+
+    /// What the current step has printed, as text; none if it was too much to tell.
+    pub(super) fn heard(&self) -> Option<String> {
+        let heard = &self.step.as_ref()?.heard;
+        (heard.dropped() == 0).then(|| String::from_utf8_lossy(heard.bytes()).into_owned())
     }
 
     /// Closes the step's log: marker and tail, if it printed more than is kept.
@@ -107,7 +120,7 @@ impl Recent {
 }
 
 fn tail_text(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    let text = relative_to_repo(&String::from_utf8_lossy(bytes));
     // A replaced byte takes three, so the bound is drawn again.
     let mut start = text.len().saturating_sub(TAIL_BYTES);
     while !text.is_char_boundary(start) {

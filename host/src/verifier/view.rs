@@ -1,219 +1,135 @@
-//! The copy view: the tree that the steps work in, made anew for each run from what git would know.
-//!
-//! The view is written by handle. Files get the two modes that git knows, so nothing setuid and nothing
-//! unreadable travels; links stay links.
+//! Which view of the repository the steps work in: what was asked for, the tree's size, what the machine can.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Component, Path};
+use crate::config::Workspace;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, mkdirat, openat, statat, symlinkat};
-use rustix::io::Errno;
-use tokio_util::sync::CancellationToken;
+/// Trees beyond either are not copied unless asked.
+const MANY_FILES: usize = 50_000;
+const MANY_BYTES: u64 = 256 * 1024 * 1024;
 
-use crate::workspace::{CopyEntry, CopyError, CopySet, Kind};
+/// The repository itself, or the overlay over it.
+pub(super) const WORKSPACE: &str = "/workspace";
+/// The copy.
+pub(super) const COPY: &str = "/artifacts/build/tree";
 
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-/// Copies the set into the empty directory `into`. What changed since it was listed is left out: the digests
-/// before and after tell of a tree that moved.
-pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> io::Result<()> {
-    let mut at = Position { root: into, below: vec![] };
-    for entry in &set.entries {
-        if cancel.is_cancelled() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        let Some((name, parents)) = split(&entry.path) else { continue };
-        let content = match read(set, entry) {
-            Ok(content) => content,
-            Err(CopyError::Changed { .. }) => continue,
-            Err(error) => return Err(io::Error::other(error)),
-        };
-        at.move_to(&parents)?;
-        content.write(entry, at.here(), name)?;
-    }
-    Ok(())
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Copy,
+    Overlay,
+    Readonly,
 }
 
-/// Makes directories that must exist in the view whatever the tree holds.
-pub(super) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
-    let mut at = view.try_clone()?;
-    for part in path.components() {
-        if let Component::Normal(name) = part {
-            at = make_directory(&at, name)?;
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+}
+
+/// `obstacle` says why there can be no overlay. A large tree is copied rather than refused, unless an overlay
+/// was asked for by name.
+pub(super) fn choose(asked: Workspace, size: Size, obstacle: Option<&str>) -> Result<View, String> {
+    let large = size.files > MANY_FILES || size.bytes > MANY_BYTES;
+    match (asked, obstacle) {
+        (Workspace::Copy, _) => Ok(View::Copy),
+        (Workspace::Readonly, _) => Ok(View::Readonly),
+        (Workspace::Auto, None) if large => Ok(View::Overlay),
+        (Workspace::Auto, _) => Ok(View::Copy),
+        (Workspace::Overlay, None) => Ok(View::Overlay),
+        (Workspace::Overlay, Some(why)) => {
+            Err(format!("{why}; set verification.workspace in agent.yaml to copy"))
         }
     }
-    Ok(())
 }
 
-/// Whether the repository has a `.git` that can be mounted: a real directory. A link there would mount
-/// whatever the repository's author chose.
-pub(super) fn has_git_directory(repo: &Path) -> io::Result<bool> {
-    let root = rustix::fs::open(repo, DIRECTORY, Mode::empty())?;
-    match statat(root, ".git", AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(error.into()),
+impl View {
+    /// The word of `agent.yaml` and of the manifest.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Overlay => "overlay",
+            Self::Readonly => "readonly",
+        }
+    }
+
+    /// Where the tree is that the steps work in.
+    pub(super) fn root(self) -> &'static str {
+        match self {
+            Self::Copy => COPY,
+            Self::Overlay | Self::Readonly => WORKSPACE,
+        }
     }
 }
 
-/// None for a path that is not plainly below the root.
-fn split(path: &Path) -> Option<(&OsStr, Vec<&OsStr>)> {
-    let parts = path.components().map(|part| match part {
-        Component::Normal(name) => Some(name),
-        _ => None,
-    });
-    let mut parts = parts.collect::<Option<Vec<_>>>()?;
-    Some((parts.pop()?, parts))
+/// Logs speak of files as people know them: relative to the repository, wherever the view is mounted.
+pub(super) fn relative_to_repo(text: &str) -> String {
+    let shortened = without_root(text, COPY);
+    without_root(&shortened, WORKSPACE)
 }
 
-enum Content {
-    File(File),
-    Link(OsString),
-}
-
-fn read(set: &CopySet, entry: &CopyEntry) -> Result<Content, CopyError> {
-    match entry.kind {
-        Kind::Link => set.link_target(entry).map(Content::Link),
-        _ => set.open(entry).map(Content::File),
-    }
-}
-
-impl Content {
-    fn write(self, entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        let mut from = match self {
-            Self::Link(to) => {
-                return match symlinkat(&to, into, name) {
-                    Ok(()) | Err(Errno::EXIST) => Ok(()),
-                    Err(error) => Err(error.into()),
-                };
+fn without_root(text: &str, root: &str) -> String {
+    let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(root) {
+        let (before, found) = rest.split_at(at);
+        let after = &found[root.len()..];
+        out.push_str(before);
+        // `file:///workspace/x` is a path as well, and `/x/workspace` is another one.
+        let starts = !before.ends_with(part_of_name) || before.ends_with("://");
+        match after.strip_prefix('/') {
+            Some(inside) if starts && inside.starts_with(|c: char| part_of_name(c) && c != '/') => {
+                rest = inside;
             }
-            Self::File(from) => from,
-        };
-        let mut to: File = match openat(into, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
-            Ok(to) => to.into(),
-            // The same name in another letter case, where that is the same file.
-            Err(Errno::EXIST) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        io::copy(&mut from, &mut to)?;
-        let executable = entry.mode & 0o100 != 0;
-        fchmod(&to, Mode::from_raw_mode(if executable { 0o755 } else { 0o644 }))?;
-        // Build tools compare times.
-        to.set_modified(from.metadata()?.modified()?)
-    }
-}
-
-/// Where the walk stands; entries come in order, so most share their parents with the one before.
-struct Position {
-    root: OwnedFd,
-    below: Vec<(OsString, OwnedFd)>,
-}
-
-impl Position {
-    fn here(&self) -> &OwnedFd {
-        self.below.last().map_or(&self.root, |(_, handle)| handle)
-    }
-
-    fn move_to(&mut self, parents: &[&OsStr]) -> io::Result<()> {
-        let common = self.below.iter().zip(parents).take_while(|(at, to)| at.0 == **to).count();
-        self.below.truncate(common);
-        for &name in parents.iter().skip(common) {
-            let handle = make_directory(self.here(), name)?;
-            self.below.push((name.to_owned(), handle));
+            _ if starts && !after.starts_with(|c: char| part_of_name(c) && c != '/') => {
+                out.push('.');
+                rest = after;
+            }
+            _ => {
+                out.push_str(root);
+                rest = after;
+            }
         }
-        Ok(())
     }
-}
-
-fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
-    let created = mkdirat(parent, name, Mode::RWXU);
-    let handle = match created {
-        Ok(()) | Err(Errno::EXIST) => openat(parent, name, DIRECTORY, Mode::empty())?,
-        Err(error) => return Err(error.into()),
-    };
-    if created.is_ok() {
-        // The umask must not decide what the steps see.
-        fchmod(&handle, Mode::from_raw_mode(0o755))?;
-    }
-    Ok(handle)
+    out.push_str(rest);
+    out
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-
     use super::*;
-    use crate::workspace::PathGlobs;
-
-    fn view(repo: &Path) -> tempfile::TempDir {
-        let into = tempfile::tempdir().unwrap();
-        let set = CopySet::of(repo, &PathGlobs::new(&[]).unwrap()).unwrap();
-        let handle = fs::File::open(into.path()).unwrap().into();
-        copy(&set, handle, &CancellationToken::new()).unwrap();
-        into
-    }
 
     // VERIFIER-4
     #[test]
-    fn copies_content_times_links_and_gits_two_modes() {
-        let repo = tempfile::tempdir().unwrap();
-        let at = |path: &str| repo.path().join(path);
-        fs::create_dir_all(at("a/b")).unwrap();
-        for (path, mode) in [("a/b/run", 0o4711), ("a/file", 0o600), ("top", 0o664)] {
-            fs::write(at(path), path).unwrap();
-            fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    fn auto_is_a_copy_and_for_large_trees_an_overlay_where_there_can_be_one() {
+        let small = Size { files: MANY_FILES, bytes: MANY_BYTES };
+        let many = Size { files: MANY_FILES + 1, bytes: 0 };
+        let big = Size { files: 1, bytes: MANY_BYTES + 1 };
+        assert_eq!(choose(Workspace::Auto, small, None), Ok(View::Copy));
+        for large in [many, big] {
+            assert_eq!(choose(Workspace::Auto, large, None), Ok(View::Overlay));
+            assert_eq!(choose(Workspace::Auto, large, Some("no")), Ok(View::Copy));
+            assert_eq!(choose(Workspace::Copy, large, None), Ok(View::Copy));
         }
-        fs::write(at(".gitignore"), "unlisted").unwrap();
-        fs::write(at("unlisted"), "x").unwrap();
-        symlink("../outside", at("a/link")).unwrap();
-
-        let view = view(repo.path());
-
-        let made = |path: &str| fs::symlink_metadata(view.path().join(path)).unwrap();
-        assert_eq!(fs::read(view.path().join("a/b/run")).unwrap(), b"a/b/run");
-        assert_eq!(made("a/b/run").permissions().mode() & 0o7777, 0o755);
-        assert_eq!(made("a/file").permissions().mode() & 0o7777, 0o644);
-        assert_eq!(made("top").mtime_nsec(), fs::metadata(at("top")).unwrap().mtime_nsec());
-        assert_eq!(fs::read_link(view.path().join("a/link")).unwrap(), Path::new("../outside"));
-        assert!(!view.path().join("unlisted").exists());
+        assert_eq!(choose(Workspace::Readonly, big, None), Ok(View::Readonly));
+        assert_eq!(choose(Workspace::Overlay, small, None), Ok(View::Overlay));
+        assert!(choose(Workspace::Overlay, small, Some("no")).unwrap_err().starts_with("no; set"));
     }
 
-    // VERIFIER-4
+    // VERIFIER-16
     #[test]
-    fn leaves_out_what_lies_behind_a_link_or_is_no_file_and_never_blocks() {
-        let (repo, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(outside.path().join("secret"), "secret").unwrap();
-        symlink(outside.path(), repo.path().join("dir")).unwrap();
-        fs::create_dir(repo.path().join(".git")).unwrap();
-        fs::write(repo.path().join(".git/config"), "token").unwrap();
-        let fifo = repo.path().join("fifo");
-        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let view = view(repo.path());
-        let names: Vec<_> =
-            fs::read_dir(view.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(names, ["dir"]);
-        assert!(fs::symlink_metadata(view.path().join("dir")).unwrap().is_symlink());
-    }
-
-    #[test]
-    fn only_a_real_git_directory_is_mounted() {
-        let repo = tempfile::tempdir().unwrap();
-        let has = || has_git_directory(repo.path()).unwrap();
-        assert!(!has());
-        symlink("/", repo.path().join(".git")).unwrap();
-        assert!(!has());
-        fs::remove_file(repo.path().join(".git")).unwrap();
-        fs::create_dir(repo.path().join(".git")).unwrap();
-        assert!(has());
+    fn paths_in_the_view_are_shown_relative_to_the_repository() {
+        for (text, shown) in [
+            ("/artifacts/build/tree/src/a.py:3: error", "src/a.py:3: error"),
+            ("rootdir: /artifacts/build/tree", "rootdir: ."),
+            ("rootdir: /workspace\nx", "rootdir: .\nx"),
+            ("at (/workspace/a.js:1:2)", "at (a.js:1:2)"),
+            ("file:///workspace/a.js", "file://a.js"),
+            ("cd /workspace/", "cd ./"),
+            ("/artifacts/build/trees/x", "/artifacts/build/trees/x"),
+            ("/my/workspace/x", "/my/workspace/x"),
+            ("/workspaces", "/workspaces"),
+            ("/artifacts/build/tree//x", ".//x"),
+        ] {
+            assert_eq!(relative_to_repo(text), shown);
+        }
     }
 }

@@ -28,6 +28,7 @@ const MAX_FILES: usize = 2_000_000;
 #[derive(Debug)]
 pub struct CopySet {
     root: Root,
+    ignores: IgnoreRules,
     /// In path order, component by component.
     pub entries: Vec<CopyEntry>,
 }
@@ -110,7 +111,12 @@ impl CopySet {
         if walk.cut {
             return Err(CopyError::TooMany);
         }
-        Ok(Self { root, entries })
+        Ok(Self { root, ignores, entries })
+    }
+
+    /// Whether git would ignore a path, by the rules that the repository has now. The path need not exist.
+    pub fn ignores(&self, path: &Path, is_dir: bool) -> bool {
+        self.ignores.ignores_path(path.as_os_str().as_bytes(), is_dir)
     }
 
     /// Bytes in all.

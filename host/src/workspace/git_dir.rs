@@ -4,10 +4,13 @@
 //! reading only; a `.git` that is a link is taken for none.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 
 use super::handle::{self, DIRECTORY, Root};
+use super::lock::RootIdentity;
 
 /// Bytes of a `.git` file, `commondir`, `HEAD` or loose reference at most.
 pub(super) const MAX_POINTER: u64 = 4096;
@@ -40,6 +43,49 @@ impl GitDir {
     }
 }
 
+/// Where the git directory of a working tree can be lent from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitPlace {
+    /// No git here, or a link, which leads wherever the repository's author chose.
+    None,
+    /// A real directory of that name.
+    Directory,
+    /// A linked worktree: `common` is shared, `inside` is where in it this tree's own part lies.
+    Linked { common: PathBuf, inside: PathBuf },
+    /// A file that points to something which does not point back.
+    Elsewhere,
+}
+
+/// A `.git` file may name any directory of the machine, so what it names must prove to be this tree's own:
+/// by its place below a `worktrees` directory and by pointing back.
+pub fn git_place(path: &Path) -> Result<GitPlace, Errno> {
+    let root = Root::open(path)?;
+    let stat = match rustix::fs::statat(&root, ".git", AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(GitPlace::None),
+        Err(errno) => return Err(errno),
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => GitPlace::Directory,
+        FileType::RegularFile => linked(&root, path).unwrap_or(GitPlace::Elsewhere),
+        _ => GitPlace::None,
+    })
+}
+
+fn linked(root: &Root, path: &Path) -> Option<GitPlace> {
+    let pointer = small(root, b".git", MAX_POINTER)?;
+    let own = path.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let handle = Root::open(&own).ok()?;
+    let common = own.join(small(&handle, b"commondir", MAX_POINTER)?.trim()).canonicalize().ok()?;
+    let inside = own.strip_prefix(&common).ok()?.to_owned();
+    let mut parts = inside.components();
+    let in_place = parts.next()?.as_os_str() == "worktrees" && parts.next().is_some();
+    let back = own.join(small(&handle, b"gitdir", MAX_POINTER)?.trim());
+    let points_back = RootIdentity::of(back.parent()?).ok()? == RootIdentity::of(path).ok()?;
+    (in_place && parts.next().is_none() && points_back)
+        .then_some(GitPlace::Linked { common, inside })
+}
+
 /// A small text file beneath `root`, if it is there and is one.
 pub(super) fn small(root: &Root, path: &[u8], most: u64) -> Option<String> {
     String::from_utf8(bytes(root, path, most)?).ok()
@@ -55,4 +101,61 @@ pub(super) fn bytes(root: &Root, path: &[u8], most: u64) -> Option<Vec<u8>> {
 fn elsewhere(from: impl AsFd, path: &str) -> Option<OwnedFd> {
     let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
     (!path.is_empty()).then(|| rustix::fs::openat(from, path, flags, Mode::empty()).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A worktree `tree` of the repository `main`, as git lays them out.
+    fn worktree() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (own, tree) = (top.join("main/.git/worktrees/w"), top.join("tree"));
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir(&tree).unwrap();
+        fs::write(own.join("commondir"), "../..\n").unwrap();
+        fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+        (dir, tree, own)
+    }
+
+    #[test]
+    fn a_worktrees_git_directory_is_lent_when_it_points_back() {
+        let (_dir, tree, own) = worktree();
+        let common = own.parent().unwrap().parent().unwrap().to_owned();
+        let inside = PathBuf::from("worktrees/w");
+        assert_eq!(git_place(&tree), Ok(GitPlace::Linked { common, inside }));
+        fs::write(own.join("gitdir"), "/elsewhere/.git\n").unwrap();
+        assert_eq!(git_place(&tree), Ok(GitPlace::Elsewhere));
+    }
+
+    #[test]
+    fn a_git_file_cannot_lend_a_directory_of_its_choice() {
+        let (dir, tree, own) = worktree();
+        let private = dir.path().join("private");
+        fs::create_dir(&private).unwrap();
+        for (commondir, pointer) in [
+            (private.display().to_string(), own.clone()),
+            ("../..".to_owned(), private.clone()),
+            ("..".to_owned(), own.clone()),
+        ] {
+            fs::write(own.join("commondir"), commondir).unwrap();
+            fs::write(tree.join(".git"), format!("gitdir: {}", pointer.display())).unwrap();
+            assert_eq!(git_place(&tree), Ok(GitPlace::Elsewhere), "{}", pointer.display());
+        }
+    }
+
+    #[test]
+    fn a_directory_is_one_and_a_link_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::None));
+        std::os::unix::fs::symlink("/", dir.path().join(".git")).unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::None));
+        fs::remove_file(dir.path().join(".git")).unwrap();
+        fs::create_dir(dir.path().join(".git")).unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::Directory));
+    }
 }

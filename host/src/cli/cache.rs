@@ -1,0 +1,124 @@
+//! `act cache`: what the steps' tools downloaded, shown and thrown away.
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::artifacts::CacheSize;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task;
+
+/// Show or clear the download caches of the pipelines
+///
+/// One cache for each image and repository, below the artifact directory. Only downloads are kept in them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Cache {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// One JSON document on standard output
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the caches with their sizes
+    Show,
+    /// Remove every cache that no run is using
+    Clear,
+}
+
+impl Cache {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let (document, text) = match self.action {
+            None | Some(Action::Show) => {
+                let list = task::list_caches()?;
+                let bytes: u64 = list.caches.iter().map(|cache| cache.bytes).sum();
+                let document = json!({
+                    "path": list.path.to_string_lossy(),
+                    "bytes": bytes,
+                    "caches": documents(&list.caches),
+                });
+                let total = format!("{} in {}\n", size(bytes), list.path.display());
+                (document, lines(&list.caches) + &total)
+            }
+            Some(Action::Clear) => {
+                let cleared = task::clear_caches()?;
+                let bytes: u64 = cleared.cleared.iter().map(|cache| cache.bytes).sum();
+                let document = json!({
+                    "cleared": documents(&cleared.cleared),
+                    "bytes": bytes,
+                    "in_use": cleared.in_use,
+                });
+                let busy = match cleared.in_use {
+                    0 => String::new(),
+                    count => format!(", {count} in use and left"),
+                };
+                let total = format!("{} cleared{busy}\n", size(bytes));
+                (document, lines(&cleared.cleared) + &total)
+            }
+        };
+        if self.json {
+            output.result_json(&document);
+        } else {
+            output.result(&text);
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn documents(caches: &[CacheSize]) -> Vec<Value> {
+    let document = |cache: &CacheSize| {
+        json!({
+            "image": cache.image,
+            "repo": cache.repo,
+            "bytes": cache.bytes,
+            "files": cache.files,
+        })
+    };
+    caches.iter().map(document).collect()
+}
+
+fn lines(caches: &[CacheSize]) -> String {
+    let line = |cache: &CacheSize| {
+        let image: String = cache.image.chars().take(12).collect();
+        format!("{:>10}  {image}  {}\n", size(cache.bytes), cache.repo)
+    };
+    caches.iter().map(line).collect()
+}
+
+/// Three digits and a unit.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CLI-15
+    #[test]
+    fn a_cache_is_a_line_with_its_size() {
+        let cache = CacheSize {
+            image: "0123456789abcdef".into(),
+            repo: "app-1f2e3d4c5b6a".into(),
+            bytes: 5 * 1024 * 1024,
+            files: 7,
+        };
+        assert_eq!(lines(&[cache]), "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n");
+        assert_eq!(
+            (size(0), size(2048), size(3 << 40)),
+            ("0 B".into(), "2.0 KiB".into(), "3.0 TiB".into())
+        );
+    }
+}

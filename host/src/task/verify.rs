@@ -1,0 +1,56 @@
+//! The gate without a task: the pipeline of `agent.yaml` on the tree as it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::preflight::{self, GateReady};
+use super::signals;
+use crate::event::Events;
+use crate::output::{Failure, Output};
+use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
+use crate::workspace::{Acquired, RepoLock};
+
+/// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
+/// steps.
+pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
+    let GateReady { config, artifacts, engine } = preflight::gate(repo).await?;
+    let cancel = signals::cancelled_by_signals().map_err(|error| {
+        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
+    })?;
+    let _lock = lock(&config.root)?;
+    let events = Events::new("", output.progress_sinks());
+    // What dead runs left is no reason not to start this one.
+    let _ = engine.reap_orphans().await;
+    let image = match engine.ensure_image(&config.pipeline.image, &events, &cancel).await {
+        Ok(Some(image)) => image,
+        Ok(None) => return Ok(None),
+        Err(error) => return Ok(Some(error.into())),
+    };
+    let verifier = DockerVerifier {
+        engine,
+        image,
+        artifacts,
+        repo: config.root.clone(),
+        gate: Arc::new(Gate::of(&config)),
+        task_id: None,
+        components: vec![],
+        events,
+    };
+    Ok(verifier.run(1, &cancel).await)
+}
+
+fn lock(root: &Path) -> Result<RepoLock, Failure> {
+    match RepoLock::try_acquire(root) {
+        Ok(Acquired::Held(lock)) => Ok(lock),
+        Ok(Acquired::Busy) => Err(Failure::refused(
+            "task_running",
+            "a task or a verification runs in this repository",
+        )
+        .hint("wait for it to end, or cancel it")),
+        Err(error) => {
+            let message = format!("{} cannot be locked: {error}", root.display());
+            Err(Failure::refused("lock_failed", message)
+                .hint("a repository must lie on a file system with flock"))
+        }
+    }
+}

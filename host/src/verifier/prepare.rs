@@ -1,0 +1,239 @@
+//! Everything that a run needs before there is a container: which view, the tree's digest, what is mounted.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bollard::models::{Mount, VolumeCreateRequest};
+use tokio_util::sync::CancellationToken;
+
+use super::ca_bundle;
+use super::docker_error::InfraError;
+use super::environment::CA_BUNDLE;
+use super::pipeline::Gate;
+use super::request::{bind, volume};
+use super::response::{ErrorType, Warning};
+use super::source_writes::{Guard, Place};
+use super::view::{COPY, Size, View, WORKSPACE, choose};
+use super::{copy_view, overlay};
+use crate::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
+use crate::workspace::{CopySet, GitPlace, PathGlobs, Special, git_place, head_commit, special};
+
+/// Sockets and FIFOs that are covered one by one; a repository with more is no repository.
+const MAX_MASKS: usize = 64;
+
+pub(super) struct Order {
+    pub(super) repo: PathBuf,
+    pub(super) gate: Arc<Gate>,
+    pub(super) include: Arc<PathGlobs>,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) image_digest: String,
+    pub(super) local_engine: bool,
+    /// Of the container, and of the overlay's volume.
+    pub(super) name: String,
+    pub(super) labels: HashMap<String, String>,
+    /// An overlay was tried and the engine could not.
+    pub(super) without_overlay: bool,
+}
+
+pub(super) struct Prepared {
+    pub(super) view: View,
+    pub(super) guard: Guard,
+    pub(super) mounts: Vec<Mount>,
+    pub(super) volume: Option<VolumeCreateRequest>,
+    pub(super) cache: Cache,
+    pub(super) digest: String,
+    pub(super) commit: Option<String>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// Cancelled work ends with an error of kind `Interrupted`.
+pub(super) fn prepare(
+    order: &Order,
+    run: &RunDir,
+    cancel: &CancellationToken,
+) -> Result<Prepared, InfraError> {
+    let doing = |what: &'static str| move |error: io::Error| InfraError::from_io(what, &error);
+    let copying = "copy the repository for the run";
+    let reading = "read the repository";
+    let set = CopySet::of(&order.repo, &order.include)
+        .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
+    let tree =
+        set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
+    let digest = tree.digest.clone();
+    let view = choose_view(order, run, &set)?;
+    let mut warnings = vec![];
+    let mut mounts = vec![];
+    let mut overlay_volume = None;
+    let place = match view {
+        View::Copy => {
+            mounts.push(bind(&order.repo, WORKSPACE, true)?);
+            let copy = run.create_view().map_err(doing(copying))?;
+            let handle = copy.try_clone().map_err(doing(copying))?;
+            copy_view::copy(&set, handle, cancel).map_err(doing(copying))?;
+            if let Some(package) = &order.gate.package {
+                // The working directory exists even where the tree lacks it.
+                copy_view::ensure_directory(&copy, package.as_ref()).map_err(doing(copying))?;
+            }
+            Place::Copy(copy)
+        }
+        View::Overlay => {
+            let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
+            overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
+            mounts.push(volume(&order.name, WORKSPACE));
+            Place::Upper(dirs.upper)
+        }
+        View::Readonly => {
+            mounts.push(bind(&order.repo, WORKSPACE, true)?);
+            Place::Sealed
+        }
+    };
+    for part in STEP_PARTS {
+        mounts.push(bind(&run.path().join(part), &format!("/artifacts/{part}"), false)?);
+    }
+    let cache = cache(order, run).map_err(doing("open the cache"))?;
+    mounts.push(bind(cache.path(), "/artifacts/cache", false)?);
+
+    let found = special(&order.repo)
+        .map_err(|error| InfraError::from_io(reading, &io::Error::from(error)))?;
+    let git = lend_git(order, run, view, &place, &mut mounts, &mut warnings)?;
+    // An overlay has channels of its own in place of the repository's.
+    if view != View::Overlay {
+        mask(run, &found, git, &mut mounts)?;
+    }
+    // A copy holds what was in it.
+    if view != View::Copy {
+        warnings.extend(hidden_mounts(&found));
+    }
+    if let Some(path) = &order.gate.pipeline.ca_bundle {
+        let certificates = ca_bundle::certificates(path)?;
+        let copy = run
+            .lend_file("ca-certificates.crt", certificates.as_bytes())
+            .map_err(doing("copy the certificates"))?;
+        mounts.push(bind(&copy, CA_BUNDLE, true)?);
+    }
+    let guard = Guard::new(set, tree, place).map_err(doing(copying))?;
+    let commit = head_commit(&order.repo);
+    Ok(Prepared { view, guard, mounts, volume: overlay_volume, cache, digest, commit, warnings })
+}
+
+fn choose_view(order: &Order, run: &RunDir, set: &CopySet) -> Result<View, InfraError> {
+    let obstacle = if order.without_overlay {
+        Some("the engine cannot mount an overlay here".to_owned())
+    } else {
+        overlay::obstacle(run.path(), order.local_engine)
+    };
+    let size = Size { files: set.entries.len(), bytes: set.bytes() };
+    choose(order.gate.pipeline.workspace, size, obstacle.as_deref())
+        .map_err(|why| InfraError::new(ErrorType::ContainerCreation, why))
+}
+
+/// Held by another run of the same repository, it stays that run's alone.
+fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
+    match order.artifacts.cache_of(&order.image_digest, &order.repo) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
+        other => other,
+    }
+}
+
+/// Whether the repository's own `.git` directory is mounted in the copy.
+fn lend_git(
+    order: &Order,
+    run: &RunDir,
+    view: View,
+    place: &Place,
+    mounts: &mut Vec<Mount>,
+    warnings: &mut Vec<Warning>,
+) -> Result<bool, InfraError> {
+    const LENT: &str = "/artifacts/git";
+    let failed = |error: io::Error| InfraError::from_io("lend the repository's .git", &error);
+    let found = git_place(&order.repo).map_err(|error| failed(error.into()))?;
+    let target = format!("{}/.git", view.root());
+    match found {
+        GitPlace::None => Ok(false),
+        GitPlace::Directory => {
+            let Place::Copy(copy) = place else { return Ok(false) };
+            copy_view::ensure_directory(copy, ".git".as_ref()).map_err(failed)?;
+            mounts.push(bind(&order.repo.join(".git"), &target, true)?);
+            Ok(true)
+        }
+        GitPlace::Linked { common, inside } => {
+            if let Place::Copy(copy) = place {
+                copy_view::ensure_file(copy, ".git").map_err(failed)?;
+            }
+            let pointer = format!("gitdir: {LENT}/{}\n", inside.display());
+            let pointer = run.lend_file("git-pointer", pointer.as_bytes()).map_err(failed)?;
+            mounts.push(bind(&common, LENT, true)?);
+            mounts.push(bind(&pointer, &target, true)?);
+            Ok(false)
+        }
+        GitPlace::Elsewhere => {
+            warnings.push(Warning {
+                code: "git_unavailable".to_owned(),
+                step: None,
+                message: ".git is a file that points elsewhere (a submodule?); steps have no git \
+                          history here"
+                    .to_owned(),
+            });
+            Ok(false)
+        }
+    }
+}
+
+/// Covers every socket and FIFO with an empty file: being read-only does not close them.
+fn mask(
+    run: &RunDir,
+    found: &Special,
+    git: bool,
+    mounts: &mut Vec<Mount>,
+) -> Result<(), InfraError> {
+    if found.channels.is_empty() && !found.cut {
+        return Ok(());
+    }
+    if found.channels.len() > MAX_MASKS || found.cut {
+        let first = found.channels.first().or(found.mounts.first());
+        return Err(InfraError::new(
+            ErrorType::ContainerCreation,
+            format!(
+                "the repository holds more sockets, FIFOs or names than can be kept from the steps \
+                 (the first: {}); remove them",
+                first.map_or_else(String::new, |path| path.display().to_string())
+            ),
+        ));
+    }
+    let empty = run
+        .lend_file("empty", b"")
+        .map_err(|error| InfraError::from_io("cover a socket", &error))?;
+    for channel in &found.channels {
+        let in_copy = git && channel.starts_with(".git");
+        let roots = [Some(WORKSPACE), in_copy.then_some(COPY)];
+        for root in roots.into_iter().flatten() {
+            let target = Path::new(root).join(channel);
+            let Some(target) = target.to_str() else {
+                return Err(InfraError::new(
+                    ErrorType::ContainerCreation,
+                    format!(
+                        "{} is a socket or FIFO without a plain name; remove it",
+                        channel.display()
+                    ),
+                ));
+            };
+            mounts.push(bind(&empty, target, true)?);
+        }
+    }
+    Ok(())
+}
+
+fn hidden_mounts(found: &Special) -> Option<Warning> {
+    let first = found.mounts.first()?;
+    Some(Warning {
+        code: "mount_hidden".to_owned(),
+        step: None,
+        message: format!(
+            "{} (of {}) is another file system mounted in the repository; steps do not see what is in it",
+            first.display(),
+            found.mounts.len()
+        ),
+    })
+}

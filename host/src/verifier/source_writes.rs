@@ -1,0 +1,383 @@
+//! What a step did to the source. Every view leaves the repository itself alone; this finds the step that
+//! would have changed it: a test that rewrites its snapshots, an installer that edits a lock file.
+//!
+//! The view is read from the host while its container lives, so everything goes by handle, through no link,
+//! and nothing is changed, not even a mode.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::{CStr, OsStr};
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Bound;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, fstat, openat, readlinkat, statat,
+};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::build_product::{is_product_directory, is_product_file};
+use crate::artifacts::SourceWrite;
+use crate::workspace::{AGENT_DIR, CopySet, Tree};
+
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// Deeper directories are not entered; a new one is told as such.
+const MAX_DEPTH: usize = 128;
+/// Writes of one step that are told; more are counted.
+const MOST: usize = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Change {
+    Changed,
+    Deleted,
+    New,
+}
+
+impl Change {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Deleted => "deleted",
+            Self::New => "new",
+        }
+    }
+}
+
+/// Where the steps' writes end up.
+pub(super) enum Place {
+    /// Nowhere: the view is read-only.
+    Sealed,
+    /// In the copy.
+    Copy(OwnedFd),
+    /// In the upper layer of an overlay, which holds nothing else.
+    Upper(OwnedFd),
+}
+
+/// The writes of one step, sorted by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Writes {
+    pub(super) told: Vec<SourceWrite>,
+    /// Beyond those.
+    pub(super) more: usize,
+}
+
+pub(super) struct Guard {
+    set: CopySet,
+    sources: BTreeMap<Vec<u8>, Source>,
+    /// Files of the copy as they were made: one that looks the same was not touched.
+    stamps: HashMap<Vec<u8>, Stamp>,
+    place: Place,
+    /// A later step is not blamed for an earlier one's.
+    known: BTreeSet<(Vec<u8>, Change)>,
+}
+
+struct Source {
+    mode: &'static str,
+    sha256: String,
+    size: u64,
+}
+
+/// The change time cannot be set back.
+type Stamp = (u64, i64, i64, i64);
+
+impl Guard {
+    /// `tree` is the set's. A copy must be complete, and no step may have begun.
+    pub(super) fn new(set: CopySet, tree: Tree, place: Place) -> io::Result<Self> {
+        let mut sources = BTreeMap::new();
+        for (entry, file) in set.entries.iter().zip(tree.files) {
+            // Asked for by `include`, and no less ignored: a step may make it anew.
+            if set.ignores(&entry.path, false) {
+                continue;
+            }
+            let source = Source { mode: file.mode, sha256: file.sha256, size: entry.size };
+            sources.insert(file.path.into_os_string().into_encoded_bytes(), source);
+        }
+        let mut guard =
+            Self { set, sources, stamps: HashMap::new(), place, known: BTreeSet::new() };
+        if let Place::Copy(view) = &guard.place {
+            let mut stamps = HashMap::new();
+            guard.walk(view.as_fd(), &mut |met| {
+                if let Met::File { path, stat, .. } = met {
+                    stamps.insert(path.to_vec(), stamp(stat));
+                }
+                Ok(())
+            })?;
+            guard.stamps = stamps;
+        }
+        Ok(guard)
+    }
+
+    /// What was written since the last look.
+    pub(super) fn look(&mut self) -> io::Result<Writes> {
+        let found = match &self.place {
+            Place::Sealed => return Ok(Writes::default()),
+            Place::Copy(view) => self.differences(view.as_fd(), false)?,
+            Place::Upper(upper) => self.differences(upper.as_fd(), true)?,
+        };
+        let fresh: Vec<_> = found.difference(&self.known).cloned().collect();
+        let more = fresh.len().saturating_sub(MOST);
+        let told = fresh.iter().take(MOST).map(|(path, change)| SourceWrite {
+            path: String::from_utf8_lossy(path).into_owned(),
+            change: change.as_str().to_owned(),
+        });
+        let writes = Writes { told: told.collect(), more };
+        self.known.extend(fresh);
+        Ok(writes)
+    }
+
+    fn differences(
+        &self,
+        root: BorrowedFd<'_>,
+        layered: bool,
+    ) -> io::Result<BTreeSet<(Vec<u8>, Change)>> {
+        let mut writes = BTreeSet::new();
+        let mut met_sources: HashSet<Vec<u8>> = HashSet::new();
+        // Below these nothing of the lower layer shows through.
+        let mut covered: Vec<Vec<u8>> = vec![];
+        self.walk(root, &mut |met| {
+            match met {
+                Met::File { parent, name, path, stat } => {
+                    if layered && is_whiteout(stat) {
+                        covered.push(path.to_vec());
+                        return Ok(());
+                    }
+                    if layered && self.has_below(path) {
+                        covered.push(path.to_vec());
+                    }
+                    if let Some(source) = self.sources.get(path) {
+                        met_sources.insert(path.to_vec());
+                        let untouched = self.stamps.get(path) == Some(&stamp(stat));
+                        if !untouched && !source.is(parent, name, stat)? {
+                            writes.insert((path.to_vec(), Change::Changed));
+                        }
+                    } else if is_content(stat) && self.is_new_source(name, path) {
+                        writes.insert((path.to_vec(), Change::New));
+                    }
+                }
+                Met::Directory { path, handle, stat } => {
+                    if layered && (is_opaque(handle) || self.sources.contains_key(path)) {
+                        covered.push(path.to_vec());
+                    }
+                    if handle.is_none() {
+                        // Closed by the step, or too deep: what was in it cannot be vouched for.
+                        let below: Vec<_> = self.below(path).cloned().collect();
+                        if below.is_empty() && is_too_deep(path) && stat.is_some() {
+                            writes.insert((path.to_vec(), Change::New));
+                        }
+                        for source in below {
+                            met_sources.insert(source.clone());
+                            writes.insert((source, Change::Changed));
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let gone = |path: &Vec<u8>| !met_sources.contains(path);
+        if layered {
+            for path in &covered {
+                let itself = self.sources.get_key_value(path).map(|(path, _)| path);
+                for source in itself.into_iter().chain(self.below(path)).filter(|path| gone(path)) {
+                    writes.insert((source.clone(), Change::Deleted));
+                }
+            }
+        } else {
+            for source in self.sources.keys().filter(|path| gone(path)) {
+                writes.insert((source.clone(), Change::Deleted));
+            }
+        }
+        Ok(writes)
+    }
+
+    fn is_new_source(&self, name: &CStr, path: &[u8]) -> bool {
+        let above = path.split(|byte| *byte == b'/').rev().skip(1);
+        !is_product_file(name.to_bytes())
+            && !above.into_iter().any(is_product_directory)
+            && !self.set.ignores(as_path(path), false)
+    }
+
+    fn has_below(&self, directory: &[u8]) -> bool {
+        self.below(directory).next().is_some()
+    }
+
+    fn below<'a>(&'a self, directory: &[u8]) -> impl Iterator<Item = &'a Vec<u8>> + use<'a> {
+        let prefix = [directory, b"/"].concat();
+        let from = (Bound::Included(prefix.clone()), Bound::Unbounded);
+        self.sources
+            .range::<Vec<u8>, _>(from)
+            .map(|(path, _)| path)
+            .take_while(move |path| path.starts_with(&prefix))
+    }
+
+    /// Whether what lies in a directory can matter.
+    fn enters(&self, name: &CStr, path: &[u8]) -> bool {
+        self.has_below(path)
+            || !(is_product_directory(name.to_bytes()) || self.set.ignores(as_path(path), true))
+    }
+
+    /// Meets everything that can matter, a directory before what is in it.
+    fn walk(
+        &self,
+        root: BorrowedFd<'_>,
+        meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let root = root.try_clone_to_owned()?;
+        let mut open: Vec<(Dir, OwnedFd, Vec<u8>)> = vec![(Dir::read_from(&root)?, root, vec![])];
+        loop {
+            let depth = open.len();
+            let Some((listing, handle, above)) = open.last_mut() else { return Ok(()) };
+            let Some(entry) = listing.read() else {
+                open.pop();
+                continue;
+            };
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..")
+                || name.to_bytes().eq_ignore_ascii_case(b".git")
+                || (depth == 1 && name.to_bytes() == AGENT_DIR.as_bytes())
+            {
+                continue;
+            }
+            let mut path = above.clone();
+            if depth > 1 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.to_bytes());
+            let stat = match statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                // A process of an earlier step is still at work.
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+                meet(Met::File { parent: handle.as_fd(), name, path: &path, stat: &stat })?;
+                continue;
+            }
+            if !self.enters(name, &path) {
+                continue;
+            }
+            let inside = match openat(&*handle, name, DIRECTORY, Mode::empty()) {
+                _ if depth > MAX_DEPTH => None,
+                Ok(inside) => Some(inside),
+                Err(Errno::ACCESS) => None,
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            meet(Met::Directory { path: &path, handle: inside.as_ref(), stat: Some(&stat) })?;
+            if let Some(inside) = inside {
+                open.push((Dir::read_from(&inside)?, inside, path));
+            }
+        }
+    }
+}
+
+/// What the walk comes upon.
+enum Met<'a> {
+    /// Anything but a directory.
+    File { parent: BorrowedFd<'a>, name: &'a CStr, path: &'a [u8], stat: &'a Stat },
+    /// Without a handle when it cannot be looked into.
+    Directory { path: &'a [u8], handle: Option<&'a OwnedFd>, stat: Option<&'a Stat> },
+}
+
+impl Source {
+    /// Compared as git does: content, link target and the executable bit.
+    fn is(&self, parent: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<bool> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::Symlink {
+            let target = match readlinkat(parent, name, vec![]) {
+                Ok(target) => target,
+                Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+            return Ok(
+                self.mode == "120000" && hex(Sha256::digest(target.as_bytes())) == self.sha256
+            );
+        }
+        let executable = stat.st_mode & 0o100 != 0;
+        let mode = if executable { "100755" } else { "100644" };
+        if kind != FileType::RegularFile
+            || self.mode != mode
+            || u64::try_from(stat.st_size).ok() != Some(self.size)
+        {
+            return Ok(false);
+        }
+        let opened = match openat(parent, name, READ, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::ACCESS | Errno::NOENT | Errno::LOOP) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        if FileType::from_raw_mode(fstat(&opened)?.st_mode) != FileType::RegularFile {
+            return Ok(false);
+        }
+        let mut hash = Sha256::new();
+        let mut file = File::from(opened).take(self.size + 1);
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(hex(hash.finalize()) == self.sha256),
+                count => hash.update(&buffer[..count]),
+            }
+        }
+    }
+}
+
+/// A deleted name in an upper layer.
+fn is_whiteout(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+}
+
+/// A directory of an upper layer that hides the one below.
+fn is_opaque(handle: Option<&OwnedFd>) -> bool {
+    let mut value = [0u8; 1];
+    handle.is_some_and(|handle| {
+        fgetxattr(handle, "user.overlay.opaque", &mut value[..]).is_ok() && value == *b"y"
+    })
+}
+
+/// What git could hold.
+fn is_content(stat: &Stat) -> bool {
+    matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Symlink)
+}
+
+fn is_too_deep(path: &[u8]) -> bool {
+    path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH
+}
+
+fn stamp(stat: &Stat) -> Stamp {
+    #[expect(clippy::unnecessary_cast, reason = "the width of these fields differs")]
+    let (inode, seconds, nanoseconds) =
+        (stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64);
+    (inode, seconds, nanoseconds, stat.st_size)
+}
+
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+fn hex(digest: impl AsRef<[u8]>) -> String {
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `tests/a.snap (new), b.rs (changed)` and so on, for people.
+pub(super) fn listed(writes: &Writes) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<_> =
+        writes.told.iter().take(SHOWN).map(|w| format!("{} ({})", w.path, w.change)).collect();
+    match writes.told.len() + writes.more - shown.len() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::verifier::copy_view;
+use crate::workspace::PathGlobs;
+
+struct Tried {
+    _dirs: [tempfile::TempDir; 2],
+    view: std::path::PathBuf,
+    guard: Guard,
+}
+
+/// A small repository, its copy, and the guard between them.
+fn tried() -> Tried {
+    let (repo, view) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |path: &str| repo.path().join(path);
+    fs::create_dir_all(at("src/deep")).unwrap();
+    fs::create_dir_all(at("build")).unwrap();
+    for file in ["src/a.rs", "src/deep/b.rs", "build/config.js", "top", "gen.env"] {
+        fs::write(at(file), file).unwrap();
+    }
+    fs::write(at(".gitignore"), "*.env\nlogs/\n").unwrap();
+    symlink("top", at("link")).unwrap();
+    let include = PathGlobs::new(&["gen.env".to_owned()]).unwrap();
+    let set = CopySet::of(repo.path(), &include).unwrap();
+    let handle = || OwnedFd::from(fs::File::open(view.path()).unwrap());
+    copy_view::copy(&set, handle(), &CancellationToken::new()).unwrap();
+    let tree = set.tree().unwrap();
+    let guard = Guard::new(set, tree, Place::Copy(handle())).unwrap();
+    Tried { view: view.path().to_owned(), _dirs: [repo, view], guard }
+}
+
+fn told(guard: &mut Guard) -> Vec<String> {
+    let writes = guard.look().unwrap();
+    writes.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
+}
+
+// VERIFIER-25
+#[test]
+fn changed_deleted_and_new_sources_are_told_once() {
+    let mut tried = tried();
+    assert_eq!(told(&mut tried.guard), Vec::<String>::new());
+    fs::write(tried.view.join("src/a.rs"), "src/A.rs").unwrap();
+    fs::remove_dir_all(tried.view.join("src/deep")).unwrap();
+    fs::create_dir_all(tried.view.join("tests/__snapshots__")).unwrap();
+    fs::write(tried.view.join("tests/__snapshots__/a.snap"), "x").unwrap();
+    fs::write(tried.view.join("build/config.js"), "x").unwrap();
+    fs::remove_file(tried.view.join("link")).unwrap();
+    symlink("elsewhere", tried.view.join("link")).unwrap();
+    assert_eq!(
+        told(&mut tried.guard),
+        [
+            "changed build/config.js",
+            "changed link",
+            "changed src/a.rs",
+            "deleted src/deep/b.rs",
+            "new tests/__snapshots__/a.snap",
+        ]
+    );
+    assert_eq!(told(&mut tried.guard), Vec::<String>::new(), "a later step is not blamed");
+    fs::remove_file(tried.view.join("top")).unwrap();
+    assert_eq!(told(&mut tried.guard), ["deleted top"]);
+}
+
+// VERIFIER-25
+#[test]
+fn touched_ignored_and_built_files_are_no_writes() {
+    let mut tried = tried();
+    let at = |path: &str| tried.view.join(path);
+    fs::write(at("src/a.rs"), "src/a.rs").unwrap();
+    fs::set_permissions(at("top"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(at("gen.env"), "made anew").unwrap();
+    for file in [
+        "logs/x",
+        "other.env",
+        "node_modules/dep/index.js",
+        "src/pkg.egg-info/PKG-INFO",
+        "target/debug/x",
+        "build/out.js",
+        "Cargo.lock",
+        "src/__pycache__/a.pyc",
+        ".coverage",
+        ".git/index",
+    ] {
+        fs::create_dir_all(at(file).parent().unwrap()).unwrap();
+        fs::write(at(file), "x").unwrap();
+    }
+    fs::create_dir(at("empty")).unwrap();
+    assert_eq!(told(&mut tried.guard), Vec::<String>::new());
+}
+
+// VERIFIER-25
+#[test]
+fn an_executable_bit_and_a_kept_time_do_not_hide_a_change() {
+    let mut tried = tried();
+    let top = tried.view.join("top");
+    let before = fs::metadata(&top).unwrap().modified().unwrap();
+    fs::write(&top, "pot").unwrap();
+    fs::File::options().write(true).open(&top).unwrap().set_modified(before).unwrap();
+    let a = tried.view.join("src/a.rs");
+    fs::set_permissions(a, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(told(&mut tried.guard), ["changed src/a.rs", "changed top"]);
+}
+
+#[test]
+fn a_fifo_or_a_directory_in_a_files_place_is_a_change_and_blocks_nobody() {
+    let mut tried = tried();
+    let (top, link) = (tried.view.join("top"), tried.view.join("link"));
+    fs::remove_file(&top).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&top).status().unwrap().success());
+    fs::remove_file(&link).unwrap();
+    fs::create_dir(&link).unwrap();
+    assert_eq!(told(&mut tried.guard), ["deleted link", "changed top"]);
+}
+
+#[test]
+fn many_writes_are_told_in_part_and_counted() {
+    let mut tried = tried();
+    for number in 0..MOST + 7 {
+        fs::write(tried.view.join(format!("new-{number:04}")), "").unwrap();
+    }
+    let writes = tried.guard.look().unwrap();
+    assert_eq!((writes.told.len(), writes.more), (MOST, 7));
+    let text = listed(&writes);
+    assert!(text.starts_with("new-0000 (new), ") && text.ends_with("and 197 more"), "{text}");
+}
+
+/// An upper layer as the kernel writes it, made by hand; deletions need root and are left to the container
+/// tests.
+#[test]
+fn an_upper_layer_tells_of_changed_and_new_files_and_of_replaced_directories() {
+    let mut tried = tried();
+    let upper = tempfile::tempdir().unwrap();
+    let at = |path: &str| upper.path().join(path);
+    fs::create_dir_all(at("src/deep")).unwrap();
+    fs::write(at("src/a.rs"), "src/a.rs").unwrap();
+    fs::write(at("src/new.rs"), "x").unwrap();
+    fs::write(at("top"), "x").unwrap();
+    let deep = fs::File::open(at("src/deep")).unwrap();
+    let opaque =
+        rustix::fs::fsetxattr(&deep, "user.overlay.opaque", b"y", rustix::fs::XattrFlags::empty());
+    tried.guard.place = Place::Upper(fs::File::open(upper.path()).unwrap().into());
+    tried.guard.stamps.clear();
+    let mut expected = vec!["changed top", "new src/new.rs"];
+    if opaque.is_ok() {
+        expected.insert(0, "deleted src/deep/b.rs");
+    }
+    let mut found = told(&mut tried.guard);
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+}

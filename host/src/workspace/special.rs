@@ -1,0 +1,108 @@
+//! What in a repository is neither file, directory nor link, and what is mounted below it: a read-only mount
+//! stops neither a connection to a socket nor a write into a FIFO.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::handle::{DIRECTORY, MAX_DEPTH, Root};
+
+/// Of either kind that are named; more are only counted as more.
+const MOST: usize = 256;
+/// Names that are looked at.
+const MAX_NAMES: usize = 10_000_000;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Special {
+    /// Sockets and FIFOs, relative to the root, `.git` included.
+    pub channels: Vec<PathBuf>,
+    /// Directories on which another file system is mounted; not looked into.
+    pub mounts: Vec<PathBuf>,
+    /// There was more than is looked at.
+    pub cut: bool,
+}
+
+/// Looks at every name below the root, ignored ones as well. Directories that cannot be read are passed over:
+/// the steps run as the same user.
+pub fn special(root: &Path) -> Result<Special, Errno> {
+    let root = Root::open(root)?;
+    let start = root.open_real(b"", DIRECTORY)?;
+    let device = fstat(&start)?.st_dev;
+    let mut found = Special::default();
+    let mut open = vec![(Dir::read_from(&start)?, start, PathBuf::new())];
+    let mut names = 0;
+    loop {
+        let depth = open.len();
+        let Some((listing, handle, path)) = open.last_mut() else { break };
+        let Some(entry) = listing.read() else {
+            open.pop();
+            continue;
+        };
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        names += 1;
+        if names > MAX_NAMES {
+            found.cut = true;
+            break;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => continue,
+            },
+            known => known,
+        };
+        let here = || path.join(std::ffi::OsString::from_vec(name.to_bytes().to_vec()));
+        match kind {
+            FileType::Fifo | FileType::Socket => push(&mut found.channels, here(), &mut found.cut),
+            FileType::Directory => {
+                let Ok(inside) = openat(&*handle, name, DIRECTORY, Mode::empty()) else { continue };
+                if fstat(&inside)?.st_dev != device {
+                    push(&mut found.mounts, here(), &mut found.cut);
+                } else if depth >= MAX_DEPTH {
+                    found.cut = true;
+                } else {
+                    let below: (Dir, OwnedFd, PathBuf) = (Dir::read_from(&inside)?, inside, here());
+                    open.push(below);
+                }
+            }
+            _ => {}
+        }
+    }
+    found.channels.sort();
+    found.mounts.sort();
+    Ok(found)
+}
+
+fn push(list: &mut Vec<PathBuf>, path: PathBuf, cut: &mut bool) {
+    if list.len() < MOST {
+        list.push(path);
+    } else {
+        *cut = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_sockets_and_fifos_at_any_depth_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join(".git/x")).unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+        let fifo = dir.path().join(".git/x/fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("a.sock")).unwrap();
+        let found = special(dir.path()).unwrap();
+        assert_eq!(found.channels, [PathBuf::from(".git/x/fifo"), PathBuf::from("a.sock")]);
+        assert!(found.mounts.is_empty() && !found.cut);
+    }
+}
