@@ -14,7 +14,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use environment::{ModelAccess, artifact_dir, model_access, secrets};
+pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::{RunArgs, TaskRequest};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
-use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
+use crate::config::{self, Config, ConfigError, EnvironmentError};
+use crate::model::ModelAccess;
 use crate::context::AgentDirError;
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};

@@ -9,11 +9,10 @@ use super::preflight::Ready;
 use crate::artifacts::ComponentDigest;
 use crate::component::builtin::{self, Builtin};
 use crate::component::{ComponentHost, Grant, LoadedComponent, Services};
-use crate::config::ModelAccess;
 use crate::context::Notebook;
 use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
-use crate::model::{ChatCompletions, Deadlines, Endpoint, Model, TokenLedger};
+use crate::model::{self, Deadlines, Model, TokenLedger};
 use crate::scout::{ComponentScout, Grounded, Scout};
 use crate::verifier::{DockerVerifier, ResolvedImage};
 use crate::workspace::{AgentDir, PathGlobs, Profile, RepoView, RepoWriter, tree_digest};
@@ -114,11 +113,9 @@ fn model(
     ledger: &TokenLedger,
     events: &Events,
 ) -> Result<Arc<dyn Model>, Incomplete> {
-    let ModelAccess::Custom { base_url, model, key } = ready.access.clone();
-    let endpoint = Endpoint { base_url, model, key };
-    let made =
-        ChatCompletions::new(endpoint, Deadlines::default(), events.clone(), ledger.clone());
-    Ok(Arc::new(made.map_err(failed("the model client cannot be made"))?))
+    let access = ready.access.clone();
+    model::connect(access, Deadlines::default(), events.clone(), ledger.clone())
+        .map_err(failed("the model client cannot be made"))
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {
