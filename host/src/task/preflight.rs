@@ -8,10 +8,9 @@ use super::{RunArgs, TaskRequest};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::config::{self, Config, ConfigError, EnvironmentError};
 use crate::model::ModelAccess;
-use crate::context::AgentDirError;
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, WriteRules};
+use crate::workspace::{AgentDir, HostWriteError, WriteRules};
 
 /// Everything that was found; a task can begin.
 pub(super) struct Ready {
@@ -34,7 +33,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let access = config::model_access(lookup)?;
     let place = ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
-    let rules = WriteRules::new(&args.allow_paths, &request.boundary_paths())
+    let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
+    let rules = WriteRules::new(&args.allow_paths, &within)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
     let engine = Engine::connect().await?;
     Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
@@ -69,5 +69,11 @@ impl From<EngineUnavailable> for Failure {
     fn from(error: EngineUnavailable) -> Self {
         let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
         Self::refused("docker_unavailable", message).hint(error.hint)
+    }
+}
+
+impl From<HostWriteError> for Failure {
+    fn from(error: HostWriteError) -> Self {
+        Self::refused("agent_dir", error.to_string())
     }
 }

@@ -104,7 +104,6 @@ impl CopySet {
                 Err(errno) => return Err(failed(errno)),
             };
             let size = u64::try_from(stat.st_size).unwrap_or(0);
-            #[expect(clippy::unnecessary_cast, reason = "16 bits on some systems")]
             let mode = (stat.st_mode as u32) & 0o7777;
             entries.push(CopyEntry { path, kind: found.kind, mode, size });
         }

@@ -21,6 +21,11 @@ pub(super) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 /// How a directory is opened.
 pub(super) const DIRECTORY: OFlags = READ.union(OFlags::DIRECTORY);
+/// How a link itself is opened: good for looking at it, not for reading.
+#[cfg(not(target_vendor = "apple"))]
+pub(super) const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(target_vendor = "apple")]
+pub(super) const LINK: OFlags = OFlags::SYMLINK.union(OFlags::CLOEXEC);
 /// Directories on a path at most; every one of them may be an open handle at once.
 pub(super) const MAX_DEPTH: usize = 256;
 

@@ -41,10 +41,6 @@ impl RepoLock {
 impl RootIdentity {
     pub fn of(root: &Path) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(open(root)?)?;
-        #[expect(
-            clippy::unnecessary_cast,
-            reason = "the width of these fields differs between systems"
-        )]
         Ok(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 })
     }
 }

@@ -20,6 +20,7 @@ mod place;
 mod protected;
 mod reading;
 mod repo_path;
+mod resolve;
 mod revision;
 mod scan;
 mod search;

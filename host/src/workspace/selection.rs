@@ -68,7 +68,7 @@ pub(super) struct Item {
     pub(super) path: String,
     pub(super) kind: Kind,
     /// Already open, when it was asked for by name.
-    seen: Option<Seen>,
+    seen: Option<Box<Seen>>,
 }
 
 impl<'v> Sweep<'v> {
@@ -142,7 +142,7 @@ impl<'v> Sweep<'v> {
                     return Ok(Begun::File(Item {
                         path: start.path.clone(),
                         kind: Kind::File,
-                        seen: Some(start),
+                        seen: Some(Box::new(start)),
                     }));
                 }
                 continue;

@@ -91,7 +91,7 @@ impl Fixture {
 }
 
 /// Version 2 of git's index format, without a checksum.
-fn index(paths: &[&str]) -> Vec<u8> {
+pub(super) fn index(paths: &[&str]) -> Vec<u8> {
     let mut sorted = paths.to_vec();
     sorted.sort_unstable();
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();

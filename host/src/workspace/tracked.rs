@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_directory_is_known_by_what_is_tracked_in_it() {
-        let tracked = tracked(&["a-b/x", "a/b/c", "a.txt"]);
+        let tracked = tracked(&["a-b/x", "a.txt", "a/b/c"]);
         assert!(tracked.has(b"a/b/c") && !tracked.has(b"a/b"));
         assert!(tracked.has_below(b"a") && tracked.has_below(b"a/b"));
         assert!(
@@ -74,5 +74,19 @@ mod tests {
     fn a_damaged_index_is_no_index() {
         assert_eq!(decode(b""), None);
         assert_eq!(decode(b"DIRC\0\0\0\x02\xff\xff\xff\xff and nothing of what it promised"), None);
+    }
+
+    #[test]
+    fn no_changed_byte_of_an_index_ends_the_host() {
+        let whole = crate::workspace::testing::index(&["a", "b/c", "b/d/e.rs"]);
+        assert_eq!(decode(&whole).unwrap(), [&b"a"[..], b"b/c", b"b/d/e.rs"]);
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] = value;
+                let _ = decode(&changed);
+            }
+            let _ = decode(&whole[..at]);
+        }
     }
 }

@@ -3,7 +3,11 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::workspace::exclusion::Rule;
+use crate::workspace::globs::PathGlobs;
+use crate::workspace::handle::Root;
 use crate::workspace::testing::Fixture;
+use crate::workspace::view::Profile;
 
 fn text(seen: Seen) -> String {
     let mut text = String::new();
@@ -161,10 +165,7 @@ fn tools_see_what_git_ignores_except_tool_directories() {
     for view in repo.views(Profile::Tool) {
         assert_eq!(names(&view, "."), [".gitignore", "dist", "local.cfg", "web"]);
         let out = view.resolve("", "build/out.txt", Last::Follow).unwrap_err();
-        assert_eq!(
-            out,
-            ViewError::Excluded { path: "build/out.txt".into(), rule: Rule::BuildDirectory }
-        );
+        assert!(matches!(out, ViewError::Excluded { rule: Rule::BuildDirectory, .. }));
         assert_eq!(text(view.resolve("", "dist/tracked.js", Last::Follow).unwrap()), "d");
 
         let lifted = view.lifting(&PathGlobs::new(&["web/.env".into()]).unwrap());
@@ -259,9 +260,10 @@ fn a_race_never_leaks() {
                 swap("e/file", "e/to-secret");
             }
         });
-        let (mut inside, mut refused) = (0, 0);
+        let mut counts = vec![];
         for view in repo.views(Profile::Scout) {
-            for round in 0..20_000 {
+            let (mut inside, mut refused) = (0, 0);
+            for round in 0..2_000_000 {
                 let path = if round % 2 == 0 { "d/file" } else { "e/file" };
                 match view.resolve("", path, Last::Follow) {
                     Ok(seen) => {
@@ -270,12 +272,14 @@ fn a_race_never_leaks() {
                     }
                     Err(_) => refused += 1,
                 }
+                if inside > 5_000 && refused > 5_000 {
+                    break;
+                }
             }
+            counts.push((inside, refused));
         }
         stop.store(true, Ordering::Relaxed);
-        assert!(
-            inside > 0 && refused > 0,
-            "the swaps were seen: {inside} inside, {refused} refused"
-        );
+        let both = counts.iter().all(|(inside, refused)| *inside > 0 && *refused > 0);
+        assert!(both, "inside and refused, with and without openat2: {counts:?}");
     });
 }
