@@ -131,6 +131,15 @@ async fn security_line_18_half_a_gigabyte_goes_neither_out_nor_into_a_host_call(
 }
 
 #[tokio::test]
+async fn one_call_hands_the_host_no_more_than_its_limit() {
+    let hostile = load(Grant::builtin_scout());
+    let (fits, over) = ((8 << 20).to_string(), ((8 << 20) + 1).to_string());
+    attack(&hostile, "argument", &[&fits], nothing()).await.unwrap();
+    let ended = attack(&hostile, "argument", &[&over], nothing()).await;
+    assert!(matches!(ended, Err(ComponentFailure::Limit(Limit::HostCall))), "{ended:?}");
+}
+
+#[tokio::test]
 async fn a_report_over_its_own_limit_is_refused() {
     let hostile = load(Grant::builtin_scout());
     let length = async |bytes: u64| {

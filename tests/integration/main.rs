@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
+mod builtin_components;
 mod component_limits;
 mod components;
 mod events;
 mod hostile;
 mod hostile_components;
 mod layers;
-mod zz_time;
+mod specifications;

@@ -21,21 +21,18 @@ fn with_model() -> Act {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn without_agent_yaml() {
     // TASK-10
     refused(with_model().run("fix it"), &["configuration required", "act init"]);
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn without_container_image() {
     let act = with_model().file("agent.yaml", "verification:\n  steps: [{name: a, command: b}]\n");
     refused(act.run("fix it"), &["container image required"]);
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn without_steps() {
     for steps in ["", "  steps: []\n"] {
         let act = with_model()
@@ -45,7 +42,6 @@ fn without_steps() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn a_step_without_name_or_command() {
     let yaml = |steps: &str| format!("verification:\n  container_image: x\n  steps: {steps}\n");
     let act = with_model().file("agent.yaml", yaml("[{name: one, command: a}, {name: two}]"));
@@ -55,14 +51,12 @@ fn a_step_without_name_or_command() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn malformed_yaml_is_named_with_its_place() {
     let act = with_model().file("agent.yaml", "verification:\n  steps: [\n  x: }\n");
     refused(act.run("fix it"), &["agent.yaml:3:"]);
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn an_unknown_key_is_named_with_its_place_and_the_nearest_valid_one() {
     let yaml = "verification:\n  container_imege: x\n  steps: [{name: a, command: b}]\n";
     let act = with_model().file("agent.yaml", yaml);
@@ -70,7 +64,6 @@ fn an_unknown_key_is_named_with_its_place_and_the_nearest_valid_one() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn without_model_access() {
     let done = Act::new().pipeline("x", STEPS).run("fix it");
     refused(
@@ -85,7 +78,6 @@ fn without_model_access() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn without_an_engine() {
     let done = with_model().pipeline("x", STEPS).without_engine().run("fix it");
     refused(done, &["Docker unavailable", "/nonexistent/docker.sock", "start"]);

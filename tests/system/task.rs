@@ -26,7 +26,6 @@ fn says(request: &serde_json::Value, text: &str) -> bool {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn a_right_first_idea_is_success_at_once() {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
@@ -49,7 +48,6 @@ fn a_right_first_idea_is_success_at_once() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn failures_are_fixed_forward_until_green() {
     let turns = opening("write it")
         .into_iter()
@@ -71,7 +69,6 @@ fn failures_are_fixed_forward_until_green() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn twelve_failures_replan_at_3_6_and_9_and_end_in_a_report() {
     let round = [plan("strategy {{n}}")]
         .into_iter()
@@ -111,7 +108,6 @@ fn twelve_failures_replan_at_3_6_and_9_and_end_in_a_report() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn a_model_that_cannot_answer_gets_three_attempts() {
     let failing = json!({"repeat": 9, "role": "editor", "status": 500});
     let told = repository().script(&script([failing])).run("write the answer").status(4);
@@ -120,7 +116,6 @@ fn a_model_that_cannot_answer_gets_three_attempts() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn signals_cancel_and_leave_changes_but_no_container() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let act = Act::new()
@@ -139,7 +134,6 @@ fn signals_cancel_and_leave_changes_but_no_container() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn what_the_model_and_the_steps_say_is_inert_on_the_terminal() {
     // security lines 108, 165, 166
     let hostile = "right\u{1b}]0;owned\u{7}\u{9b}31m\u{2028}\n";
@@ -154,7 +148,6 @@ fn what_the_model_and_the_steps_say_is_inert_on_the_terminal() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn a_second_task_waits_and_says_for_what() {
     let act = repository();
     let first = script(opening("slow").into_iter().chain([json!({
@@ -173,7 +166,6 @@ fn a_second_task_waits_and_says_for_what() {
 }
 
 #[test]
-#[ignore = "needs the task runner"]
 fn the_demo_fails_once_and_is_green_then() {
     // CLI-12
     let told =

@@ -9,6 +9,7 @@ use super::task_text::Source;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::task::RunArgs;
+use crate::workspace::{GlobError, PathGlobs};
 
 /// Run one task until the pipeline of `agent.yaml` is green
 ///
@@ -42,6 +43,7 @@ impl Run {
     }
 }
 
-fn glob(text: &str) -> Result<String, globset::Error> {
-    globset::Glob::new(text).map(|glob| glob.glob().to_owned())
+fn glob(text: &str) -> Result<String, GlobError> {
+    let glob = text.to_owned();
+    PathGlobs::new(std::slice::from_ref(&glob)).map(|_| glob)
 }

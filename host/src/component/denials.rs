@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::failure::one_line;
-use crate::event::{EventKind, Events};
+use super::voice::Voice;
+use crate::event::EventKind;
 
 /// Denials that one query has told one by one; the rest is told as a number at its end.
 const MAX_TOLD: usize = 50;
@@ -12,14 +13,14 @@ const MAX_OBJECT: usize = 200;
 /// The denials of one query.
 pub(super) struct Denials {
     name: String,
-    events: Events,
+    voice: Voice,
     total: u64,
     told: HashSet<(&'static str, String)>,
 }
 
 impl Denials {
-    pub(super) fn new(name: &str, events: Events) -> Self {
-        Self { name: name.to_owned(), events, total: 0, told: HashSet::new() }
+    pub(super) fn new(name: &str, voice: Voice) -> Self {
+        Self { name: name.to_owned(), voice, total: 0, told: HashSet::new() }
     }
 
     /// `grant` is what covers such an access or names the limit; `object` is what was asked for.
@@ -36,7 +37,7 @@ impl Denials {
 
     fn emit(&self, grant: &'static str, object: String) {
         let grant = grant.to_owned();
-        self.events.emit(EventKind::ComponentDenied { name: self.name.clone(), grant, object });
+        self.voice.tell(EventKind::ComponentDenied { name: self.name.clone(), grant, object });
     }
 }
 
@@ -51,7 +52,7 @@ impl Drop for Denials {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, Sink};
+    use crate::event::{Event, Events, Sink};
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -66,7 +67,8 @@ mod tests {
 
     fn told(ask: impl FnOnce(&mut Denials)) -> Vec<(String, String)> {
         let seen = Seen::default();
-        ask(&mut Denials::new("guest", Events::new("", vec![Box::new(seen.clone())])));
+        let events = Events::new("", vec![Box::new(seen.clone())]);
+        ask(&mut Denials::new("guest", Voice::new(events)));
         let told = seen.0.lock().unwrap();
         told.clone()
     }

@@ -28,12 +28,30 @@ pub enum ComponentFailure {
     /// The component gave up after the model had failed; tells whether another attempt may succeed.
     #[error("the model did not deliver: {0}")]
     Model(#[source] ModelError),
-    /// The component could not be started: imports, exports or types do not fit.
-    #[error("the component cannot be started: {0}")]
-    Load(String),
     /// A fault of this program or its machine, not of the component.
     #[error("the component host failed: {0}")]
     Host(String),
+}
+
+impl ComponentFailure {
+    /// Whether another attempt may succeed.
+    pub fn can_heal(&self) -> bool {
+        match self {
+            Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
+            Self::Cancelled => false,
+            Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
+            Self::Guest(_) => false,
+            Self::Model(error) => error.can_heal(),
+        }
+    }
+
+    /// How long the provider wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Model(error) => error.retry_after,
+            _ => None,
+        }
+    }
 }
 
 /// What the guest itself answered instead of a result, in one line.

@@ -7,30 +7,24 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use rustix::fs::Stat;
 use wasmtime::component::{HasData, Resource, ResourceTable};
-use wasmtime_wasi::async_trait;
-use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry,
     DirectoryEntryStream, ErrorCode, Filesize, HostDescriptor, HostDirectoryEntryStream,
     MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
-use wasmtime_wasi::p2::{
-    DynInputStream, DynOutputStream, FsError, FsResult, InputStream, Pollable, StreamError,
-    StreamResult,
-};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-use super::state::{Query, ReadLeft, Reading, State};
+use super::fs_reader::{Reader, ReaderError, Spent};
+use super::fs_words::{code, identity, stat, type_of};
+use super::state::{Query, Reading, State};
 use crate::workspace::{self, Kind, Last, Profile, Seen, ViewError};
 
 /// Where a component finds the repository.
 const MOUNT: &str = "/repo";
-/// Bytes that one read gives at most.
-const MAX_READ: usize = 1 << 20;
 const READ: &str = "repo.read";
+const READ_BYTES: &str = "repo.read.bytes";
 const WRITE: &str = "repo.write";
 
 /// An open file or directory. The resources of the generated bindings are indices into the store's table,
@@ -67,10 +61,6 @@ impl FsView<'_> {
 
     fn get(&self, handle: &Handle) -> FsResult<&Open> {
         self.table.get(&Resource::<Open>::new_borrow(handle.rep())).map_err(FsError::trap)
-    }
-
-    fn file(&self, handle: &Handle) -> FsResult<Arc<File>> {
-        Ok(self.get(handle)?.file.clone().ok_or(ErrorCode::IsDirectory)?)
     }
 
     fn find(&mut self, base: &str, path: &str, flags: PathFlags) -> FsResult<Seen> {
@@ -128,77 +118,11 @@ impl FsView<'_> {
         Err(ErrorCode::NotPermitted.into())
     }
 
-    fn reader(&self, file: Arc<File>, path: &str, offset: u64) -> FsResult<Reader> {
+    fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
+        let Open { seen, file } = self.get(handle)?;
+        let file = file.clone().ok_or(ErrorCode::IsDirectory)?;
         let Reading { left, caps, .. } = self.reading()?;
-        let (left, most) = (Arc::clone(left), caps.file_bytes);
-        Ok(Reader { file, path: path.to_owned(), offset, most, left })
-    }
-}
-
-/// Reads one file from an offset, within what the grant allows.
-struct Reader {
-    file: Arc<File>,
-    path: String,
-    offset: u64,
-    /// No byte from here on.
-    most: u64,
-    left: Arc<ReadLeft>,
-}
-
-/// A cap of the grant is spent.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: over the bytes that may be read")]
-struct Spent {
-    path: String,
-}
-
-impl Reader {
-    /// The next bytes; none at the end of the file.
-    fn read(&mut self, size: usize) -> Result<Bytes, ReaderError> {
-        let allowed = self.left.bytes().min(self.most.saturating_sub(self.offset));
-        let size = size.min(MAX_READ).min(usize::try_from(allowed).unwrap_or(usize::MAX));
-        if size == 0 {
-            // At the end there is nothing to be refused.
-            let more = self.file.read_at(&mut [0], self.offset).map_err(ReaderError::Io)?;
-            return if more == 0 { Ok(Bytes::new()) } else { Err(ReaderError::Spent) };
-        }
-        let mut buffer = BytesMut::zeroed(size);
-        let count = loop {
-            match self.file.read_at(&mut buffer, self.offset) {
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                done => break done.map_err(ReaderError::Io)?,
-            }
-        };
-        buffer.truncate(count);
-        self.offset += count as u64;
-        self.left.spend(count as u64);
-        Ok(buffer.freeze())
-    }
-}
-
-enum ReaderError {
-    Spent,
-    Io(std::io::Error),
-}
-
-#[async_trait]
-impl Pollable for Reader {
-    async fn ready(&mut self) {}
-}
-
-impl InputStream for Reader {
-    fn read(&mut self, size: usize) -> StreamResult<Bytes> {
-        if size == 0 {
-            return Ok(Bytes::new());
-        }
-        match Reader::read(self, size) {
-            Ok(bytes) if bytes.is_empty() => Err(StreamError::Closed),
-            Ok(bytes) => Ok(bytes),
-            Err(ReaderError::Spent) => {
-                Err(StreamError::LastOperationFailed(Spent { path: self.path.clone() }.into()))
-            }
-            Err(ReaderError::Io(error)) => Err(StreamError::LastOperationFailed(error.into())),
-        }
+        Ok(Reader::new(file, &seen.path, offset, caps.file_bytes, left))
     }
 }
 
@@ -227,7 +151,7 @@ impl types::Host for FsView<'_> {
     ) -> wasmtime::Result<Option<ErrorCode>> {
         let error = self.table.get(&error)?;
         if let Some(Spent { path }) = error.downcast_ref() {
-            self.query.denials.deny("repo.read.bytes", path);
+            self.query.denials.deny(READ_BYTES, path);
             return Ok(Some(ErrorCode::Quota));
         }
         Ok(error.downcast_ref::<std::io::Error>().map(|_| ErrorCode::Io))
@@ -240,8 +164,7 @@ impl HostDescriptor for FsView<'_> {
         handle: Handle,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let path = self.get(&handle)?.seen.path.clone();
-        let stream: DynInputStream = Box::new(self.reader(self.file(&handle)?, &path, offset)?);
+        let stream: DynInputStream = Box::new(self.reader(&handle, offset)?);
         self.table.push(stream).map_err(FsError::trap)
     }
 
@@ -251,12 +174,11 @@ impl HostDescriptor for FsView<'_> {
         length: Filesize,
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
-        let path = self.get(&handle)?.seen.path.clone();
-        let mut reader = self.reader(self.file(&handle)?, &path, offset)?;
+        let mut reader = self.reader(&handle, offset)?;
         match reader.read(usize::try_from(length).unwrap_or(usize::MAX)) {
-            Ok(bytes) => Ok((bytes.to_vec(), bytes.is_empty())),
-            Err(ReaderError::Spent) => {
-                self.query.denials.deny("repo.read.bytes", &path);
+            Ok(bytes) => Ok((bytes.to_vec(), bytes.is_empty() && length > 0)),
+            Err(ReaderError::Spent(Spent { path })) => {
+                self.query.denials.deny(READ_BYTES, &path);
                 Err(ErrorCode::Quota.into())
             }
             Err(ReaderError::Io(_)) => Err(ErrorCode::Io.into()),
@@ -462,45 +384,6 @@ impl HostDirectoryEntryStream for FsView<'_> {
 
 fn is_scout(query: &Query) -> bool {
     query.read.as_ref().is_some_and(|read| read.view.profile() == Profile::Scout)
-}
-
-fn code(error: &ViewError) -> ErrorCode {
-    match error {
-        ViewError::NotFound | ViewError::Excluded { .. } => ErrorCode::NoEntry,
-        ViewError::NotPermitted { .. } => ErrorCode::NotPermitted,
-        ViewError::NotDirectory => ErrorCode::NotDirectory,
-        ViewError::Loop => ErrorCode::Loop,
-        ViewError::Invalid(_) => ErrorCode::Invalid,
-        ViewError::TooLong => ErrorCode::NameTooLong,
-        ViewError::Io(_) => ErrorCode::Io,
-    }
-}
-
-fn type_of(kind: Kind) -> DescriptorType {
-    match kind {
-        Kind::File => DescriptorType::RegularFile,
-        Kind::Directory => DescriptorType::Directory,
-        Kind::Link => DescriptorType::SymbolicLink,
-    }
-}
-
-fn stat(kind: Kind, stat: &Stat) -> DescriptorStat {
-    let modified = Datetime {
-        seconds: u64::try_from(stat.st_mtime).unwrap_or_default(),
-        nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
-    };
-    DescriptorStat {
-        type_: type_of(kind),
-        link_count: 1,
-        size: u64::try_from(stat.st_size).unwrap_or_default(),
-        data_access_timestamp: None,
-        data_modification_timestamp: Some(modified),
-        status_change_timestamp: None,
-    }
-}
-
-fn identity(stat: &Stat) -> MetadataHashValue {
-    MetadataHashValue { lower: stat.st_ino, upper: stat.st_dev }
 }
 
 fn join(base: &str, path: &str) -> String {

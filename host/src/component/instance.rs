@@ -19,6 +19,7 @@ use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, cla
 use super::grant::Grant;
 use super::imports::ModelRequest;
 use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
+use super::voice::Voice;
 use super::{ScoutQuestion, Services, ToolOutcome};
 use crate::model::ModelError;
 
@@ -82,7 +83,8 @@ pub(super) async fn run(
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
     let query = query(name, grant, services, wall, requests, token.clone());
-    let mut stop = Stop { token, engine: pre.engine().clone(), finished: false };
+    let voice = query.voice.clone();
+    let mut stop = Stop { token, voice, engine: pre.engine().clone(), finished: false };
     let (done, mut finished) = oneshot::channel();
     std::thread::Builder::new()
         .name(format!("component {name}"))
@@ -126,6 +128,7 @@ fn query(
     stop: CancellationToken,
 ) -> Query {
     let Services { view, versions, writer, model, attempt, events } = services;
+    let voice = Voice::new(events);
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
         let left = ReadLeft::new(caps.query_bytes);
         Reading { view, versions, caps, left }
@@ -146,11 +149,11 @@ fn query(
         writer: writer.filter(|_| grant.repo_write),
         talk,
         stop,
-        denials: Denials::new(name, events.clone()),
+        denials: Denials::new(name, voice.clone()),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
         grant: grant.clone(),
-        events,
+        voice,
     }
 }
 
@@ -158,6 +161,7 @@ fn query(
 /// and when the caller has lost interest.
 struct Stop {
     token: CancellationToken,
+    voice: Voice,
     engine: Engine,
     finished: bool,
 }
@@ -168,6 +172,7 @@ impl Drop for Stop {
             return;
         }
         self.token.cancel();
+        self.voice.silence();
         self.engine.increment_epoch();
         // A guest that was just about to set its next check in this moment finds the second one.
         let engine = self.engine.clone();

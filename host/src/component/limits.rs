@@ -80,7 +80,7 @@ impl ResourceLimiter for StoreLimits {
 mod tests {
     use super::*;
 
-    // CAPABILITY-12
+    // CAPABILITY-14
     #[test]
     fn memories_are_counted_together() {
         let mut limits = StoreLimits::new(&Limits { memory_bytes: 100, ..Limits::default() });

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::grant::Need;
+use super::admission::Need;
 use super::wasm_file::{NotAComponent, manifest_section};
 use crate::model::ToolSpec;
 

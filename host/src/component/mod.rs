@@ -1,10 +1,11 @@
 //! The capability boundary: the only module that names wasmtime.
 //!
 //! A component gets what it imports, declares and was granted, and nothing else; every query runs in a store
-//! of its own that ends with it. Decides what a grant covers (`grant`), what a component says of itself
+//! of its own that ends with it. Decides who is let in with what (`admission`), what a component says of itself
 //! (`manifest`) and how a query ends (`failure`); everything else translates between the engine and the
 //! modules that it lends from, `workspace` and `model`.
 
+mod admission;
 mod bindings;
 pub mod builtin;
 mod cache;
@@ -13,7 +14,9 @@ pub mod custom_section;
 mod denials;
 mod engine;
 mod failure;
+mod fs_reader;
 mod fs_view;
+mod fs_words;
 mod grant;
 mod imports;
 mod instance;
@@ -21,6 +24,7 @@ mod limits;
 mod linker;
 mod manifest;
 mod state;
+mod voice;
 mod wasm_file;
 
 use std::path::{Path, PathBuf};
@@ -30,8 +34,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
+pub use admission::{Mismatch, MissingGrant, Need, missing};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
-pub use grant::{Grant, Limits, Llm, Mismatch, MissingGrant, Need, RepoRead, missing};
+pub use grant::{Grant, Limits, Llm, RepoRead};
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use wasm_file::NotAComponent;
 
@@ -155,7 +160,7 @@ impl ComponentHost {
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
-        let mut grant = grant::effective(&imports, &manifest.needs, &grant)
+        let mut grant = admission::effective(&imports, &manifest.needs, &grant)
             .map_err(|mismatch| LoadError::Refused { name: name.clone(), mismatch })?;
         if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });

@@ -16,7 +16,8 @@ use super::failure::one_line;
 use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
-use crate::event::{EventKind, Events};
+use super::voice::Voice;
+use crate::event::EventKind;
 use crate::model::{Model, ModelError};
 use crate::workspace::{RepoView, RepoWriter, Versions};
 
@@ -58,7 +59,7 @@ pub(super) struct Query {
     pub(super) clock: Clock,
     /// Set when the query is over for its caller.
     pub(super) stop: CancellationToken,
-    pub(super) events: Events,
+    pub(super) voice: Voice,
     /// Bytes that it may still say to people and journal.
     pub(super) log_left: u64,
 }
@@ -134,7 +135,7 @@ impl Query {
     pub(super) fn log(&mut self, level: &str, message: &str) {
         if let Some(message) = self.line(message, MAX_LOG_LINE) {
             let (name, level) = (self.name.clone(), level.to_owned());
-            self.events.emit(EventKind::ComponentLog { name, level, message });
+            self.voice.tell(EventKind::ComponentLog { name, level, message });
         }
     }
 }

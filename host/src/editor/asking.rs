@@ -3,9 +3,9 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session, answered};
-use super::ending::Ending;
 use super::tools::AskScout;
 use super::verification;
 use crate::context::ScoutPayload;

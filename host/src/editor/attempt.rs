@@ -4,7 +4,7 @@ use crate::verifier::{FailReason, VerifyResponse};
 
 /// One failed attempt as the failure matrix shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Attempt {
+pub(super) struct Attempt {
     pub number: u32,
     pub run_id: String,
     /// Number of the strategy, from 1.
@@ -20,7 +20,7 @@ pub struct Attempt {
 const LINE: usize = 200;
 
 impl Attempt {
-    pub fn of(number: u32, strategy: u32, response: &VerifyResponse) -> Self {
+    pub(super) fn of(number: u32, strategy: u32, response: &VerifyResponse) -> Self {
         let (step, exit_code) = failing_step(response);
         Self {
             number,
@@ -29,12 +29,14 @@ impl Attempt {
             step,
             exit_code,
             reason: reason_word(response.reason),
-            first_failing_line: first_failing_line(response.tail_log.as_deref().unwrap_or_default()),
+            first_failing_line: first_failing_line(
+                response.tail_log.as_deref().unwrap_or_default(),
+            ),
         }
     }
 }
 
-pub fn reason_word(reason: Option<FailReason>) -> &'static str {
+pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
     match reason {
         Some(FailReason::StepFailed) | None => "step_failed",
         Some(FailReason::Timeout) => "timeout",
@@ -44,7 +46,7 @@ pub fn reason_word(reason: Option<FailReason>) -> &'static str {
 }
 
 /// The last executed command of the manifest: the pipeline stops at the first failure.
-pub fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
+pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
     let last = response
         .manifest
         .as_ref()
@@ -58,7 +60,8 @@ pub fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) 
 
 /// A line that names an error or a failure, else the last one that says anything.
 fn first_failing_line(log: &str) -> String {
-    const SIGNS: [&str; 7] = ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
+    const SIGNS: [&str; 7] =
+        ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
     let sign = |line: &&str| {
         let line = line.to_lowercase();

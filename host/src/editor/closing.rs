@@ -36,13 +36,20 @@ impl Session<'_> {
             attempts: self.last_attempt,
             files_changed: self.changed(),
             gate_inputs_changed: vec![],
-            allowed_paths_changed: files.iter().filter(|f| f.guarded).map(|f| f.path.clone()).collect(),
+            allowed_paths_changed: files
+                .iter()
+                .filter(|f| f.guarded)
+                .map(|f| f.path.clone())
+                .collect(),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
         };
         let written = self.snapshot(Moment::Success).and_then(|()| {
             self.editor.notes.summary(&summary).map_err(|error| {
-                End::Stuck(Ending::infra("unknown", format!("the summary could not be written: {error}")))
+                End::Stuck(Ending::infra(
+                    "unknown",
+                    format!("the summary could not be written: {error}"),
+                ))
             })
         });
         if let Err(End::Stuck(ending)) = written {
@@ -88,7 +95,11 @@ impl Session<'_> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
-        conversation.say(&prompt::hard_stop(self.assignment(), &self.attempts, verification::tail(log)));
+        conversation.say(&prompt::hard_stop(
+            self.assignment(),
+            &self.attempts,
+            verification::tail(log),
+        ));
         for _ in 0..2 {
             let turn = self.turn(conversation.as_mut()).await.ok()?;
             let mut items = vec![];

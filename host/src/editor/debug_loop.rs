@@ -1,13 +1,13 @@
 //! Fix, REPLAN, stop or finish: the one decision after a verification. Pure; the session performs it.
 
 /// REPLAN when this many attempts failed in a row.
-pub const REPLAN_AFTER: u32 = 3;
+pub(super) const REPLAN_AFTER: u32 = 3;
 /// Hard stop when this many attempts were made without a green one.
-pub const HARD_STOP_AFTER: u32 = 12;
+pub(super) const HARD_STOP_AFTER: u32 = 12;
 
 /// What a verification said, as far as the loop cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     Green,
     Failed,
     /// The machine is in trouble; nobody's code is judged.
@@ -15,7 +15,7 @@ pub enum Verdict {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextStep {
+pub(super) enum NextStep {
     /// Green: close the task.
     Finish,
     /// Fix forward with the strategy in hand.
@@ -30,7 +30,7 @@ pub enum NextStep {
 
 /// The two counters of EDITOR-20 and the number of REPLANs so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DebugLoop {
+pub(super) struct DebugLoop {
     consecutive_failures: u32,
     total_verify_loops: u32,
     replans: u32,
@@ -38,15 +38,15 @@ pub struct DebugLoop {
 
 impl DebugLoop {
     /// The number of the attempt that would come next, from 1.
-    pub fn next_attempt(&self) -> u32 {
+    pub(super) fn next_attempt(&self) -> u32 {
         self.total_verify_loops + 1
     }
 
-    pub fn replans(&self) -> u32 {
+    pub(super) fn replans(&self) -> u32 {
         self.replans
     }
 
-    pub fn judge(&mut self, verdict: Verdict) -> NextStep {
+    pub(super) fn judge(&mut self, verdict: Verdict) -> NextStep {
         match verdict {
             Verdict::Infra => NextStep::InfraStop,
             Verdict::Green => {

@@ -2,7 +2,7 @@
 
 /// Why the task ended without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub(super) enum Ending {
     /// Twelve attempts without a green one.
     HardStop,
     /// The model stopped acting.
@@ -12,12 +12,12 @@ pub enum Ending {
 }
 
 impl Ending {
-    pub fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
+    pub(super) fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
         Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
     }
 
     /// The `reason` of the finished task.
-    pub fn reason(&self) -> &str {
+    pub(super) fn reason(&self) -> &str {
         match self {
             Self::HardStop => "hard_stop",
             Self::ModelIdle => "model_idle",

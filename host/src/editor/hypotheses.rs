@@ -3,10 +3,10 @@
 use super::attempt::Attempt;
 use super::tools::Hypothesis;
 
-pub const NEEDED: usize = 3;
+pub(super) const NEEDED: usize = 3;
 
 /// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
-pub fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
+pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
     items
         .into_iter()
         .filter(|item| {
@@ -19,7 +19,7 @@ pub fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
 
 /// What the failure matrix alone suggests, for when the model cannot be asked: one theory for each way the
 /// attempts failed, then what the strategies have in common, until there are enough.
-pub fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
+pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
     let mut items: Vec<Hypothesis> = vec![];
     let mut kinds: Vec<(&Option<String>, &str)> = vec![];
     for attempt in attempts {
@@ -39,7 +39,10 @@ pub fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
     }
     let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else { return items };
     let general = [
-        (first, "The failure was there before the first edit or does not depend on the edited files."),
+        (
+            first,
+            "The failure was there before the first edit or does not depend on the edited files.",
+        ),
         (last, "The last strategy changed something the failing step does not reach."),
         (last, "The environment of the step (image, tools, network, time) lacks what it needs."),
     ];

@@ -46,6 +46,9 @@ pub struct Brief {
     pub stuck_report: Option<String>,
 }
 
+type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
+type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
+
 /// Everything a session works with; each part is replaceable on its own.
 pub struct Editor {
     pub brief: Brief,
@@ -56,9 +59,9 @@ pub struct Editor {
     pub hands: Arc<dyn Hands>,
     pub verifier: Arc<dyn Verifier>,
     /// Digest of the tree as it stands, by the same rule as the manifest's.
-    pub tree_digest: Box<dyn Fn() -> std::io::Result<String> + Send + Sync>,
+    pub tree_digest: Box<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
-    pub read_log: Box<dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync>,
+    pub read_log: Box<ReadLog>,
     pub notes: Notebook<AgentDir>,
     pub events: Events,
     pub cancel: CancellationToken,

@@ -1,14 +1,14 @@
 //! Where the Editor's conversation stands and what may happen there. Pure.
 
 /// Turns without a verification after which the host verifies by itself.
-pub const TURNS_PER_ATTEMPT: u32 = 40;
+pub(super) const TURNS_PER_ATTEMPT: u32 = 40;
 /// Turns in a row without a tool call after which a model counts as idle.
-pub const SILENT_TURNS: u32 = 3;
+pub(super) const SILENT_TURNS: u32 = 3;
 /// Turns after a green run that a model may take before the host writes the summary.
-pub const CLOSING_TURNS: u32 = 3;
+pub(super) const CLOSING_TURNS: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub(super) enum Phase {
     /// Nothing but `plan`.
     Planning,
     Working,
@@ -17,7 +17,7 @@ pub enum Phase {
 }
 
 /// Why a host tool is refused here, in the words of the conversation's contract; none when it may run.
-pub fn refusal(phase: Phase, tool: &str) -> Option<&'static str> {
+pub(super) fn refusal(phase: Phase, tool: &str) -> Option<&'static str> {
     match (phase, tool) {
         (Phase::Planning, "plan") => None,
         (Phase::Planning, _) => Some("plan_first"),
@@ -28,7 +28,7 @@ pub fn refusal(phase: Phase, tool: &str) -> Option<&'static str> {
 
 /// What follows a turn in which the model called no tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Silence {
+pub(super) enum Silence {
     Nudge,
     Verify,
     /// The model does nothing any more: STUCK, `model_idle`.
@@ -39,7 +39,7 @@ pub enum Silence {
 
 /// `edited`: something changed since the last verification. `in_row`: silent turns, this one included.
 /// `cut`: the turn ended for length or was refused by the provider, so silence says nothing.
-pub fn after_silence(phase: Phase, edited: bool, cut: bool, in_row: u32) -> Silence {
+pub(super) fn after_silence(phase: Phase, edited: bool, cut: bool, in_row: u32) -> Silence {
     match phase {
         Phase::Working if edited && !cut => Silence::Verify,
         Phase::Planning | Phase::Working if in_row >= SILENT_TURNS => Silence::Idle,
@@ -50,7 +50,7 @@ pub fn after_silence(phase: Phase, edited: bool, cut: bool, in_row: u32) -> Sile
 
 /// What is overdue after a turn, spoken or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overdue {
+pub(super) enum Overdue {
     No,
     Idle,
     Verify,
@@ -58,7 +58,7 @@ pub enum Overdue {
 }
 
 /// `turns`: since the last verification. `closing`: since the tree became green and stayed so.
-pub fn after_turns(phase: Phase, turns: u32, closing: u32) -> Overdue {
+pub(super) fn after_turns(phase: Phase, turns: u32, closing: u32) -> Overdue {
     match phase {
         Phase::Planning if turns >= TURNS_PER_ATTEMPT => Overdue::Idle,
         Phase::Working if turns >= TURNS_PER_ATTEMPT => Overdue::Verify,
@@ -68,9 +68,11 @@ pub fn after_turns(phase: Phase, turns: u32, closing: u32) -> Overdue {
 }
 
 /// What the host says to a silent model.
-pub fn nudge(phase: Phase, cut: bool) -> &'static str {
+pub(super) fn nudge(phase: Phase, cut: bool) -> &'static str {
     match (phase, cut) {
-        (_, true) => "Your turn ended before it was complete. Continue in smaller steps, with tool calls.",
+        (_, true) => {
+            "Your turn ended before it was complete. Continue in smaller steps, with tool calls."
+        }
         (Phase::Planning, _) => "Call `plan` first.",
         (Phase::Working, _) => {
             "Nothing has been edited since the last verification. Use the file tools to make the change, \

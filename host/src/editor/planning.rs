@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
+use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
 use super::prompt::{self, FailedStrategy};
 use super::session::{End, Session, answered, refusal_hint};
 use super::strategy::SAME_STRATEGY_REFUSALS;
-use super::ending::Ending;
 use super::tools::Plan;
 use super::{replan, verification};
 use crate::context::{EditorState, Moment, Snapshot};
@@ -48,14 +48,16 @@ impl Session<'_> {
         let unknown: Vec<_> =
             plan.questions.keys().filter(|name| !self.has_scout(name)).cloned().collect();
         if !unknown.is_empty() {
-            let message = format!("questions: no Scout {}; there are {}", unknown.join(", "), self.scouts());
+            let message =
+                format!("questions: no Scout {}; there are {}", unknown.join(", "), self.scouts());
             return Ok(Answer::refusal("bad_arguments", &message));
         }
 
         let requery: Vec<String> = match self.replanning {
             None => vec![],
             Some(_) => {
-                let failures = self.failed.last().map(|last| last.attempts.as_slice()).unwrap_or_default();
+                let failures =
+                    self.failed.last().map(|last| last.attempts.as_slice()).unwrap_or_default();
                 replan::requery(failures).into_iter().map(str::to_owned).collect()
             }
         };
@@ -117,7 +119,10 @@ impl Session<'_> {
             editor: &state,
         };
         let written = self.editor.notes.snapshot(&snapshot).map_err(|error| {
-            End::Stuck(Ending::infra("unknown", format!("the context snapshot could not be written: {error}")))
+            End::Stuck(Ending::infra(
+                "unknown",
+                format!("the context snapshot could not be written: {error}"),
+            ))
         })?;
         let milestone = moment.word().to_owned();
         self.editor.events.emit(EventKind::Snapshot { path: written.path, milestone });

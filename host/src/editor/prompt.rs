@@ -5,12 +5,12 @@ use super::attempt::Attempt;
 use super::tools::Plan;
 use crate::context::ScoutPayload;
 
-pub const EDITOR: &str = include_str!("prompts/editor.md");
-pub const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
+pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
+pub(super) const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
 
 /// The user's words, which every conversation repeats.
 #[derive(Debug, Clone, Copy)]
-pub struct Assignment<'a> {
+pub(super) struct Assignment<'a> {
     pub text: &'a str,
     pub constraints: &'a [String],
     pub non_goals: &'a [String],
@@ -42,7 +42,7 @@ fn assignment(task: Assignment<'_>) -> String {
 }
 
 /// First message of a task; `report` is our own unresolved stuck report, if there is one.
-pub fn opening(task: Assignment<'_>, report: Option<&str>) -> String {
+pub(super) fn opening(task: Assignment<'_>, report: Option<&str>) -> String {
     let mut text = assignment(task);
     if let Some(report) = report {
         text.push_str("\n\nAn earlier attempt at work in this repository got stuck. Its report:\n");
@@ -54,13 +54,13 @@ pub fn opening(task: Assignment<'_>, report: Option<&str>) -> String {
 
 /// A strategy that failed, for the conversation after a REPLAN.
 #[derive(Debug, Clone)]
-pub struct FailedStrategy {
+pub(super) struct FailedStrategy {
     pub plan: Plan,
     pub attempts: Vec<Attempt>,
 }
 
 /// First message after a REPLAN: facts, constraints, what was tried and why it failed.
-pub fn replanning(
+pub(super) fn replanning(
     task: Assignment<'_>,
     reports: &[ScoutPayload],
     tried: &[FailedStrategy],
@@ -91,7 +91,7 @@ pub fn replanning(
 }
 
 /// Everything the model needs to explain a hard stop.
-pub fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> String {
+pub(super) fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> String {
     let mut text = assignment(task);
     text.push_str("\n\nFailed runs:");
     for attempt in attempts {
@@ -101,7 +101,7 @@ pub fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> Stri
     text
 }
 
-pub fn attempt_line(attempt: &Attempt) -> String {
+pub(super) fn attempt_line(attempt: &Attempt) -> String {
     format!(
         "attempt {} ({}): {} in step {}: {}",
         attempt.number,
@@ -139,8 +139,13 @@ mod tests {
             questions: Default::default(),
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        for text in [opening(task, None), replanning(task, &[], &tried, &[], ""), hard_stop(task, &[], "")] {
-            assert!(text.contains("Constraints (always in force):\n- keep the public API"), "{text}");
+        for text in
+            [opening(task, None), replanning(task, &[], &tried, &[], ""), hard_stop(task, &[], "")]
+        {
+            assert!(
+                text.contains("Constraints (always in force):\n- keep the public API"),
+                "{text}"
+            );
         }
     }
 

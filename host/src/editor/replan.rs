@@ -28,7 +28,7 @@ const BUILD: [&str; 8] = [
 ];
 
 /// Names of the Scouts whose knowledge the failures put in doubt; none for plain logic errors.
-pub fn requery(failures: &[Attempt]) -> Vec<&'static str> {
+pub(super) fn requery(failures: &[Attempt]) -> Vec<&'static str> {
     let says = |signs: &[&str]| {
         failures.iter().any(|failure| {
             let line = failure.first_failing_line.to_lowercase();
@@ -69,7 +69,7 @@ mod tests {
         let logic = failure("FAIL: expected 5, got -1", 1, "step_failed");
         let missing = failure("ImportError: cannot import name 'x'", 1, "step_failed");
         let tool = failure("sh: pytest: not found", 127, "step_failed");
-        assert!(requery(&[logic.clone()]).is_empty());
+        assert!(requery(std::slice::from_ref(&logic)).is_empty());
         assert_eq!(requery(&[logic.clone(), missing.clone()]), ["scout-a"]);
         assert_eq!(requery(&[logic.clone(), tool]), ["scout-b"]);
         assert_eq!(requery(&[logic, failure("", 137, "timeout"), missing]), ["scout-a", "scout-b"]);

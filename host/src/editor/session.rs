@@ -5,17 +5,18 @@ use serde_json::{Value, json};
 
 use super::attempt::{self, Attempt};
 use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
+use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::{self, Overdue, Phase, Silence};
 use super::prompt::{self, Assignment, FailedStrategy};
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
-use super::ending::Ending;
 use super::tools::{self, Call, Done, Plan};
 use super::{Editor, Finished, verification};
 use crate::context::{ScoutPayload, VerifyAttempt};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
-    Ask, Conversation, ModelError, Stop, TimerPause, ToolCall, ToolResult, ToolSpec, Turn, with_attempts,
+    Ask, Conversation, ModelError, Stop, TimerPause, ToolCall, ToolResult, ToolSpec, Turn,
+    with_attempts,
 };
 use crate::verifier::{ErrorType, Status, VerifyResponse};
 
@@ -134,7 +135,8 @@ impl<'a> Session<'a> {
 
     async fn drive(&mut self) -> Result<Option<Done>, End> {
         self.milestone(Milestone::Analyzing);
-        let mut opening = prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
+        let mut opening =
+            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
         loop {
             match self.converse(&opening).await? {
                 Left::Finished(done) => return Ok(done),
@@ -221,7 +223,9 @@ impl<'a> Session<'a> {
 
     async fn perform(&mut self, call: &ToolCall, offered: &[ToolSpec]) -> Result<Step, End> {
         if !offered.iter().any(|tool| tool.name == call.name) {
-            return Ok(Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into());
+            return Ok(
+                Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into()
+            );
         }
         if let Some(reason) = phase::refusal(self.phase, &call.name) {
             return Ok(Answer::refusal(reason, refusal_hint(reason)).into());
@@ -259,7 +263,8 @@ impl<'a> Session<'a> {
 
     /// Whether the last run was green and judged exactly the tree as it stands.
     fn tree_is_green(&self) -> bool {
-        let verified = self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
+        let verified =
+            self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
         verified.is_some() && verified == (self.editor.tree_digest)().ok()
     }
 
@@ -356,7 +361,12 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn changed(&self) -> Vec<String> {
-        self.editor.hands.changed().iter().map(|file| format!("{} ({})", file.path, file.op)).collect()
+        self.editor
+            .hands
+            .changed()
+            .iter()
+            .map(|file| format!("{} ({})", file.path, file.op))
+            .collect()
     }
 }
 

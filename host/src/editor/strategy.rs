@@ -1,11 +1,11 @@
 //! Whether a REPLAN is a new strategy or an old one in other clothes. Pure.
 
 /// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
-pub const SAME_STRATEGY_REFUSALS: u32 = 2;
+pub(super) const SAME_STRATEGY_REFUSALS: u32 = 2;
 
 /// What has been tried: the words of every plan and the fingerprint of every tree that was verified.
 #[derive(Debug, Clone, Default)]
-pub struct Tried {
+pub(super) struct Tried {
     strategies: Vec<String>,
     trees: Vec<String>,
 }
@@ -21,21 +21,21 @@ fn essence(strategy: &str) -> String {
 }
 
 impl Tried {
-    pub fn add_strategy(&mut self, strategy: &str) {
+    pub(super) fn add_strategy(&mut self, strategy: &str) {
         self.strategies.push(essence(strategy));
     }
 
-    pub fn knows_strategy(&self, strategy: &str) -> bool {
+    pub(super) fn knows_strategy(&self, strategy: &str) -> bool {
         self.strategies.contains(&essence(strategy))
     }
 
-    pub fn add_tree(&mut self, fingerprint: &str) {
+    pub(super) fn add_tree(&mut self, fingerprint: &str) {
         if !self.knows_tree(fingerprint) {
             self.trees.push(fingerprint.to_owned());
         }
     }
 
-    pub fn knows_tree(&self, fingerprint: &str) -> bool {
+    pub(super) fn knows_tree(&self, fingerprint: &str) -> bool {
         self.trees.iter().any(|known| known == fingerprint)
     }
 }

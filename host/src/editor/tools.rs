@@ -13,7 +13,7 @@ use crate::model::{ToolCall, ToolSpec};
 /// What the model wants to do, as it wrote it down.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub(super) struct Plan {
     pub criteria: Vec<String>,
     pub acceptance: Vec<String>,
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct Plan {
 /// The model's own account of a finished task.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Done {
+pub(super) struct Done {
     pub what: String,
     pub why: String,
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct Done {
 /// A theory about a hard stop, tied to a run and something in it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hypothesis {
+pub(super) struct Hypothesis {
     pub text: String,
     pub run_id: String,
     pub evidence: String,
@@ -44,14 +44,14 @@ pub struct Hypothesis {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AskScout {
+pub(super) struct AskScout {
     pub scout: String,
     pub question: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReadLog {
+pub(super) struct ReadLog {
     pub run_id: String,
     #[serde(default)]
     pub step: Option<String>,
@@ -59,7 +59,7 @@ pub struct ReadLog {
 
 /// One call of the model, sorted by who answers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Call {
+pub(super) enum Call {
     Plan(Plan),
     AskScout(AskScout),
     Verify,
@@ -75,7 +75,7 @@ pub enum Call {
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-pub fn read_call(call: &ToolCall) -> Call {
+pub(super) fn read_call(call: &ToolCall) -> Call {
     match call.name.as_str() {
         "plan" => read(call, Call::Plan),
         "ask_scout" => read(call, Call::AskScout),
@@ -100,7 +100,7 @@ struct Hypotheses {
     items: Vec<Hypothesis>,
 }
 
-pub fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String> {
+pub(super) fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String> {
     if call.name != "hypotheses" {
         return Err(format!("{} is no tool here", call.name));
     }
@@ -118,7 +118,7 @@ fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpe
 }
 
 /// The host's tools, always in this order.
-pub fn host_tools() -> Vec<ToolSpec> {
+pub(super) fn host_tools() -> Vec<ToolSpec> {
     let texts = json!({"type": "array", "items": {"type": "string"}});
     let text = json!({"type": "string"});
     vec![
@@ -158,7 +158,7 @@ pub fn host_tools() -> Vec<ToolSpec> {
 }
 
 /// The only tool at a hard stop.
-pub fn hypotheses_tool() -> ToolSpec {
+pub(super) fn hypotheses_tool() -> ToolSpec {
     let text = json!({"type": "string"});
     spec(
         "hypotheses",
@@ -209,8 +209,10 @@ mod tests {
     /// EDITOR-3: the host's own tools cost little in every request.
     #[test]
     fn host_tools_stay_small() {
-        let bytes: usize =
-            host_tools().iter().map(|t| t.name.len() + t.description.len() + t.parameters.len()).sum();
+        let bytes: usize = host_tools()
+            .iter()
+            .map(|t| t.name.len() + t.description.len() + t.parameters.len())
+            .sum();
         assert!(bytes < 2000, "{bytes}");
     }
 }

@@ -9,7 +9,7 @@ use crate::verifier::{Status, VerifyResponse};
 /// The model gets the end of the tail; the rest is one `read_log` away.
 const TAIL: usize = 8 * 1024;
 
-pub fn verdict(response: &VerifyResponse) -> Verdict {
+pub(super) fn verdict(response: &VerifyResponse) -> Verdict {
     match response.status {
         Status::Pass => Verdict::Green,
         Status::Fail => Verdict::Failed,
@@ -17,7 +17,7 @@ pub fn verdict(response: &VerifyResponse) -> Verdict {
     }
 }
 
-pub fn status_word(status: Status) -> &'static str {
+pub(super) fn status_word(status: Status) -> &'static str {
     match status {
         Status::Pass => "PASS",
         Status::Fail => "FAIL",
@@ -26,7 +26,7 @@ pub fn status_word(status: Status) -> &'static str {
 }
 
 /// The last bytes of a log, from the start of a line where there is one.
-pub fn tail(log: &str) -> &str {
+pub(super) fn tail(log: &str) -> &str {
     let from = log.len().saturating_sub(TAIL);
     if from == 0 {
         return log;
@@ -40,7 +40,7 @@ pub fn tail(log: &str) -> &str {
 }
 
 /// The result of `verify` for PASS and FAIL.
-pub fn told(response: &VerifyResponse, attempt: u32) -> Value {
+pub(super) fn told(response: &VerifyResponse, attempt: u32) -> Value {
     let (step, exit_code) = attempt::failing_step(response);
     let warnings: Vec<_> = response.warnings.iter().map(|warning| &warning.message).collect();
     match response.status {

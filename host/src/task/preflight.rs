@@ -31,7 +31,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     AgentDir::check(&config.root)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
-    let place = ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
+    let place =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
     let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
     let rules = WriteRules::new(&args.allow_paths, &within)

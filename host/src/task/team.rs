@@ -75,7 +75,8 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     });
     let scouts = scouts.collect();
 
-    let include = PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
+    let include =
+        PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
     let verifier = DockerVerifier {
         engine: ready.engine.clone(),
         image,
@@ -119,8 +120,5 @@ fn model(
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {
-    ComponentDigest {
-        name: component.manifest.name.clone(),
-        sha256: component.sha256.clone(),
-    }
+    ComponentDigest { name: component.manifest.name.clone(), sha256: component.sha256.clone() }
 }

@@ -97,7 +97,9 @@ impl ViewError {
     /// The word for a request that makes no sense; none for one that is only not answered.
     pub fn word(&self) -> Option<&'static str> {
         match self {
-            Self::NotPermitted { why, .. } if *why == handle::NOT_A_FILE => Some("not_a_file"),
+            Self::NotPermitted { why, .. } if *why == super::handle::NOT_A_FILE => {
+                Some("not_a_file")
+            }
             Self::NotPermitted { .. } => Some("outside_repo"),
             Self::NotDirectory => Some("not_a_file"),
             Self::Loop | Self::Invalid(_) | Self::TooLong => Some("bad_arguments"),

@@ -13,7 +13,7 @@ impl Host for State {
     fn step(&mut self, message: String) -> wasmtime::Result<Advice> {
         let query = &mut self.query;
         if let Some(message) = query.line(&message, MAX_STEP) {
-            query.events.emit(EventKind::ComponentStep { name: query.name.clone(), message });
+            query.voice.tell(EventKind::ComponentStep { name: query.name.clone(), message });
         }
         let calls = query.talk.as_ref().map(|talk| talk.calls_left);
         Ok(advice(query.clock.left(), query.clock.wall, calls))

@@ -47,7 +47,7 @@ impl Query {
         let version = applied.version.as_ref().map_or(0, |version| version.number);
         let edit = |path: &String, version, sha256_before, sha256_after| {
             let (path, op) = (path.clone(), applied.op.to_owned());
-            self.events.emit(EventKind::Edit { path, op, version, sha256_before, sha256_after });
+            self.voice.tell(EventKind::Edit { path, op, version, sha256_before, sha256_after });
         };
         match &applied.to {
             None => edit(&applied.path, version, before, after),
@@ -65,7 +65,7 @@ impl Query {
         if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
             self.denials.deny(GRANT, named);
         }
-        self.events.emit(EventKind::EditRefused {
+        self.voice.tell(EventKind::EditRefused {
             path: named.to_owned(),
             op: change.map_or("none", Change::op).to_owned(),
             reason: reason.to_owned(),

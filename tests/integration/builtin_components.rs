@@ -1,0 +1,241 @@
+//! The three components that are built in, on the real host and a real repository.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use act::component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
+use act::component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
+use act::event::{EventKind, Events};
+use act::model::{Model, ModelUsage};
+use act::scout::grounding::{ground_a, ground_b};
+use act::scout::report_a::ReportA;
+use act::scout::report_b::ReportB;
+use act::workspace::{Profile, RepoView, RepoWriter, WriteRules};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::hostile::{Heard, PLENTY, Reply, Scripted, Told, host, nothing};
+
+fn load(builtin: Builtin, grant: Grant) -> LoadedComponent {
+    host().load(builtin.bytes, grant, &Events::silent()).unwrap()
+}
+
+/// A small Python project with a gate and a key lying about.
+fn shop() -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| {
+        let path = temp.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("src/price.py", "def total(items):\r\n    return sum(items)\r\n");
+    write("tests/test_price.py", "from price import total\n");
+    write("requirements.txt", "pytest\n");
+    write("agent.yaml", "verification:\n");
+    write(".env", "KEY=secret\n");
+    temp
+}
+
+fn lines_in(root: &Path) -> impl FnMut(&str) -> Option<u32> {
+    move |path| Some(fs::read_to_string(root.join(path)).ok()?.lines().count() as u32)
+}
+
+/// A task's hands.
+struct Hands {
+    component: LoadedComponent,
+    writer: Arc<RepoWriter>,
+    heard: Heard,
+}
+
+impl Hands {
+    fn on(root: &Path) -> Self {
+        let writer = RepoWriter::open(root, WriteRules::default()).unwrap();
+        let component = load(FILE_TOOLS, Grant::builtin_tool());
+        Self { component, writer: Arc::new(writer), heard: Heard::default() }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let services = Services {
+            view: Some(self.writer.view().clone()),
+            versions: Some(self.writer.versions().clone()),
+            writer: Some(Arc::clone(&self.writer)),
+            events: self.heard.events(),
+            ..nothing()
+        };
+        let never = CancellationToken::new();
+        let arguments = arguments.to_string();
+        let outcome = self.component.call(tool, &arguments, services, PLENTY, &never);
+        let outcome = outcome.await.unwrap();
+        let value: Value = serde_json::from_str(&outcome.text).unwrap();
+        assert_eq!(value["ok"], json!(!outcome.is_error));
+        value
+    }
+}
+
+#[test]
+fn every_built_in_component_fits_the_grant_of_its_kind() {
+    for builtin in ALL {
+        let grant =
+            if builtin == FILE_TOOLS { Grant::builtin_tool() } else { Grant::builtin_scout() };
+        let loaded = load(builtin, grant);
+        assert_eq!(
+            (loaded.manifest.name.as_str(), &*loaded.sha256),
+            (builtin.name, builtin.sha256)
+        );
+        let kind = if builtin == FILE_TOOLS { Kind::Tool } else { Kind::Scout };
+        assert_eq!(loaded.manifest.kind, kind);
+    }
+}
+
+// TOOLS-9, EDIT-11
+#[tokio::test]
+async fn file_tools_edit_under_a_version_and_keep_the_line_endings() {
+    let shop = shop();
+    let hands = Hands::on(shop.path());
+    let read = hands.call("read", json!({"path": "src/price.py"})).await;
+    assert_eq!(
+        read,
+        json!({"ok": true, "path": "src/price.py", "version": 1, "line_count": 2,
+               "lines": {"0": "def total(items):", "1": "    return sum(items)"}})
+    );
+    let edit = json!({"path": "src/price.py", "expect_version": 1, "start": 1, "end": 2,
+                      "new": "    items = list(items)\n    return round(sum(items), 2)"});
+    let edited = hands.call("edit_lines", edit.clone()).await;
+    assert_eq!(
+        edited,
+        json!({"ok": true, "path": "src/price.py", "new_version": 2, "line_count": 3})
+    );
+    assert_eq!(
+        fs::read_to_string(shop.path().join("src/price.py")).unwrap(),
+        "def total(items):\r\n    items = list(items)\r\n    return round(sum(items), 2)\r\n"
+    );
+    let stale = hands.call("edit_lines", edit).await;
+    assert_eq!(
+        (&stale["reason"], &stale["current_version"]),
+        (&json!("version_mismatch"), &json!(2))
+    );
+    assert_eq!(stale["lines"]["1"], "    items = list(items)");
+
+    fs::write(shop.path().join("src/price.py"), "theirs\n").unwrap();
+    let edit = json!({"path": "src/price.py", "expect_version": 2, "index": 0, "new": "mine"});
+    let raced = hands.call("edit_line", edit).await;
+    assert_eq!(
+        (&raced["reason"], &raced["current_version"]),
+        (&json!("version_mismatch"), &json!(3))
+    );
+    assert_eq!(raced["lines"], json!({"0": "theirs"}));
+
+    let edits =
+        hands.heard.kinds().into_iter().filter(|kind| matches!(kind, EventKind::Edit { .. }));
+    assert_eq!(edits.count(), 1);
+}
+
+#[tokio::test]
+async fn file_tools_create_move_delete_list_and_search() {
+    let shop = shop();
+    let hands = Hands::on(shop.path());
+    let created = hands.call("create", json!({"path": "docs/new.md", "content": "# New\n"})).await;
+    assert_eq!(created, json!({"ok": true, "path": "docs/new.md", "new_version": 1}));
+    let taken = hands.call("create", json!({"path": "src/price.py", "content": ""})).await;
+    assert_eq!(taken["reason"], "exists");
+    let moved = json!({"from": "docs/new.md", "to": "docs/old.md", "expect_version": 1});
+    let moved = hands.call("move", moved).await;
+    assert_eq!((&moved["ok"], &moved["path"]), (&json!(true), &json!("docs/old.md")));
+    let listed = hands.call("list", json!({})).await;
+    assert_eq!(
+        listed["entries"],
+        json!([
+            "agent.yaml",
+            "docs/old.md",
+            "requirements.txt",
+            "src/price.py",
+            "tests/test_price.py"
+        ])
+    );
+    let version = moved["new_version"].clone();
+    let deleted =
+        hands.call("delete", json!({"path": "docs/old.md", "expect_version": version})).await;
+    assert_eq!(deleted, json!({"ok": true, "path": "docs/old.md"}));
+    assert!(!shop.path().join("docs/old.md").exists());
+    let found = hands.call("search", json!({"pattern": "tot.l", "glob": "*.py"})).await;
+    assert_eq!(
+        found["hits"],
+        json!({"src/price.py": {"0": "def total(items):"},
+               "tests/test_price.py": {"0": "from price import total"}})
+    );
+}
+
+// TOOLS-3, TOOLS-4
+#[tokio::test]
+async fn file_tools_hand_on_why_the_host_refuses() {
+    let shop = shop();
+    let hands = Hands::on(shop.path());
+    let create = |path: &str| json!({"path": path, "content": "x"});
+    for (tool, arguments, reason) in [
+        ("create", create("agent/x"), "protected"),
+        ("create", create(".git/hooks/x"), "protected"),
+        ("create", create(".vscode/tasks.json"), "guarded"),
+        ("create", create("../x"), "outside_repo"),
+        ("create", create("src/.env"), "excluded"),
+        ("read", json!({"path": ".env"}), "not_found"),
+        ("read", json!({"path": "src"}), "not_a_file"),
+        ("read", json!({"path": "no.py"}), "not_found"),
+        ("search", json!({"pattern": "("}), "bad_arguments"),
+    ] {
+        let answer = hands.call(tool, arguments.clone()).await;
+        assert_eq!(answer["reason"], reason, "{tool} {arguments}: {answer}");
+    }
+    let agent_yaml = json!({"path": "agent.yaml", "expect_version": 1, "content": "steps: []\n"});
+    assert_eq!(hands.call("full_rewrite", agent_yaml).await["reason"], "protected");
+    assert_eq!(fs::read_to_string(shop.path().join("agent.yaml")).unwrap(), "verification:\n");
+}
+
+// SCOUT-B-1, SCOUT-B-2
+#[tokio::test]
+async fn scout_b_reports_on_facts_alone_without_a_model() {
+    let shop = shop();
+    let view = RepoView::open(shop.path(), Profile::Scout).unwrap();
+    let question = ScoutQuestion { facts_only: true, ..ScoutQuestion::default() };
+    let services = Services { view: Some(view), ..nothing() };
+    let never = CancellationToken::new();
+    let scout = load(SCOUT_B, Grant::builtin_scout());
+    let report = scout.ask(question, services, PLENTY, &never).await.unwrap();
+    let report = ReportB::parse(&report).unwrap();
+    assert_eq!(ground_b(&report, &mut lines_in(shop.path())), []);
+    assert_eq!(report.summary(), "custom, pytest by `pytest`");
+    assert_eq!(report.build.commands.install.as_deref(), Some("pip install -r requirements.txt"));
+}
+
+// SCOUT-4, SCOUT-5, SCOUT-9
+#[tokio::test]
+async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
+    let shop = shop();
+    let view = RepoView::open(shop.path(), Profile::Scout).unwrap();
+    let report = r#"{"repo_map":{"relevant_files":[
+        {"path":"src/price.py","purpose":"adds prices","relevance":"primary"},
+        {"path":"src/ghost.py","purpose":"does not exist","relevance":"primary"}]},
+        "risk_zones":[{"file":"src/price.py","start_line":1,"end_line":9,"risk_level":"high","rationale":"money"}]}"#;
+    let say = |text: &'static str| Reply::Text(text, ModelUsage::default());
+    let (model, mut told) = Scripted::new(vec![say("I would start with price.py."), say(report)]);
+    let lent: Arc<dyn Model> = model;
+    let services =
+        Services { view: Some(view), model: Some((lent, "scout-a".to_owned())), ..nothing() };
+    let question = ScoutQuestion { text: "Round total()".to_owned(), ..ScoutQuestion::default() };
+    let never = CancellationToken::new();
+    let scout = load(SCOUT_A, Grant::builtin_scout());
+    let report = scout.ask(question, services, PLENTY, &never).await.unwrap();
+    let report = ReportA::parse(&report).unwrap();
+    assert_eq!(ground_a(&report, &mut lines_in(shop.path())), []);
+    assert_eq!(
+        report.summary(),
+        "1 relevant files (1 primary), 1 risk zones (1 high), 0 safe slices"
+    );
+    assert_eq!(report.risk_zones[0].end_line, 2);
+    assert_eq!(report.verification_tips, ["tests: tests/test_price.py"]);
+    let Some(Told::Opened { role, system }) = told.recv().await else {
+        panic!("nothing was opened")
+    };
+    assert_eq!(role, "scout-a");
+    assert!(system.contains("schema version 1"));
+}
