@@ -136,7 +136,8 @@ mod tests {
             model: model.into(),
             key: Secret::new("sk-canary"),
         };
-        let (own, sdk) = (("ANTHROPIC_BASE_URL", "http://[::1]:8"), ("OPENAI_BASE_URL", "https://o/v1"));
+        let (own, sdk) =
+            (("ANTHROPIC_BASE_URL", "http://[::1]:8"), ("OPENAI_BASE_URL", "https://o/v1"));
         let (a, o) = ("https://api.anthropic.com", "https://api.openai.com/v1");
         assert_eq!(access(&[OPENAI, ANTHROPIC, sdk]), Ok(anthropic(a, "claude-opus-5-5")));
         assert_eq!(access(&[ANTHROPIC, MODEL, own]), Ok(anthropic("http://[::1]:8", "m-1")));
@@ -149,7 +150,10 @@ mod tests {
         let plain = ("ANTHROPIC_BASE_URL", "http://llm.example.com");
         let error = access(&[ANTHROPIC, OPENAI, plain]).unwrap_err();
         assert_eq!(error.code(), "key_over_plain_http");
-        assert!(error.to_string().contains("ANTHROPIC_API_KEY") && !error.to_string().contains("canary"));
+        assert!(
+            error.to_string().contains("ANTHROPIC_API_KEY")
+                && !error.to_string().contains("canary")
+        );
         let error = access(&[OPENAI, ("OPENAI_BASE_URL", "ftp://h")]).unwrap_err();
         assert!(error.to_string().contains("OPENAI_BASE_URL"), "{error}");
         assert_eq!(access(&[("ANTHROPIC_API_KEY", "a b")]).unwrap_err().code(), "key_unusable");

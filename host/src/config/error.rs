@@ -157,9 +157,7 @@ impl EnvironmentError {
             }
             Self::NoModelName => "set AGENT_LLM_MODEL to a name that the server knows",
             Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
-            Self::KeyOverPlainHttp { .. } => {
-                "use https or a loopback address, or unset the key"
-            }
+            Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
             Self::KeyUnusable { .. } => "set it again, without spaces and line ends",
         }
     }

@@ -38,9 +38,8 @@ impl Talk {
 fn offers(tools: &[ToolSpec]) -> Result<Vec<Offer<'_>>, ModelError> {
     let mut offers = vec![];
     for ToolSpec { name, description, parameters } in tools {
-        let schema = compact(parameters).ok_or_else(|| {
-            ModelError::misused(format!("the schema of tool {name} is not JSON"))
-        })?;
+        let schema = compact(parameters)
+            .ok_or_else(|| ModelError::misused(format!("the schema of tool {name} is not JSON")))?;
         offers.push(Offer { name, description, schema });
     }
     Ok(offers)
@@ -105,9 +104,8 @@ impl Conversation for Talk {
             };
             let mut stream = target.wire.stream();
             let usage = target.http.exchange(request, stream.as_mut(), cancel).await?;
-            let reply = stream
-                .reply(&mut self.invented)
-                .map_err(|error| target.http.presentable(error))?;
+            let reply =
+                stream.reply(&mut self.invented).map_err(|error| target.http.presentable(error))?;
             if !reply.echo.is_empty() {
                 prompt.model(reply.echo);
             }

@@ -131,8 +131,10 @@ pub(super) fn of_connection(error: reqwest::Error, answered: bool, service: Serv
         let message = format!("the connection broke before the turn was complete: {cause}");
         return ModelError::new(ModelErrorKind::Cut, message);
     }
-    let message =
-        format!("cannot reach the model's server: {cause}; check that it runs and {}", service.address_variable);
+    let message = format!(
+        "cannot reach the model's server: {cause}; check that it runs and {}",
+        service.address_variable
+    );
     ModelError::new(ModelErrorKind::Transport, message)
 }
 
@@ -267,8 +269,12 @@ mod tests {
             map.insert(*name, value.parse().unwrap());
         }
         let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().with_timezone(&Utc);
-        let key = KeySource { variable: "OPENAI_API_KEY", present: true };
-        of_status(StatusCode::from_u16(status).unwrap(), &map, body.as_bytes(), key, now)
+        let service = Service {
+            key_variable: "OPENAI_API_KEY",
+            address_variable: "OPENAI_BASE_URL",
+            path: &[],
+        };
+        of_status(StatusCode::from_u16(status).unwrap(), &map, body.as_bytes(), (service, true), now)
     }
 
     #[test]
@@ -287,6 +293,10 @@ mod tests {
         let anthropic = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
         assert!(!answer(429, &[("retry-after", "2")], openai).can_heal());
         assert!(!answer(429, &[], anthropic).can_heal());
+        // One type covers limits that pass and limits that do not: the code decides where there is one.
+        let type_alone = r#"{"error":{"type":"insufficient_quota","code":null}}"#;
+        let passing = r#"{"error":{"type":"insufficient_quota","code":"rate_limit_exceeded"}}"#;
+        assert!(!answer(429, &[], type_alone).can_heal() && answer(429, &[], passing).can_heal());
         assert!(
             answer(429, &[], r#"{"error":{"type":"rate_limit_error","code":"slow_down"}}"#)
                 .can_heal()

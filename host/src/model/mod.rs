@@ -31,9 +31,7 @@ pub use anthropic_messages::{
 pub use client::connect;
 pub use http::Deadlines;
 pub use ledger::TokenLedger;
-pub use openai_responses::{
-    DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL,
-};
+pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
 pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
 
 pub use crate::event::ModelUsage;

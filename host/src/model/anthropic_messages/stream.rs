@@ -50,7 +50,9 @@ impl Collect for Stream {
     fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
         let event: Event<'_> = serde_json::from_str(payload).map_err(|_| {
             let text = failure::excerpt(payload);
-            ModelError::malformed(format!("an event of the stream is not what Messages says: {text}"))
+            ModelError::malformed(format!(
+                "an event of the stream is not what Messages says: {text}"
+            ))
         })?;
         match event.r#type.as_str() {
             "message_start" => {
@@ -61,7 +63,9 @@ impl Collect for Stream {
             }
             "content_block_start" => {
                 let (Some(index), Some(raw)) = (event.index, event.content_block) else {
-                    return Err(ModelError::malformed("a content block has no index or no content"));
+                    return Err(ModelError::malformed(
+                        "a content block has no index or no content",
+                    ));
                 };
                 if self.blocks.insert(index, Block::start(raw)?).is_some() {
                     return Err(ModelError::malformed("two content blocks have the same index"));
@@ -175,9 +179,8 @@ impl Stream {
         if stop == Stop::Refused {
             return vec![];
         }
-        let keep = |block: &&Block| {
-            block.counts() && (stop == Stop::Tools || block.kind() != Kind::Call)
-        };
+        let keep =
+            |block: &&Block| block.counts() && (stop == Stop::Tools || block.kind() != Kind::Call);
         let blocks: Vec<_> = self.blocks.values().filter(keep).collect();
         let end = blocks.iter().rposition(|block| block.kind() != Kind::Thinking);
         blocks[..end.map_or(0, |at| at + 1)].iter().map(|block| block.echo()).collect()

@@ -75,20 +75,26 @@ impl Collect for Stream {
     fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
         let event: Event<'_> = serde_json::from_str(payload).map_err(|_| {
             let text = failure::excerpt(payload);
-            ModelError::malformed(format!("an event of the stream is not what Responses says: {text}"))
+            ModelError::malformed(format!(
+                "an event of the stream is not what Responses says: {text}"
+            ))
         })?;
         match event.r#type.as_str() {
             "response.output_item.added" => self.open.extend(event.output_index),
             "response.output_item.done" => {
                 let (Some(index), Some(raw)) = (event.output_index, event.item) else {
-                    return Err(ModelError::malformed("an item of the stream has no index or is missing"));
+                    return Err(ModelError::malformed(
+                        "an item of the stream has no index or is missing",
+                    ));
                 };
                 let item = serde_json::from_str(raw.get()).map_err(|_| {
                     ModelError::malformed("an item of the stream is not what Responses says")
                 })?;
                 self.open.remove(&index);
                 if self.items.insert(index, (item, raw.get().to_owned())).is_some() {
-                    return Err(ModelError::malformed("two items of the stream have the same index"));
+                    return Err(ModelError::malformed(
+                        "two items of the stream have the same index",
+                    ));
                 }
             }
             "response.completed" => return self.finish(event.response, End::Completed),
@@ -148,7 +154,9 @@ impl Stream {
     fn finish(&mut self, response: Option<Response<'_>>, end: End) -> Result<Flow, ModelError> {
         self.count(response.as_ref());
         if end == End::Completed && !self.open.is_empty() {
-            return Err(ModelError::malformed("the response is complete, but an item in it is not"));
+            return Err(ModelError::malformed(
+                "the response is complete, but an item in it is not",
+            ));
         }
         self.end = Some(end);
         Ok(Flow::End)
