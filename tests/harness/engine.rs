@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptions;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 
 use crate::image;
 
@@ -27,4 +27,13 @@ pub(crate) fn containers_of(run_id: &str) -> Vec<String> {
     let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
     let listed = with_engine(async |docker| docker.list_containers(Some(options)).await.unwrap());
     listed.into_iter().flat_map(|container| container.names.unwrap_or_default()).collect()
+}
+
+/// For stories that take the engine away from the program, which then cannot clean up.
+pub(crate) fn remove_containers_of(run_id: &str) {
+    let force = || RemoveContainerOptions { force: true, ..Default::default() };
+    for name in containers_of(run_id) {
+        let name = name.trim_start_matches('/').to_owned();
+        with_engine(async |docker| docker.remove_container(&name, Some(force())).await.unwrap());
+    }
 }

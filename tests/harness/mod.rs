@@ -16,7 +16,7 @@ use act::model::scripted::{Script, ScriptedServer};
 use tempfile::TempDir;
 
 pub(crate) use done::Done;
-pub(crate) use engine::{containers_of, image};
+pub(crate) use engine::{containers_of, image, remove_containers_of};
 pub(crate) use process::Running;
 
 /// Builds one story. Panics where a story cannot be set up: it is used by tests alone.

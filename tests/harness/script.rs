@@ -52,7 +52,13 @@ pub(crate) fn hypotheses() -> Value {
 
 pub(crate) fn script(turns: impl IntoIterator<Item = Value>) -> String {
     let turns: Vec<_> = turns.into_iter().collect();
-    json!({ "turns": turns }).to_string()
+    let json = json!({ "turns": turns }).to_string();
+    // YAML takes no control character as it is, JSON takes those above ASCII.
+    let escaped = |c: char| match c {
+        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
+        c => c.to_string(),
+    };
+    json.chars().map(escaped).collect()
 }
 
 fn report(role: &str, arguments: Value) -> Value {

@@ -6,8 +6,13 @@
 mod harness;
 #[path = "../container/image.rs"]
 mod image;
+#[path = "../container/proxy.rs"]
+mod proxy;
 
 mod command_line;
+mod conversation;
+mod engine_loss;
+mod hostile_model;
 mod refusals;
 mod streams;
 mod task;

@@ -137,10 +137,10 @@ fn signals_cancel_and_leave_changes_but_no_container() {
 fn what_the_model_and_the_steps_say_is_inert_on_the_terminal() {
     // security lines 108, 165, 166
     let hostile = "right\u{1b}]0;owned\u{7}\u{9b}31m\u{2028}\n";
-    let act = Act::new().file("answer.txt", "none\n").file("\u{1b}[2Jname.txt", "x\n").pipeline(
-        image(),
-        &[("\u{1b}[31mtest", "cat answer.txt *name.txt; ls; printf '\\033[2J\\b\\r'")],
-    );
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file("\u{1b}[2Jname.txt", "x\n")
+        .pipeline(image(), &[("test", "cat answer.txt *name.txt; ls; printf '\\033[2J\\b\\r'")]);
     let turns = opening("\u{1b}[2Jwrite it").into_iter().chain(attempt(hostile)).chain([done()]);
     let told =
         act.script(&script(turns)).start(["run", "write\u{1b}]0;x\u{7}", "--verbose"]).wait();

@@ -62,7 +62,7 @@ pub(crate) fn rewrite(
     rewrite: Rewrite,
 ) -> Result<Answer, Trouble> {
     let path = path::clean_file(path)?;
-    let file = whole(repository, &path)?;
+    let file = whole(repository, &path).map_err(|trouble| unseen(repository, &path, trouble))?;
     let document = Document::parse(&file.bytes)?;
     expect(expected, file.version.number)
         .map_err(|refusal| Refused::from(refusal).around(&document, rewrite.place()))?;
@@ -125,9 +125,24 @@ fn expected_version(
     path: &str,
     expected: u64,
 ) -> Result<Version, Trouble> {
-    let version = repository.read(path, 0, 0)?.version;
+    let chunk = repository.read(path, 0, 0);
+    let version = chunk.map_err(|denial| unseen(repository, path, denial.into()))?.version;
     expect(expected, version.number)?;
     Ok(version)
+}
+
+/// What cannot be seen may still be a name that is protected: the host is asked, because it says which rule
+/// stands in the way. No file has an empty digest, so what is asked for can never happen.
+fn unseen(repository: &dyn Repository, path: &str, trouble: Trouble) -> Trouble {
+    match &trouble {
+        Trouble::Refused(refused) if refused.reason == "not_found" => {}
+        _ => return trouble,
+    }
+    let nothing = Version { number: 0, digest: String::new() };
+    match repository.apply(Change::Replace(path.to_owned(), nothing, vec![])) {
+        Err(denial @ (Denial::Protected(..) | Denial::Denied(_))) => denial.into(),
+        _ => trouble,
+    }
 }
 
 fn changed(

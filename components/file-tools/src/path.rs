@@ -24,6 +24,9 @@ pub(crate) fn clean(path: &str) -> Result<String, Refused> {
 pub(crate) fn clean_file(path: &str) -> Result<String, Refused> {
     match clean(path)? {
         root if root.is_empty() => Err(Refused::new("not_a_file").message("name a file")),
+        _ if path.ends_with('/') => {
+            Err(Refused::new("not_a_file").message("a path that ends with / names a directory"))
+        }
         file => Ok(file),
     }
 }

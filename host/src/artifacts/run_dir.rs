@@ -1,5 +1,6 @@
 //! One run's directory: made by handle, written by the host alone where the host's files are.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +10,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat}
 
 use super::layout::directory;
 use super::manifest::Manifest;
-use super::remove::remove_tree;
+use super::remove::{open_any, remove_tree};
 use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
 
@@ -87,7 +88,8 @@ impl RunDir {
     /// Removes the view and the run's own cache. Only after the container is gone.
     pub fn remove_scratch(&self) -> io::Result<()> {
         for (part, name) in SCRATCH {
-            remove_tree(&directory(&self.handle, part)?, name)?;
+            // A step may have closed the part itself.
+            remove_tree(&open_any(self.handle.as_fd(), &CString::new(part)?)?, name)?;
         }
         remove_tree(&self.handle, "cache")
     }
@@ -96,10 +98,10 @@ impl RunDir {
     pub fn sweep(&self) -> io::Result<Swept> {
         let mut swept = Swept::default();
         for part in STEP_PARTS {
-            match openat(&self.handle, part, super::layout::DIRECTORY, Mode::empty()) {
+            match open_any(self.handle.as_fd(), &CString::new(part)?) {
                 Ok(part) => swept += sweep(part)?,
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(swept)

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use crate::editor::{MAX_TEXT_BYTES, RequestError};
 use crate::output::Failure;
-use crate::task::MAX_TEXT_BYTES;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -49,7 +49,7 @@ fn text(name: &str, bytes: io::Result<Vec<u8>>) -> Result<String, Failure> {
     })?;
     if bytes.len() > MAX_TEXT_BYTES {
         // What was read is enough for the refusal; the end may be half a character.
-        return Err(crate::task::RequestError::TooLarge { bytes: bytes.len() }.into());
+        return Err(RequestError::TooLarge { bytes: bytes.len() }.into());
     }
     String::from_utf8(bytes).map_err(|_| {
         Failure::refused("task_unreadable", format!("the task from {name} is not UTF-8 text"))

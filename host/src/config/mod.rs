@@ -18,6 +18,8 @@ pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
 
+pub use crate::model::ModelAccess;
+
 /// The configuration of one task, as `agent.yaml` stood when it was read. Never changes afterwards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {

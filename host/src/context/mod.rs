@@ -10,9 +10,11 @@ mod notebook;
 mod snapshot;
 mod stuck_report;
 mod summary;
+mod verified_run;
 
 pub use agent_files::AgentFiles;
 pub use notebook::{ContextError, Notebook, Written};
-pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot, VerifyAttempt};
-pub use stuck_report::{Hypothesis, StuckReport, VerifiedRun};
+pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot};
+pub use stuck_report::{Hypothesis, StuckReport};
 pub use summary::Summary;
+pub use verified_run::VerifiedRun;

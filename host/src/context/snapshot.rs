@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, Utc};
 
 use super::markdown::{code, code_list, fence, quote};
+use super::verified_run::{VerifiedRun, runs};
 use crate::clock;
 
 /// The three occasions for a snapshot.
@@ -48,22 +49,13 @@ pub struct ScoutPayload {
     pub payload: String,
 }
 
-#[derive(Debug, Clone)]
-pub struct VerifyAttempt {
-    pub number: u32,
-    pub run_id: Option<String>,
-    /// `PASS`, `FAIL` or `INFRA_ERROR`.
-    pub status: String,
-    pub reason: Option<String>,
-}
-
 /// Where the Editor stands.
 #[derive(Debug, Clone, Default)]
 pub struct EditorState {
     /// What it thinks is to be done or wrong: the strategy of the plan in force.
     pub hypothesis: String,
     pub files_modified: Vec<String>,
-    pub verify_attempts: Vec<VerifyAttempt>,
+    pub verify_attempts: Vec<VerifiedRun>,
     /// How conflicts between Scouts and other questions were settled.
     pub decisions: Vec<String>,
 }
@@ -92,7 +84,7 @@ impl Snapshot<'_> {
             quote(self.task_text),
         );
         if self.scouts.is_empty() {
-            out.push_str("not asked since the last snapshot\n\n");
+            out.push_str("none was asked\n\n");
         }
         for scout in self.scouts {
             let _ = write!(
@@ -109,29 +101,11 @@ impl Snapshot<'_> {
             "## Editor\n\n### Hypothesis\n\n{}\n### Files modified\n\n{}\n### Verify attempts\n\n{}\n### Decisions\n\n{}",
             quote(&self.editor.hypothesis),
             code_list(&self.editor.files_modified),
-            attempts(&self.editor.verify_attempts),
+            runs(&self.editor.verify_attempts),
             decisions(&self.editor.decisions),
         );
         out
     }
-}
-
-fn attempts(attempts: &[VerifyAttempt]) -> String {
-    if attempts.is_empty() {
-        return "none\n".into();
-    }
-    attempts.iter().fold(String::new(), |mut out, attempt| {
-        let run = attempt.run_id.as_deref().map_or("no run".into(), code);
-        let reason = attempt.reason.as_deref().map(|reason| format!(", {}", code(reason)));
-        let _ = writeln!(
-            out,
-            "- {}: {} in {run}{}",
-            attempt.number,
-            code(&attempt.status),
-            reason.unwrap_or_default()
-        );
-        out
-    })
 }
 
 fn decisions(decisions: &[String]) -> String {
@@ -151,11 +125,14 @@ mod tests {
         EditorState {
             hypothesis: "the limit is off by one".into(),
             files_modified: vec!["src/a.sh".into()],
-            verify_attempts: vec![VerifyAttempt {
-                number: 1,
+            verify_attempts: vec![VerifiedRun {
+                attempt: 1,
+                strategy: 1,
                 run_id: Some("run_x".into()),
                 status: "FAIL".into(),
+                failing_step: None,
                 reason: Some("step_failed".into()),
+                first_failing_line: None,
             }],
             decisions: vec!["Scout A is right about the limit".into()],
         }
@@ -192,7 +169,7 @@ mod tests {
              ```json\n{\"schema_version\":\"1\"}\n```\n\n\
              ## Editor\n\n### Hypothesis\n\n> the limit is off by one\n\n\
              ### Files modified\n\n- `src/a.sh`\n\n\
-             ### Verify attempts\n\n- 1: `FAIL` in `run_x`, `step_failed`\n\n\
+             ### Verify attempts\n\n- attempt 1, strategy 1: `run_x`, `FAIL`, `step_failed`\n\n\
              ### Decisions\n\n> Scout A is right about the limit\n"
         );
     }

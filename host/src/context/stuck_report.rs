@@ -2,26 +2,19 @@
 
 use std::fmt::Write as _;
 
-use super::markdown::{code, code_list, quote};
+use serde::Deserialize;
 
-/// One explanation, and the evidence it rests on.
-#[derive(Debug, Clone)]
+use super::markdown::{code, code_list, quote};
+use super::verified_run::{VerifiedRun, runs};
+
+/// One explanation, and the evidence it rests on; read from what the model says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hypothesis {
     pub text: String,
     pub run_id: String,
     /// A step, file or line.
     pub evidence: String,
-}
-
-/// One verification of the task.
-#[derive(Debug, Clone)]
-pub struct VerifiedRun {
-    pub attempt: u32,
-    /// None when the trouble came before a run had its id.
-    pub run_id: Option<String>,
-    pub status: String,
-    pub failing_step: Option<String>,
-    pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -32,7 +25,7 @@ pub struct StuckReport {
     pub state: String,
     pub reason: String,
     pub hypotheses: Vec<Hypothesis>,
-    /// The hypotheses come from the failure matrix, because the model could not be asked.
+    /// The hypotheses come from the failure matrix, because the model gave none that can be checked.
     pub hypotheses_derived: bool,
     /// Kind and message of the trouble when it was the machine's.
     pub infrastructure: Option<(String, String)>,
@@ -59,7 +52,9 @@ impl StuckReport {
         if self.hypotheses.is_empty() {
             out.push_str("none\n");
         } else if self.hypotheses_derived {
-            out.push_str("Derived from the failures; the model could not be asked.\n\n");
+            out.push_str(
+                "Derived from the failures alone; the model gave none that can be checked.\n\n",
+            );
         }
         for (at, hypothesis) in self.hypotheses.iter().enumerate() {
             let _ = write!(
@@ -85,26 +80,6 @@ impl StuckReport {
     }
 }
 
-fn runs(runs: &[VerifiedRun]) -> String {
-    if runs.is_empty() {
-        return "none\n".into();
-    }
-    runs.iter().fold(String::new(), |mut out, run| {
-        let id = run.run_id.as_deref().map_or("no run".into(), code);
-        let step = run.failing_step.as_deref().map(|step| format!(", step {}", code(step)));
-        let reason = run.reason.as_deref().map(|reason| format!(", {}", code(reason)));
-        let _ = writeln!(
-            out,
-            "- attempt {}: {id}, {}{}{}",
-            run.attempt,
-            code(&run.status),
-            step.unwrap_or_default(),
-            reason.unwrap_or_default()
-        );
-        out
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,10 +102,12 @@ mod tests {
                 .zip(1..)
                 .map(|(run_id, attempt)| VerifiedRun {
                     attempt,
+                    strategy: 1,
                     run_id: Some(run_id.into()),
                     status: "FAIL".into(),
                     failing_step: Some("test".into()),
                     reason: Some("step_failed".into()),
+                    first_failing_line: Some("expected 5".into()),
                 })
                 .collect(),
             files_modified: vec!["a.sh".into()],
@@ -141,8 +118,8 @@ mod tests {
             "# Stuck report\n\n- task: `t-abc123`\n- state: `STUCK`\n- reason: `hard_stop`\n\n\
              ## Task\n\n> fix it\n\n\
              ## Hypotheses\n\n> the fixture is stale\n\n- run: `run_b`\n- evidence: `step test, test.sh:4`\n\n\
-             ## Runs\n\n- attempt 1: `run_a`, `FAIL`, step `test`, `step_failed`\n\
-             - attempt 2: `run_b`, `FAIL`, step `test`, `step_failed`\n\n\
+             ## Runs\n\n- attempt 1, strategy 1: `run_a`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\
+             - attempt 2, strategy 1: `run_b`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\n\
              ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n"
         );
     }

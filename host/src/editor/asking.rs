@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::ending::Ending;
 use super::hands::Answer;
+use super::prompt;
 use super::session::{End, Session, answered};
 use super::tools::AskScout;
 use super::verification;
@@ -37,8 +38,13 @@ impl Session<'_> {
         if let Some(package) = &self.editor.brief.package {
             context.push(("package".to_owned(), package.clone()));
         }
-        let text = text.filter(|text| !text.trim().is_empty()).unwrap_or(&self.editor.brief.text);
-        Question { text: text.clone(), context }
+        let text = text.map(String::as_str).filter(|text| !text.trim().is_empty());
+        let text = match text {
+            // The task's text holds its sections itself.
+            None => self.editor.brief.request.text().to_owned(),
+            Some(text) => format!("{text}{}", prompt::sections(self.assignment())),
+        };
+        Question { text, context }
     }
 
     /// Independent questions, side by side; one that fails for good ends the task.

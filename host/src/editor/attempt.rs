@@ -1,6 +1,7 @@
 //! What each verification of a task said, kept for diagnosis, REPLAN and the stuck report.
 
-use crate::verifier::{FailReason, VerifyResponse};
+use crate::context::VerifiedRun;
+use crate::verifier::{FailReason, Status, VerifyResponse};
 
 /// One failed attempt as the failure matrix shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,26 @@ impl Attempt {
     }
 }
 
+impl Attempt {
+    /// The same for people, whatever the status.
+    pub(super) fn shown(&self, response: &VerifyResponse) -> VerifiedRun {
+        let failed = response.status == Status::Fail;
+        VerifiedRun {
+            attempt: self.number,
+            strategy: self.strategy,
+            run_id: response.run_id.clone(),
+            status: response.status.as_str().to_owned(),
+            failing_step: self.step.clone().filter(|_| failed),
+            reason: match response.status {
+                Status::Pass => None,
+                Status::Fail => Some(self.reason.to_owned()),
+                Status::InfraError => response.error_type.map(|error| error.as_str().to_owned()),
+            },
+            first_failing_line: failed.then(|| self.first_failing_line.clone()),
+        }
+    }
+}
+
 pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
     match reason {
         Some(FailReason::StepFailed) | None => "step_failed",
@@ -45,13 +66,16 @@ pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
     }
 }
 
-/// The last executed command of the manifest: the pipeline stops at the first failure.
+/// The last executed command of the manifest: the pipeline stops at the first failure. No step is to blame
+/// when the tree changed under the run.
 pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
     let last = response
         .manifest
         .as_ref()
         .and_then(|manifest| manifest.get("commands_executed")?.as_array()?.last().cloned());
-    let Some(last) = last else { return (None, None) };
+    let Some(last) = last.filter(|_| response.reason != Some(FailReason::TreeChanged)) else {
+        return (None, None);
+    };
     (
         last.get("name").and_then(|name| name.as_str()).map(str::to_owned),
         last.get("exit_code").and_then(serde_json::Value::as_i64),

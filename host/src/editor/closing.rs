@@ -1,18 +1,20 @@
 //! The end of a task: summary, stuck report with hypotheses, or nothing at all after a cancel.
 
-use super::attempt::Attempt;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
-use super::tools::{self, Done, Hypothesis};
+use super::tools::{self, Done};
 use super::{Brief, Finished, State, hypotheses, prompt, verification};
-use crate::context::{self, Moment, Notebook, StuckReport, Summary, VerifiedRun};
+use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
 use crate::workspace::AgentDir;
 
 impl Session<'_> {
     pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
+        if self.editor.cancel.is_cancelled() {
+            return cancelled();
+        }
         let Some(last) = &self.last else {
             return self.report(&Ending::ModelIdle, vec![], false);
         };
@@ -66,13 +68,7 @@ impl Session<'_> {
 
     pub(super) async fn end(&self, end: End) -> Finished {
         match end {
-            End::Cancelled => Finished {
-                state: State::Cancelled,
-                run_id: None,
-                reason: Some("cancelled".into()),
-                summary: None,
-                report_path: None,
-            },
+            End::Cancelled => cancelled(),
             End::Stuck(ending) => {
                 let (theories, derived) = match ending {
                     Ending::HardStop => match self.hypotheses().await {
@@ -135,16 +131,27 @@ impl Session<'_> {
     fn report(&self, ending: &Ending, theories: Vec<Hypothesis>, derived: bool) -> Finished {
         let editor = self.editor;
         let report = StuckReport {
-            hypotheses: theories.into_iter().map(cited).collect(),
+            hypotheses: theories,
             hypotheses_derived: derived,
             strategies: self.strategies.clone(),
-            runs: self.attempts.iter().map(verified).collect(),
+            runs: self.verified.clone(),
             files_modified: self.changed(),
             ..StuckReport::default()
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
         let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
         Finished { run_id, ..finished }
+    }
+}
+
+/// Nothing is written; partial changes stay.
+fn cancelled() -> Finished {
+    Finished {
+        state: State::Cancelled,
+        run_id: None,
+        reason: Some("cancelled".into()),
+        summary: None,
+        report_path: None,
     }
 }
 
@@ -164,7 +171,7 @@ pub(super) fn write_report(
     };
     let written = notes.stuck_report(&StuckReport {
         task_id: brief.task_id.clone(),
-        task_text: brief.text.clone(),
+        task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
         infrastructure: infrastructure.clone(),
@@ -180,19 +187,5 @@ pub(super) fn write_report(
         reason: Some(ending.reason().to_owned()),
         summary: infrastructure.map(|(_, diagnosis)| diagnosis),
         report_path: written.ok(),
-    }
-}
-
-fn cited(item: Hypothesis) -> context::Hypothesis {
-    context::Hypothesis { text: item.text, run_id: item.run_id, evidence: item.evidence }
-}
-
-fn verified(attempt: &Attempt) -> VerifiedRun {
-    VerifiedRun {
-        attempt: attempt.number,
-        run_id: Some(attempt.run_id.clone()),
-        status: "FAIL".to_owned(),
-        failing_step: attempt.step.clone(),
-        reason: Some(format!("{}: {}", attempt.reason, attempt.first_failing_line)),
     }
 }

@@ -4,6 +4,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ToolSpec;
+use crate::workspace::ChangedFile;
 
 /// What a tool answers, as JSON text for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,18 +20,6 @@ impl Answer {
     }
 }
 
-/// A file that this task changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangedFile {
-    pub path: String,
-    /// `created`, `changed` or `deleted`.
-    pub op: String,
-    /// Digest as it stands now, none when it is gone.
-    pub sha256: Option<String>,
-    /// Guarded by name and opened by the user for this task.
-    pub guarded: bool,
-}
-
 pub trait Hands: Send + Sync {
     fn tools(&self) -> Vec<ToolSpec>;
     /// Never fails as a call: a trap or a limit is an answer that the model can act on.
@@ -40,8 +29,6 @@ pub trait Hands: Send + Sync {
         arguments: &'a str,
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Answer>;
-    /// Edits refused so far.
-    fn refused(&self) -> u32;
     /// Files that differ from what they were when the task began, by path.
     fn changed(&self) -> Vec<ChangedFile>;
 }

@@ -1,20 +1,35 @@
 //! Theories about a hard stop: which of the model's count, and what the failures suggest without it. Pure.
 
 use super::attempt::Attempt;
-use super::tools::Hypothesis;
+use crate::context::Hypothesis;
 
 pub(super) const NEEDED: usize = 3;
 
 /// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
 pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
-    items
-        .into_iter()
-        .filter(|item| {
-            attempts.iter().any(|attempt| attempt.run_id == item.run_id)
-                && !item.text.trim().is_empty()
-                && !item.evidence.trim().is_empty()
-        })
-        .collect()
+    let mut usable: Vec<Hypothesis> = vec![];
+    for item in items {
+        let cited = attempts.iter().any(|attempt| {
+            attempt.run_id == item.run_id && is_evidence(&item.evidence, attempt.step.as_deref())
+        });
+        let said = !item.text.trim().is_empty();
+        let new = usable.iter().all(|known| known.text.trim() != item.text.trim());
+        if cited && said && new {
+            usable.push(item);
+        }
+    }
+    usable
+}
+
+/// A step of the run, a file or a line: something that a reader can look at.
+fn is_evidence(text: &str, step: Option<&str>) -> bool {
+    let step = step.is_some_and(|step| text.contains(step));
+    let file = text.split(|c: char| c.is_whitespace() || "`'\"(),;".contains(c)).any(|word| {
+        let inner = word.trim_matches('.');
+        inner.contains('/') || inner.contains('.') || inner.contains(':')
+    });
+    let line = text.to_lowercase().contains("line") && text.chars().any(|c| c.is_ascii_digit());
+    step || file || line
 }
 
 /// What the failure matrix alone suggests, for when the model cannot be asked: one theory for each way the
@@ -103,5 +118,18 @@ mod tests {
             evidence: "e".into(),
         };
         assert!(usable(vec![item], &attempts(&["a"])).is_empty());
+    }
+
+    #[test]
+    fn evidence_is_a_step_a_file_or_a_line() {
+        for (evidence, counts) in [
+            ("step test", true),
+            ("src/add.rs", true),
+            ("`add.py`, line 3", true),
+            ("because", false),
+            ("", false),
+        ] {
+            assert_eq!(is_evidence(evidence, Some("test")), counts, "{evidence}");
+        }
     }
 }

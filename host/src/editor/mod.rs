@@ -13,6 +13,7 @@ mod phase;
 mod planning;
 mod prompt;
 mod replan;
+mod request;
 mod session;
 mod strategy;
 mod tools;
@@ -24,7 +25,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use component_hands::ComponentHands;
 use ending::Ending;
-pub use hands::{Answer, ChangedFile, Hands};
+pub use hands::{Answer, Hands};
+pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 
 use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
@@ -33,14 +35,12 @@ use crate::scout::{Scout, query::ReportCheck};
 use crate::verifier::Verifier;
 use crate::workspace::AgentDir;
 
-/// The user's assignment, parsed once and never changed.
-#[derive(Debug, Clone, Default)]
+/// What a session is about: the user's words and where they hold.
+#[derive(Debug, Clone)]
 pub struct Brief {
     pub task_id: String,
-    pub text: String,
-    pub constraints: Vec<String>,
-    pub non_goals: Vec<String>,
-    pub boundaries: Vec<String>,
+    pub request: TaskRequest,
+    /// Directory of the monorepo package the task is scoped to.
     pub package: Option<String>,
     /// Our own unresolved stuck report of an earlier task in this repository.
     pub stuck_report: Option<String>,
@@ -59,7 +59,7 @@ pub struct Editor {
     pub hands: Arc<dyn Hands>,
     pub verifier: Arc<dyn Verifier>,
     /// Digest of the tree as it stands, by the same rule as the manifest's.
-    pub tree_digest: Box<TreeDigest>,
+    pub tree_digest: Arc<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
     pub notes: Notebook<AgentDir>,

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
@@ -56,9 +57,11 @@ impl Session<'_> {
         let requery: Vec<String> = match self.replanning {
             None => vec![],
             Some(_) => {
-                let failures =
-                    self.failed.last().map(|last| last.attempts.as_slice()).unwrap_or_default();
-                replan::requery(failures).into_iter().map(str::to_owned).collect()
+                let from = self.attempts.len().saturating_sub(REPLAN_AFTER as usize);
+                replan::requery(self.attempts.get(from..).unwrap_or_default())
+                    .into_iter()
+                    .map(str::to_owned)
+                    .collect()
             }
         };
         let asked: Vec<(String, Question)> = self
@@ -82,7 +85,13 @@ impl Session<'_> {
 
         self.strategies.push(format!("{}{mark}", plan.strategy.trim()));
         self.tried.add_strategy(&plan.strategy);
-        self.plan = Some(plan);
+        if let Some(replaced) = self.plan.replace(plan)
+            && !self.failures.is_empty()
+        {
+            // What it was tried with stays known to the next REPLAN.
+            let attempts = std::mem::take(&mut self.failures);
+            self.failed.push(FailedStrategy { plan: replaced, attempts });
+        }
         match self.replanning.take() {
             Some((number, attempt)) => {
                 let strategy = self.strategies.last().cloned().unwrap_or_default();
@@ -114,7 +123,7 @@ impl Session<'_> {
             taken: crate::clock::now(),
             moment,
             task_id: &self.editor.brief.task_id,
-            task_text: &self.editor.brief.text,
+            task_text: self.editor.brief.request.text(),
             scouts: &self.reports,
             editor: &state,
         };

@@ -29,12 +29,20 @@ fn list(into: &mut String, title: &str, items: &[String]) {
     }
 }
 
-fn assignment(task: Assignment<'_>) -> String {
-    let mut text = format!("Task:\n{}", task.text.trim());
-    // The sections stand in the text as well, but here they cannot be overlooked.
+/// What always holds, for whoever does not get the whole text of the task.
+pub(super) fn sections(task: Assignment<'_>) -> String {
+    let mut text = String::new();
     list(&mut text, "Constraints (always in force)", task.constraints);
     list(&mut text, "Non-goals (always in force)", task.non_goals);
     list(&mut text, "Boundaries (always in force)", task.boundaries);
+    text
+}
+
+fn assignment(task: Assignment<'_>) -> String {
+    let mut text = format!("Task:\n{}", task.text.trim());
+    if !(task.constraints.is_empty() && task.non_goals.is_empty() && task.boundaries.is_empty()) {
+        text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
+    }
     if let Some(package) = task.package {
         text.push_str(&format!("\n\nScope: work inside `{package}`."));
     }
@@ -125,7 +133,7 @@ mod tests {
     fn constraints_stand_in_every_first_message() {
         let constraints = texts(&["keep the public API"]);
         let task = Assignment {
-            text: "Fix add",
+            text: "Fix add\n\nConstraints:\n- keep the public API",
             constraints: &constraints,
             non_goals: &[],
             boundaries: &[],

@@ -1,9 +1,11 @@
 //! One task from its first conversation to its end: asks, edits, verifies and does what the pure modules
 //! beside it decide. Only sequence and IO.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::attempt::{self, Attempt};
+use super::attempt::Attempt;
 use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
 use super::ending::Ending;
 use super::hands::Answer;
@@ -12,13 +14,22 @@ use super::prompt::{self, Assignment, FailedStrategy};
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Plan};
 use super::{Editor, Finished, verification};
-use crate::context::{ScoutPayload, VerifyAttempt};
+use crate::context::{ScoutPayload, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
     Ask, Conversation, ModelError, Stop, TimerPause, ToolCall, ToolResult, ToolSpec, Turn,
     with_attempts,
 };
 use crate::verifier::{ErrorType, Status, VerifyResponse};
+
+/// Calls of one turn that are performed; the rest is refused.
+const CALLS_PER_TURN: usize = 64;
+/// Of one tool answer; built-in tools stay far below it.
+const RESULT_BYTES: usize = 256 * 1024;
+/// Of all tool answers in one conversation; about a million tokens.
+const CONVERSATION_BYTES: usize = 4 * 1024 * 1024;
+/// Green runs in one task before the host closes it by itself.
+const GREEN_RUNS: u32 = 12;
 
 /// Why a task ends without success; carried up by `?`.
 pub(super) enum End {
@@ -64,7 +75,7 @@ pub(super) struct Session<'a> {
     pub(super) failures: Vec<Attempt>,
     pub(super) attempts: Vec<Attempt>,
     /// Every verification, green ones too, as snapshots show them.
-    pub(super) verified: Vec<VerifyAttempt>,
+    pub(super) verified: Vec<VerifiedRun>,
     pub(super) strategies: Vec<String>,
     pub(super) decisions: Vec<String>,
     pub(super) same_strategy: u32,
@@ -77,6 +88,9 @@ pub(super) struct Session<'a> {
     pub(super) last: Option<VerifyResponse>,
     pub(super) last_attempt: u32,
     pub(super) verifications: u32,
+    pub(super) greens: u32,
+    /// Bytes of tool answers in this conversation.
+    told_bytes: usize,
 }
 
 pub(super) async fn run(editor: &Editor) -> Finished {
@@ -111,16 +125,18 @@ impl<'a> Session<'a> {
             last: None,
             last_attempt: 0,
             verifications: 0,
+            greens: 0,
+            told_bytes: 0,
         }
     }
 
     pub(super) fn assignment(&self) -> Assignment<'a> {
         let brief = &self.editor.brief;
         Assignment {
-            text: &brief.text,
-            constraints: &brief.constraints,
-            non_goals: &brief.non_goals,
-            boundaries: &brief.boundaries,
+            text: brief.request.text(),
+            constraints: brief.request.constraints(),
+            non_goals: brief.request.non_goals(),
+            boundaries: brief.request.boundaries(),
             package: brief.package.as_deref(),
         }
     }
@@ -154,11 +170,13 @@ impl<'a> Session<'a> {
         offered.extend(self.editor.hands.tools());
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &offered);
         conversation.say(opening);
+        self.told_bytes = opening.len();
         // Turns without a tool call in a row, turns since the last verification, turns since green.
         let (mut silent, mut turns, mut closing) = (0, 0, 0);
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
             let (was_closing, verified) = (self.phase == Phase::Closing, self.verifications);
+            let changed = self.editor.hands.changed();
             turns += 1;
             // What the host does by itself after this turn; its outcome is said to the model.
             let mut unasked = None;
@@ -174,8 +192,13 @@ impl<'a> Session<'a> {
             } else {
                 silent = 0;
                 let mut results = Vec::with_capacity(turn.calls.len());
-                for call in turn.calls {
-                    match self.perform(&call, &offered).await? {
+                for (at, call) in turn.calls.into_iter().enumerate() {
+                    let step = if at < CALLS_PER_TURN {
+                        self.perform(&call, &offered).await?
+                    } else {
+                        Answer::refusal("budget", "too many calls in one turn").into()
+                    };
+                    match step {
                         Step::Leave(left) => return Ok(left),
                         Step::Answer(answer) => results.push(ToolResult {
                             id: call.id,
@@ -186,8 +209,11 @@ impl<'a> Session<'a> {
                 }
                 conversation.answer(results).map_err(|error| model_failed(&error))?;
             }
-            let still_closing = was_closing && self.phase == Phase::Closing;
-            closing = if still_closing { closing + 1 } else { 0 };
+            let idle_closing = was_closing
+                && self.phase == Phase::Closing
+                && self.verifications == verified
+                && self.editor.hands.changed() == changed;
+            closing = if idle_closing { closing + 1 } else { 0 };
             if unasked.is_none() {
                 unasked = match phase::after_turns(self.phase, turns, closing) {
                     Overdue::No => None,
@@ -236,23 +262,48 @@ impl<'a> Session<'a> {
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
             Call::Verify => return self.verify().await,
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) => return Ok(self.done(done)),
+            Call::Done(done) if done.what.trim().is_empty() || done.why.trim().is_empty() => {
+                Answer::refusal("bad_arguments", "what and why say something").into()
+            }
+            Call::Done(done) => return self.done(done).await,
             Call::Component => {
-                let answer =
-                    self.editor.hands.call(&call.name, &call.arguments, &self.editor.cancel).await;
-                if self.editor.cancel.is_cancelled() {
-                    return Err(End::Cancelled);
-                }
-                if self.phase == Phase::Closing && self.edited() {
-                    self.phase = Phase::Working;
-                }
+                let answer = self.use_hands(call).await?;
+                self.phase = self.phase_of_tree();
                 answer.into()
             }
         })
     }
 
+    /// A tool of the component, within what one conversation may hold.
+    async fn use_hands(&mut self, call: &ToolCall) -> Result<Answer, End> {
+        if self.told_bytes > CONVERSATION_BYTES {
+            let message = "this conversation holds as much as it may; verify with what there is";
+            return Ok(Answer::refusal("budget", message));
+        }
+        let (hands, cancel) = (&self.editor.hands, &self.editor.cancel);
+        let answer = hands.call(&call.name, &call.arguments, cancel).await;
+        if cancel.is_cancelled() {
+            return Err(End::Cancelled);
+        }
+        if answer.json.len() > RESULT_BYTES {
+            return Ok(Answer::refusal(
+                "too_large",
+                "the tool's answer is too large; ask for less",
+            ));
+        }
+        self.told_bytes += answer.json.len();
+        Ok(answer)
+    }
+
+    /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
+    fn phase_of_tree(&self) -> Phase {
+        let green = self.last.as_ref().is_some_and(|last| last.status == Status::Pass);
+        if green && !self.edited() { Phase::Closing } else { Phase::Working }
+    }
+
     fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
-        if !self.attempts.iter().any(|attempt| attempt.run_id == wanted.run_id) {
+        let known = self.verified.iter().filter_map(|run| run.run_id.as_deref());
+        if !known.into_iter().any(|run_id| run_id == wanted.run_id) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
         match (self.editor.read_log)(&wanted.run_id, wanted.step.as_deref()) {
@@ -262,24 +313,37 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the last run was green and judged exactly the tree as it stands.
-    fn tree_is_green(&self) -> bool {
+    async fn tree_is_green(&self) -> Result<bool, End> {
         let verified =
             self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
-        verified.is_some() && verified == (self.editor.tree_digest)().ok()
+        let read = Arc::clone(&self.editor.tree_digest);
+        let current = tokio::task::spawn_blocking(move || read()).await;
+        match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
+            Ok(current) => Ok(verified.is_some_and(|verified| verified == current)),
+            Err(error) => {
+                let diagnosis = format!("the repository cannot be read: {error}");
+                Err(End::Stuck(Ending::infra("unknown", diagnosis)))
+            }
+        }
     }
 
-    fn done(&mut self, done: Done) -> Step {
-        if !self.tree_is_green() {
+    async fn done(&mut self, done: Done) -> Result<Step, End> {
+        if !self.tree_is_green().await? {
             self.phase = Phase::Working;
             let message = "the tree has changed since the green run; call verify again";
-            return Answer::refusal("not_verified", message).into();
+            return Ok(Answer::refusal("not_verified", message).into());
         }
-        Step::Leave(Left::Finished(Some(done)))
+        Ok(Step::Leave(Left::Finished(Some(done))))
+    }
+
+    async fn close_or(&self, told: Answer) -> Result<Step, End> {
+        let green = self.tree_is_green().await?;
+        Ok(if green { Step::Leave(Left::Finished(None)) } else { told.into() })
     }
 
     /// A green model that never says `done`: closed by the host, unless the tree changed meanwhile.
     async fn close(&mut self) -> Result<Step, End> {
-        if self.tree_is_green() {
+        if self.tree_is_green().await? {
             return Ok(Step::Leave(Left::Finished(None)));
         }
         self.verify().await
@@ -314,15 +378,10 @@ impl<'a> Session<'a> {
         };
         let next = self.debug_loop.judge(verification::verdict(&response));
         let told = answered(&verification::told(&response, number));
-        self.verified.push(VerifyAttempt {
-            number,
-            run_id: response.run_id.clone(),
-            status: verification::status_word(response.status).to_owned(),
-            reason: response.reason.map(|reason| attempt::reason_word(Some(reason)).to_owned()),
-        });
+        let failure = Attempt::of(number, self.strategies.len() as u32, &response);
+        self.verified.push(failure.shown(&response));
         if response.status == Status::Fail {
             self.milestone(Milestone::VerificationFailed);
-            let failure = Attempt::of(number, self.strategies.len() as u32, &response);
             self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
             self.failures.push(failure.clone());
             self.attempts.push(failure);
@@ -338,7 +397,9 @@ impl<'a> Session<'a> {
             }
             NextStep::Finish => {
                 self.phase = Phase::Closing;
-                Ok(told.into())
+                self.greens += 1;
+                // A model that goes on editing a green tree for ever is closed while it is green.
+                if self.greens >= GREEN_RUNS { self.close_or(told).await } else { Ok(told.into()) }
             }
             NextStep::Replan { number: replan } => {
                 Ok(Step::Leave(Left::Replan { number: replan, attempt: number }))
@@ -355,7 +416,11 @@ impl<'a> Session<'a> {
     fn fingerprint(&self) -> String {
         let mut text = String::new();
         for file in self.editor.hands.changed() {
-            text.push_str(&format!("{} {}\n", file.sha256.as_deref().unwrap_or("-"), file.path));
+            text.push_str(&format!(
+                "{} {}\n",
+                file.sha256_now.as_deref().unwrap_or("-"),
+                file.path
+            ));
         }
         text
     }
@@ -365,7 +430,7 @@ impl<'a> Session<'a> {
             .hands
             .changed()
             .iter()
-            .map(|file| format!("{} ({})", file.path, file.op))
+            .map(|file| format!("{} ({})", file.path, file.op()))
             .collect()
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::context::Hypothesis;
 use crate::model::{ToolCall, ToolSpec};
 
 /// What the model wants to do, as it wrote it down.
@@ -31,15 +32,6 @@ pub(super) struct Done {
     pub why: String,
     #[serde(default)]
     pub tests: Option<String>,
-}
-
-/// A theory about a hard stop, tied to a run and something in it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Hypothesis {
-    pub text: String,
-    pub run_id: String,
-    pub evidence: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -124,33 +116,27 @@ pub(super) fn host_tools() -> Vec<ToolSpec> {
     vec![
         spec(
             "plan",
-            "First call. State success criteria, acceptance checks, non-goals and your strategy. \
-             `questions` maps scout-a (code map) or scout-b (build, tests) to a question of yours.",
+            "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question.",
             json!({"type": "object", "required": ["criteria", "acceptance", "strategy"], "properties": {
                 "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
                 "questions": {"type": "object", "additionalProperties": text}}}),
         ),
         spec(
             "ask_scout",
-            "Ask a read-only Scout about the repository or a failure.",
+            "Ask a Scout about the code or a failure.",
             json!({"type": "object", "required": ["scout", "question"],
                 "properties": {"scout": text, "question": text}}),
         ),
-        spec(
-            "verify",
-            "Run the whole verification pipeline in a fresh container.",
-            json!({"type": "object", "properties": {}}),
-        ),
+        spec("verify", "Run the whole pipeline.", json!({"type": "object", "properties": {}})),
         spec(
             "read_log",
-            "Read the log of a run, of one step if named.",
+            "Log of a run or of one step.",
             json!({"type": "object", "required": ["run_id"],
                 "properties": {"run_id": text, "step": text}}),
         ),
         spec(
             "done",
-            "Only after a green verify of the current tree: what changed, why, which tests were added \
-             or why none.",
+            "After a green verify: what changed, why, tests added or why none.",
             json!({"type": "object", "required": ["what", "why"],
                 "properties": {"what": text, "why": text, "tests": text}}),
         ),

@@ -64,7 +64,7 @@ pub enum EventKind {
     },
     ScoutFinished {
         scout: String,
-        /// `ok` or `failed`.
+        /// `ok`, `rejected` (the report does not hold) or `failed`.
         outcome: String,
         duration_ms: u64,
         summary: String,

@@ -50,10 +50,10 @@ impl Scout for ComponentScout {
 }
 
 fn failure(failure: ComponentFailure) -> QueryFailure {
-    let (can_heal, retry_after, cancelled) = match &failure {
-        ComponentFailure::Cancelled => (false, None, true),
-        ComponentFailure::Model(error) => (error.can_heal(), error.retry_after, false),
-        _ => (true, None, false),
-    };
-    QueryFailure { message: failure.to_string(), can_heal, retry_after, cancelled }
+    QueryFailure {
+        message: failure.to_string(),
+        can_heal: failure.can_heal(),
+        retry_after: failure.retry_after(),
+        cancelled: matches!(failure, ComponentFailure::Cancelled),
+    }
 }

@@ -4,7 +4,6 @@ mod args;
 mod id;
 mod pipeline;
 mod preflight;
-mod request;
 mod runner;
 mod signals;
 mod team;
@@ -12,5 +11,4 @@ mod turn;
 
 pub use args::RunArgs;
 pub use id::TaskId;
-pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use runner::run;

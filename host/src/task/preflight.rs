@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{RunArgs, TaskRequest};
+use super::RunArgs;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
-use crate::config::{self, Config, ConfigError, EnvironmentError};
-use crate::model::ModelAccess;
+use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
+use crate::editor::TaskRequest;
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, HostWriteError, WriteRules};
+use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
 
 /// Everything that was found; a task can begin.
 pub(super) struct Ready {
@@ -33,11 +33,14 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let access = config::model_access(lookup)?;
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
-    let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
     let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
+    let bad_boundary = |error| Failure::refused("boundary_invalid", format!("Boundaries: {error}"));
+    PathGlobs::new(&within).map_err(bad_boundary)?;
     let rules = WriteRules::new(&args.allow_paths, &within)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
     let engine = Engine::connect().await?;
+    // Last, because it is the one thing that a check leaves behind.
+    let artifacts = Arc::new(ArtifactDir::open(&place, &config.root)?);
     Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
 }
 

@@ -19,10 +19,13 @@ use crate::output::{Failure, Output};
 use crate::workspace::{AgentDir, append_gitignore_once};
 
 pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
-    let mut ready = preflight::check(&args).await?;
     let cancel = signals::cancelled_by_signals().map_err(|error| {
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })?;
+    let mut ready = tokio::select! {
+        () = cancel.cancelled() => return Ok(Exit::Cancelled),
+        ready = preflight::check(&args) => ready?,
+    };
     let id = TaskId::random();
     let events = Events::new(id.as_str(), output.sinks());
     let Some((_lock, waited)) = turn::wait(&ready.config.root, &events, &cancel).await? else {
@@ -30,7 +33,16 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     };
     if waited {
         // Its turn came later: what the file says now is what counts.
-        ready.config = config::load(&args.repo)?;
+        let config = config::load(&args.repo)?;
+        if config.root != ready.config.root {
+            let root = config.root.display();
+            return Err(Failure::refused(
+                "repository_moved",
+                format!("the repository is now {root}"),
+            )
+            .hint("run the task again"));
+        }
+        ready.config = config;
     }
     let notes = Notebook::new(AgentDir::open(&ready.config.root)?);
 
@@ -64,15 +76,18 @@ async fn perform(
     }
     let brief = Brief {
         task_id: task_id.to_owned(),
-        text: request.text().to_owned(),
-        constraints: request.constraints().to_vec(),
-        non_goals: request.non_goals().to_vec(),
-        boundaries: request.boundaries().to_vec(),
+        request: request.clone(),
         package: config.monorepo_package.clone(),
         stuck_report: None,
     };
-    if let Err(error) = ready.engine.reap_orphans().await {
-        events.emit(EventKind::Diagnosis { text: format!("left-over containers: {error}") });
+    tokio::select! {
+        () = cancel.cancelled() => return cancelled(),
+        reaped = ready.engine.reap_orphans() => {
+            if let Err(error) = reaped {
+                let text = format!("left-over containers: {error}");
+                events.emit(EventKind::Diagnosis { text });
+            }
+        }
     }
     let image = match ready.engine.ensure_image(&config.pipeline.image, events, cancel).await {
         Ok(Some(image)) => image,

@@ -95,7 +95,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         check: Arc::new(Grounded::new(view)),
         hands: Arc::new(hands),
         verifier: Arc::new(verifier),
-        tree_digest: Box::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
+        tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
         read_log: Box::new(move |run_id, step| {
             let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;
             Ok(match log.left_out {

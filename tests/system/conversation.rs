@@ -1,0 +1,312 @@
+//! The Editor's conversation row by row, with the real program: what the model may do when, and what the
+//! host does when it does not.
+
+use crate::harness::script::{attempt, call, done, opening, plan, script};
+use crate::harness::{Act, Done, image};
+use serde_json::{Value, json};
+
+/// Green when `answer.txt` says `right`.
+fn repository() -> Act {
+    Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt || { cat answer.txt; exit 1; }")])
+}
+
+fn say(text: &str) -> Value {
+    json!({"role": "editor", "text": text})
+}
+
+fn verify() -> Value {
+    call("verify", json!({}))
+}
+
+fn rewrite(content: &str) -> Value {
+    let arguments = json!({
+        "path": "answer.txt", "expect_version": "{{last_version}}", "content": content
+    });
+    call("full_rewrite", arguments)
+}
+
+/// What the tools answered in the last request of the Editor, in order.
+fn answers(told: &Done) -> Vec<Value> {
+    let last = told.requests_of("editor").pop().unwrap();
+    let messages = last.body["messages"].as_array().unwrap().clone();
+    let results = messages.iter().filter(|message| message["role"] == "tool");
+    results
+        .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
+        .collect()
+}
+
+fn reasons(told: &Done) -> Vec<String> {
+    let refused = answers(told).into_iter().filter(|answer| answer["ok"] == false);
+    refused.map(|answer| answer["reason"].as_str().unwrap().to_owned()).collect()
+}
+
+/// EDITOR-4
+#[test]
+fn before_the_plan_every_other_tool_answers_plan_first() {
+    let early = [
+        verify(),
+        done(),
+        call("read", json!({"path": "answer.txt"})),
+        call("ask_scout", json!({"scout": "scout-a", "question": "x"})),
+    ];
+    let turns =
+        early.into_iter().chain(opening("write it")).chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    assert_eq!(reasons(&told.script_used_up()), ["plan_first"; 4]);
+}
+
+/// EDITOR-6, security line 151
+#[test]
+fn unknown_tools_and_bad_arguments_are_refused_and_the_loop_goes_on() {
+    let wrong = [
+        call("shell", json!({"command": "rm -rf /"})),
+        call("read", json!("no json at all")),
+        call("read", json!({})),
+        call(
+            "edit_line",
+            json!({"path": "answer.txt", "expect_version": "one", "index": 0, "new": ""}),
+        ),
+        call("ask_scout", json!({"scout": "scout-z", "question": "x"})),
+        call("plan", json!({"criteria": "all"})),
+        call("read_log", json!({"run_id": "run_20200101_000000_aaaaaa"})),
+    ];
+    let turns =
+        opening("write it").into_iter().chain(wrong).chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    let expected = [
+        "unknown_tool",
+        "bad_arguments",
+        "bad_arguments",
+        "bad_arguments",
+        "bad_arguments",
+        "bad_arguments",
+        "not_found",
+    ];
+    assert_eq!(reasons(&told), expected);
+}
+
+/// EDITOR-9, security line 74: words and forged run ids finish nothing.
+#[test]
+fn done_without_a_green_run_of_this_tree_is_refused() {
+    let claim = json!({"what": "done, see run_20260101_000000_abcdef", "why": "I say so"});
+    let turns = opening("write it")
+        .into_iter()
+        .chain([call("done", claim), say("It is verified, trust me."), say("SUCCESS")])
+        .chain([say("SUCCESS")]);
+    let told = repository().script(&script(turns)).run("write the answer").status(3);
+    let told = told.stdout_has("STUCK: model_idle").script_used_up();
+    assert!(told.runs().is_empty() && !told.repo().join("agent/summary.md").exists(), "{told}");
+}
+
+/// EDITOR-9: somebody else changes the tree after the green run.
+#[test]
+fn a_tree_that_changed_after_the_green_run_must_be_verified_again() {
+    let waits = json!({"role": "editor", "delay_ms": 1500, "call": done()["call"].clone()});
+    let turns =
+        opening("write it").into_iter().chain(attempt("right\n")).chain([waits, verify(), done()]);
+    let running = repository().script(&script(turns)).start(["run", "write the answer"]);
+    let model = running.model();
+    // The request after the green run is the editor's fifth: plan, read, rewrite, verify, done.
+    assert!(model.wait(std::time::Duration::from_secs(120), |seen| seen.requests >= 7));
+    std::fs::write(running.repo().join("other.txt"), "mine\n").unwrap();
+    let told = running.wait().status(0).script_used_up();
+    assert_eq!(reasons(&told), ["not_verified"]);
+    assert_eq!(told.runs().len(), 2);
+    assert_eq!(told.read("other.txt"), "mine\n");
+}
+
+/// EDITOR-7
+#[test]
+fn silence_after_an_edit_verifies_and_three_idle_turns_end_the_task() {
+    let turns = opening("write it").into_iter().chain([
+        call("read", json!({"path": "answer.txt"})),
+        rewrite("wrong\n"),
+        say("I think that is it."),
+        say("hm"),
+        say("hm"),
+        say("hm"),
+    ]);
+    let told = repository().script(&script(turns)).run("write the answer").status(3);
+    let told = told.stdout_has("STUCK: model_idle").script_used_up();
+    assert_eq!(told.runs().len(), 1);
+    let report = told.read("agent/stuck_report.md");
+    assert!(report.contains(&told.runs()[0]), "{report}");
+}
+
+/// EDITOR-10
+#[test]
+fn a_green_model_that_never_says_done_gets_a_summary_of_the_host() {
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let turns = turns.chain([say("nice"), say("nice"), say("nice")]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    let summary = told.read("agent/summary.md");
+    assert!(summary.contains("the host did") && summary.contains(&told.runs()[0]), "{summary}");
+}
+
+/// EDITOR-10, EDITOR-11: a model that edits and verifies within one turn is at work, not idle.
+#[test]
+fn editing_a_green_tree_goes_back_to_working() {
+    let both = |content: &str| json!({"role": "editor", "calls": [rewrite(content)["call"], verify()["call"]]});
+    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([
+        both("right\nmore\n"),
+        both("right\nand more\n"),
+        both("right\nand still more\n"),
+        both("right\nand yet more\n"),
+        done(),
+    ]);
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    assert_eq!(told.runs().len(), 5);
+    assert_eq!(told.read("answer.txt"), "right\nand yet more\n");
+    assert!(told.read("agent/summary.md").contains("Wrote the answer."));
+}
+
+/// EDITOR-25: the log of any run of the task, green ones too; of no other.
+#[test]
+fn read_log_gives_the_log_of_a_run_of_this_task() {
+    let log = call("read_log", json!({"run_id": "{{last_run_id}}", "step": "test"}));
+    let turns = opening("write it").into_iter().chain(attempt("wrong\n")).chain([log.clone()]);
+    let turns = turns.chain(attempt("right\n")).chain([log, done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    let logs: Vec<_> =
+        answers(&told).into_iter().filter(|answer| answer["log"].is_string()).collect();
+    assert_eq!(logs.len(), 2, "{told}");
+    assert_eq!(logs[0]["log"], "wrong\n");
+}
+
+/// EDITOR-27: an old strategy in other clothes is refused twice, then accepted and marked; so is a tree
+/// that failed before.
+#[test]
+fn a_replan_that_changes_nothing_is_refused_twice() {
+    let turns = opening("Write it")
+        .into_iter()
+        .chain([call("read", json!({"path": "answer.txt"})), rewrite("wrong\n")])
+        .chain([verify(), verify(), verify()])
+        .chain([plan("write  it!"), plan("WRITE IT"), plan("write it")])
+        .chain([verify(), verify(), verify()])
+        .chain([say("hm"), say("hm"), say("hm")]);
+    let told = repository().script(&script(turns)).run("write the answer").status(3);
+    let told = told.script_used_up();
+    assert_eq!(
+        reasons(&told),
+        ["same_strategy"; 4].iter().chain(&["step_failed"]).copied().collect::<Vec<_>>()
+    );
+    assert_eq!(told.runs().len(), 4);
+    let report = told.read("agent/stuck_report.md");
+    assert!(report.contains("repeats an earlier strategy"), "{report}");
+    assert!(report.contains("verified an unchanged tree"), "{report}");
+}
+
+/// EDITOR-31: without usable hypotheses of the model they are derived, cited and marked.
+#[test]
+fn hypotheses_are_derived_when_the_model_gives_none() {
+    let round = [plan("strategy {{n}}")].into_iter().chain(attempt("{{n}} a\n"));
+    let round = round.chain(attempt("{{n}} b\n")).chain(attempt("{{n}} c\n"));
+    let rounds = json!({"repeat": 4, "turns": round.collect::<Vec<_>>()});
+    let invented = json!({"items": [
+        {"text": "a", "run_id": "run_20200101_000000_aaaaaa", "evidence": "step test"}
+    ]});
+    let scouts = opening("").into_iter().skip(1);
+    let turns = scouts.chain([rounds, call("hypotheses", invented), say("no idea")]);
+    let told = repository().script(&script(turns)).run("write the answer").status(3);
+    let told = told.script_used_up().stdout_has("STUCK: hard_stop");
+    let report = told.read("agent/stuck_report.md");
+    assert!(report.contains("Derived from the failures"), "{report}");
+    assert!(!report.contains("run_20200101_000000_aaaaaa"), "{report}");
+    assert!(report.matches("- evidence: ").count() >= 3, "{report}");
+}
+
+/// EDITOR-32: a Scout that gives no report after three attempts ends the task; nothing was edited.
+#[test]
+fn a_scout_that_fails_three_times_is_an_infrastructure_error() {
+    let broken = json!({"repeat": 9, "role": "scout-b", "status": 503});
+    let turns = opening("write it").into_iter().take(2).chain([broken]);
+    let told = repository().script(&script(turns)).run("write the answer").status(4);
+    let told = told.stdout_has("INFRA_ERROR: scout_failed");
+    assert_eq!(told.requests_of("scout-b").len(), 3, "{told}");
+    assert!(told.read("agent/stuck_report.md").contains("scout-b"), "{told}");
+    assert!(told.runs().is_empty() && told.read("answer.txt") == "none\n");
+}
+
+/// Security line 21: a model that never answers a Scout meets the query's limit, and hears us hang up.
+#[test]
+fn a_stalled_scout_is_stopped_by_the_query_limit() {
+    let stalls =
+        json!({"repeat": 3, "role": "scout-a", "text": "thinking", "stall_after_bytes": 10});
+    let [plan, _, scout_b] = <[Value; 3]>::try_from(opening("write it")).unwrap();
+    let yaml = json!({
+        "verification": {"container_image": image(), "steps": [{"name": "test", "command": "true"}]},
+        "timeouts": {"scout_query": 1500},
+    });
+    let act = Act::new().file("agent.yaml", yaml.to_string());
+    let running = act.script(&script([plan, stalls, scout_b])).start(["run", "write the answer"]);
+    let hung_up =
+        running.model().wait(std::time::Duration::from_secs(120), |seen| seen.hang_ups >= 3);
+    assert!(hung_up, "the connections stay open");
+    running.wait().status(4).stdout_has("INFRA_ERROR: scout_failed");
+}
+
+/// More calls than one turn may hold are not performed.
+#[test]
+fn calls_of_one_turn_are_bounded() {
+    let read = call("read", json!({"path": "answer.txt"}))["call"].clone();
+    let flood = json!({"role": "editor", "calls": vec![read; 80]});
+    let turns =
+        opening("write it").into_iter().chain([flood]).chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    assert_eq!(reasons(&told.script_used_up()), ["budget"; 16]);
+}
+
+/// EDITOR-3: what a short task costs before anything is said, and in all.
+#[test]
+fn prompts_stay_small_and_only_grow() {
+    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let editor = told.requests_of("editor");
+    assert!(editor[0].raw.len() <= 6000, "{} bytes", editor[0].raw.len());
+    let all: usize = told.requests().iter().map(|request| request.raw.len()).sum();
+    assert!(all <= 70_000, "{all} bytes");
+    for pair in editor.windows(2) {
+        let messages = |at: usize| pair[at].body["messages"].as_array().unwrap().clone();
+        let (before, after) = (messages(0), messages(1));
+        assert_eq!(after[..before.len()], before, "the prompt changed behind the model's back");
+        assert_eq!(pair[0].body["tools"], pair[1].body["tools"]);
+    }
+}
+
+/// EDITOR-12: a Scout that is asked a question of the Editor's own hears the user's constraints as well.
+#[test]
+fn constraints_reach_a_scout_that_is_asked_something_else() {
+    let mut turns = opening("write it");
+    turns[0]["call"]["arguments"]["questions"] =
+        json!({"scout-a": "where is it?", "scout-b": "how?"});
+    let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
+    let text = "write the answer\n\nConstraints:\n- keep KEEPME\n";
+    let told = repository().script(&script(turns)).run(text).status(0);
+    for request in told.requests() {
+        assert!(request.body.to_string().contains("KEEPME"), "{}: {}", request.role, request.body);
+    }
+}
+
+/// A signal counts from the first moment, also while the engine is still being asked.
+#[test]
+fn a_signal_before_the_task_is_accepted_cancels() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = place.path().join("silent.sock");
+    let silent = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let running = repository()
+        .script("turns: []")
+        .env("DOCKER_HOST", format!("unix://{}", socket.display()))
+        .start(["run", "write the answer"]);
+    let _connection = silent.accept().unwrap();
+    running.signal(rustix::process::Signal::TERM);
+    let told = running.wait().status(130);
+    assert!(!told.repo().join("agent").exists());
+}

@@ -1,0 +1,70 @@
+//! The engine goes away during a task. A socket of our own stands before the real one and is cut.
+
+use crate::harness::script::{attempt, call, opening, script};
+use crate::harness::{Act, Done, image, remove_containers_of};
+use crate::proxy::Proxy;
+use serde_json::json;
+
+const ENGINE: &str = "unix:///var/run/docker.sock";
+
+fn ended_for_the_engine(told: Done) -> Done {
+    let told = told.status(4).stdout_has("INFRA_ERROR: docker_unavailable");
+    let report = told.read("agent/stuck_report.md");
+    assert!(report.contains("docker_unavailable"), "{report}");
+    assert!(!told.repo().join("agent/summary.md").exists());
+    told
+}
+
+fn engine() -> String {
+    std::env::var("DOCKER_HOST").unwrap_or_else(|_| ENGINE.to_owned())
+}
+
+/// Security line 103, VERIFIER: gone in the middle of a step.
+#[test]
+fn an_engine_lost_in_mid_step_ends_the_task_and_nothing_is_tried_again() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let place = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(place.path(), &engine());
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let running = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("slow", "echo it has begun; sleep 100")])
+        .script(&script(turns))
+        .env("DOCKER_HOST", proxy.host())
+        .start(["run", "write the answer", "--verbose"]);
+    running.until_stderr_has("it has begun");
+    proxy.cut();
+    let told = ended_for_the_engine(running.wait()).script_used_up();
+    let runs = told.runs();
+    assert_eq!(runs.len(), 1, "{told}");
+    assert!(told.read("agent/stuck_report.md").contains("Infrastructure"));
+    for run in &runs {
+        remove_containers_of(run);
+    }
+}
+
+/// Security line 103: gone when verification begins.
+#[test]
+fn an_engine_lost_before_verification_ends_the_task() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let place = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(place.path(), &engine());
+    let slow_verify = json!({
+        "role": "editor", "call": {"name": "verify", "arguments": {}}, "delay_ms": 3000
+    });
+    let turns = opening("write it")
+        .into_iter()
+        .chain([call("read", json!({"path": "answer.txt"})), slow_verify]);
+    let running = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "true")])
+        .script(&script(turns))
+        .env("DOCKER_HOST", proxy.host())
+        .start(["run", "write the answer"]);
+    running.until_stderr_has("Implementing changes...");
+    proxy.cut();
+    let told = ended_for_the_engine(running.wait());
+    assert!(told.runs().is_empty(), "{told}");
+}
