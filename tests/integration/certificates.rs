@@ -101,8 +101,7 @@ async fn a_client_in_a_process_of_its_own() {
     let Ok(base_url) = std::env::var("ACT_TEST_ORIGIN") else { return };
     let access = ModelAccess::Anthropic { base_url, model: "m".into(), key: Secret::new(KEY) };
     let events = Events::new("t-000000", vec![]);
-    let model =
-        connect(access, Deadlines::default(), events, TokenLedger::default()).unwrap();
+    let model = connect(access, Deadlines::default(), events, TokenLedger::default()).unwrap();
     let mut chat = model.open("editor", "s", &[]);
     chat.say("go");
     let cancel = CancellationToken::new();
@@ -155,7 +154,12 @@ fn a_certificate_that_is_self_signed_expired_or_of_another_name_gets_no_key() {
         ("wrong name", named("other.example").signed_by(&key, &authority.issuer).unwrap()),
     ] {
         let (said, heard) = ask(&authority.pem, certificate.der().clone(), &key);
-        assert!(said.contains("outcome: Rejected: the certificate of the model's server is not trusted"), "{what}: {said}");
+        assert!(
+            said.contains(
+                "outcome: Rejected: the certificate of the model's server is not trusted"
+            ),
+            "{what}: {said}"
+        );
         // One connection, and nothing came through it: refused, not tried again without looking.
         assert_eq!(heard, [Vec::<u8>::new()], "{what}");
     }

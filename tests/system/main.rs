@@ -16,3 +16,4 @@ mod hostile_model;
 mod refusals;
 mod streams;
 mod task;
+mod wires;

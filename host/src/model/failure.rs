@@ -274,7 +274,13 @@ mod tests {
             address_variable: "OPENAI_BASE_URL",
             path: &[],
         };
-        of_status(StatusCode::from_u16(status).unwrap(), &map, body.as_bytes(), (service, true), now)
+        of_status(
+            StatusCode::from_u16(status).unwrap(),
+            &map,
+            body.as_bytes(),
+            (service, true),
+            now,
+        )
     }
 
     #[test]

@@ -46,29 +46,32 @@ async fn the_request_has_tools_system_and_messages_in_the_order_of_the_cache() {
 // MODEL-5
 #[test]
 fn blocks_go_back_as_they_came_and_results_come_right_behind() {
-    let (turn, body) = ask_and_go_on(WIRE, events(&[
-        r#"{"type":"message_start","message":{"role":"assistant","content":[],"usage":{"input_tokens":3,"cache_creation_input_tokens":4,"cache_read_input_tokens":5,"output_tokens":1}}}"#,
-        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"let "}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"me"}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"Eq+/=="}}"#,
-        r#"{"type":"content_block_stop","index":0}"#,
-        r#"{"type":"content_block_start","index":1,"content_block":{"data":"op4que","type":"redacted_thinking","new":1.50}}"#,
-        r#"{"type":"content_block_stop","index":1}"#,
-        r#"{"type":"ping"}"#,
-        r#"{"type":"content_block_start","index":2,"content_block":{"type":"text","text":""}}"#,
-        r#"{"type":"content_block_stop","index":2}"#,
-        r#"{"type":"something_new","index":9}"#,
-        r#"{"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{},"caller":{"type":"direct"}}}"#,
-        r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":""}}"#,
-        r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"n\": 1.5"}}"#,
-        r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"0}"}}"#,
-        r#"{"type":"content_block_stop","index":3}"#,
-        r#"{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_2","name":"g","input":{}}}"#,
-        r#"{"type":"content_block_stop","index":4}"#,
-        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":11}}"#,
-        r#"{"type":"message_stop"}"#,
-    ]));
+    let (turn, body) = ask_and_go_on(
+        WIRE,
+        events(&[
+            r#"{"type":"message_start","message":{"role":"assistant","content":[],"usage":{"input_tokens":3,"cache_creation_input_tokens":4,"cache_read_input_tokens":5,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"let "}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"me"}}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"Eq+/=="}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_start","index":1,"content_block":{"data":"op4que","type":"redacted_thinking","new":1.50}}"#,
+            r#"{"type":"content_block_stop","index":1}"#,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"content_block_start","index":2,"content_block":{"type":"text","text":""}}"#,
+            r#"{"type":"content_block_stop","index":2}"#,
+            r#"{"type":"something_new","index":9}"#,
+            r#"{"type":"content_block_start","index":3,"content_block":{"type":"tool_use","id":"toolu_1","name":"f","input":{},"caller":{"type":"direct"}}}"#,
+            r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":""}}"#,
+            r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"{\"n\": 1.5"}}"#,
+            r#"{"type":"content_block_delta","index":3,"delta":{"type":"input_json_delta","partial_json":"0}"}}"#,
+            r#"{"type":"content_block_stop","index":3}"#,
+            r#"{"type":"content_block_start","index":4,"content_block":{"type":"tool_use","id":"toolu_2","name":"g","input":{}}}"#,
+            r#"{"type":"content_block_stop","index":4}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":11}}"#,
+            r#"{"type":"message_stop"}"#,
+        ]),
+    );
     assert_eq!(turn.calls, [call("toolu_1", "f", r#"{"n": 1.50}"#), call("toolu_2", "g", "{}")]);
     assert_eq!(turn.usage, ModelUsage { input: 12, cached: 5, output: 11 });
     let expected = json!([
@@ -81,12 +84,17 @@ fn blocks_go_back_as_they_came_and_results_come_right_behind() {
     let answers = body["messages"][2]["content"].as_array().unwrap();
     let ids: Vec<_> = answers.iter().map(|block| block["tool_use_id"].clone()).collect();
     assert_eq!(ids, ["toolu_1", "toolu_2"]);
-    assert!(body.to_string().contains(r#""new":1.50"#) || body["messages"][1]["content"][1]["new"] == 1.5);
+    assert!(
+        body.to_string().contains(r#""new":1.50"#)
+            || body["messages"][1]["content"][1]["new"] == 1.5
+    );
 }
 
 #[tokio::test]
 async fn arguments_that_are_no_object_go_back_as_a_mistake_and_refusals_are_marked() {
-    let server = server("turns: [{role: editor, call: {name: f, arguments: '{\"cut'}}, {role: editor, text: on}]");
+    let server = server(
+        "turns: [{role: editor, call: {name: f, arguments: '{\"cut'}}, {role: editor, text: on}]",
+    );
     let (client, cancel) = (client(WIRE, &server), CancellationToken::new());
     let mut chat = client.open();
     let turn = chat.next(Ask::default(), &cancel).await.unwrap();
@@ -165,7 +173,9 @@ fn what_is_no_turn_is_refused() {
         events(&[&start, end, r#"{"type":"message_stop"}"#]),
         events(&[&start, &start]),
         events(&[&start, &stop(0), &again, &stop(1), end, r#"{"type":"message_stop"}"#]),
-        events(&[r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#]),
+        events(&[
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#,
+        ]),
         events(&[r#"{"type":"content_block_stop","index":0}"#]),
         events(&[r#"{"type":"message_stop"}"#]),
     ] {
@@ -182,7 +192,8 @@ fn an_error_in_the_stream_is_judged_by_its_type() {
         ("invalid_request_error", ModelErrorKind::Rejected),
         ("billing_error", ModelErrorKind::Rejected),
     ] {
-        let error = format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"Overloaded"}}}}"#);
+        let error =
+            format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"Overloaded"}}}}"#);
         let error = ask_raw(WIRE, events(&[r#"{"type":"ping"}"#, &error])).unwrap_err();
         assert_eq!(error.kind, expected, "{kind}");
         assert!(error.message.contains("Overloaded"), "{}", error.message);
@@ -199,8 +210,15 @@ async fn marks_move_along_with_the_conversation() {
         chat.answer(turn.calls.iter().map(|call| result(&call.id)).collect()).unwrap();
     }
     let marked = |body: &Value| -> Vec<String> {
-        let blocks = body["messages"].as_array().unwrap().iter().flat_map(|it| it["content"].as_array().unwrap());
-        blocks.filter(|block| block.get("cache_control").is_some()).map(|block| block["tool_use_id"].to_string()).collect()
+        let blocks = body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|it| it["content"].as_array().unwrap());
+        blocks
+            .filter(|block| block.get("cache_control").is_some())
+            .map(|block| block["tool_use_id"].to_string())
+            .collect()
     };
     let bodies: Vec<_> = server.requests().into_iter().map(|request| request.body).collect();
     for pair in bodies.windows(2) {

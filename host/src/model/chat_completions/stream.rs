@@ -118,12 +118,12 @@ impl Stream {
 
     fn delta(&mut self, mut delta: Fields<'_>) -> Result<(), ModelError> {
         delta.remove("role");
-        self.counts.written += delta.values().map(|raw| raw.get().len()).sum::<usize>();
         if let Some(content) = delta.remove("content") {
             match parse(content)? {
                 Value::Null => {}
                 Value::String(piece) => {
                     self.has_content = true;
+                    self.counts.written += piece.len();
                     self.text.push_str(&piece);
                 }
                 // Some servers send parts; only the ones with text are of use.
@@ -146,6 +146,7 @@ impl Stream {
                 self.call(call)?;
             }
         }
+        self.counts.written += delta.values().map(|raw| raw.get().len()).sum::<usize>();
         self.extra.merge(delta);
         Ok(())
     }
@@ -169,6 +170,7 @@ impl Stream {
                 _ => raw.get().to_owned(),
             },
         };
+        self.counts.written += name.len() + arguments.len();
         let call = self.place(index, &id, &name);
         // Both come once; servers that repeat them must not make "planplan".
         for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {

@@ -69,7 +69,8 @@ async fn conversations_that_begin_the_same_share_a_cache_key() {
     assert!(keys.iter().all(|key| key.len() <= 64), "{keys:?}");
 }
 
-const REASONING: &str = r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAA=="}"#;
+const REASONING: &str =
+    r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAA=="}"#;
 const CALL: &str = r#"{"id":"fc_1","type":"function_call","status":"completed","call_id":"call_1","name":"f","arguments":"{\"n\": 1.50}","new":1e2}"#;
 
 fn done(index: u32, item: &str) -> String {
@@ -77,7 +78,9 @@ fn done(index: u32, item: &str) -> String {
 }
 
 fn message(part: &str) -> String {
-    format!(r#"{{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{part}]}}"#)
+    format!(
+        r#"{{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{part}]}}"#
+    )
 }
 
 const COMPLETED: &str = r#"{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":2}}}"#;
@@ -85,18 +88,24 @@ const COMPLETED: &str = r#"{"type":"response.completed","response":{"status":"co
 // MODEL-5
 #[test]
 fn items_go_back_as_their_last_event_had_them() {
-    let (turn, body) = ask_and_go_on(WIRE, events(&[
-        r#"{"type":"response.created","response":{"status":"in_progress","usage":null,"error":null}}"#,
-        r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"part"}}"#,
-        &done(0, REASONING),
-        r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call"}}"#,
-        r#"{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"n\""}"#,
-        r#"{"type":"response.something.new","output_index":7,"item":{"type":"x"}}"#,
-        &done(1, CALL),
-        COMPLETED,
-    ]));
+    let (turn, body) = ask_and_go_on(
+        WIRE,
+        events(&[
+            r#"{"type":"response.created","response":{"status":"in_progress","usage":null,"error":null}}"#,
+            r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"part"}}"#,
+            &done(0, REASONING),
+            r#"{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call"}}"#,
+            r#"{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"n\""}"#,
+            r#"{"type":"response.something.new","output_index":7,"item":{"type":"x"}}"#,
+            &done(1, CALL),
+            COMPLETED,
+        ]),
+    );
     assert_eq!(turn.calls, [call("call_1", "f", r#"{"n": 1.50}"#)]);
-    assert_eq!((turn.stop, turn.usage), (Stop::Tools, ModelUsage { input: 9, cached: 4, output: 2 }));
+    assert_eq!(
+        (turn.stop, turn.usage),
+        (Stop::Tools, ModelUsage { input: 9, cached: 4, output: 2 })
+    );
     let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let answer = json!({"type": "function_call_output", "call_id": "call_1", "output": "{\"ok\":\"call_1\"}"});
     let user = json!({"role": "user", "content": "go"});
@@ -108,7 +117,11 @@ fn items_go_back_as_their_last_event_had_them() {
 fn every_way_to_end_is_one_of_ours() {
     let text = message(r#"{"type":"output_text","text":"half a","annotations":[]}"#);
     let refusal = message(r#"{"type":"refusal","refusal":"not this"}"#);
-    let incomplete = |reason| format!(r#"{{"type":"response.incomplete","response":{{"incomplete_details":{{"reason":"{reason}"}}}}}}"#);
+    let incomplete = |reason| {
+        format!(
+            r#"{{"type":"response.incomplete","response":{{"incomplete_details":{{"reason":"{reason}"}}}}}}"#
+        )
+    };
     let completed = COMPLETED.to_owned();
     for (item, end, stop, said, kept) in [
         (&text, completed.clone(), Stop::Done, "half a", 2),
@@ -132,7 +145,8 @@ fn every_way_to_end_is_one_of_ours() {
 #[test]
 fn what_is_no_turn_is_refused() {
     let nameless = r#"{"type":"function_call","call_id":"a","name":"","arguments":""}"#;
-    let added = r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}"#;
+    let added =
+        r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"message"}}"#;
     for stream in [
         events(&[added, COMPLETED]),
         events(&[&done(0, nameless), COMPLETED]),
@@ -148,8 +162,16 @@ fn what_is_no_turn_is_refused() {
 
 #[test]
 fn a_failure_in_the_stream_is_judged_by_its_code() {
-    let failed = |code| format!(r#"{{"type":"response.failed","response":{{"status":"failed","error":{{"code":"{code}","message":"sorry"}}}}}}"#);
-    let error = |code| format!(r#"{{"type":"error","code":"{code}","message":"sorry","param":null,"sequence_number":3}}"#);
+    let failed = |code| {
+        format!(
+            r#"{{"type":"response.failed","response":{{"status":"failed","error":{{"code":"{code}","message":"sorry"}}}}}}"#
+        )
+    };
+    let error = |code| {
+        format!(
+            r#"{{"type":"error","code":"{code}","message":"sorry","param":null,"sequence_number":3}}"#
+        )
+    };
     for (event, kind) in [
         (failed("server_error"), ModelErrorKind::Unavailable),
         (failed("rate_limit_exceeded"), ModelErrorKind::Unavailable),
