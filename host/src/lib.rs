@@ -9,8 +9,8 @@
 //! 6 task
 //! 5 editor
 //! 4 scout verifier
-//! 3 component artifacts context
-//! 2 workspace model config output
+//! 3 component artifacts context config
+//! 2 workspace model output
 //! 1 event
 //! 0 clock exit secret
 //! ```

@@ -132,6 +132,22 @@ impl Done {
         self
     }
 
+    /// Files of the whole story, repository and artifacts included, that hold these bytes.
+    pub(crate) fn files_with(&self, needle: &str) -> Vec<PathBuf> {
+        let (mut found, mut todo) = (vec![], vec![self.place.path().to_owned()]);
+        while let Some(path) = todo.pop() {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            if meta.is_dir() {
+                todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if meta.is_file() {
+                let bytes = fs::read(&path).unwrap();
+                let has = bytes.windows(needle.len()).any(|window| window == needle.as_bytes());
+                found.extend(has.then_some(path));
+            }
+        }
+        found
+    }
+
     /// What stands in the home directory that the program was given.
     pub(crate) fn home(&self) -> Vec<String> {
         names(self.place.path().join("home"))

@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 
-use crate::image;
-
 fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -17,8 +15,8 @@ fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
 
 /// An image with a shell and its tools; made once.
 pub(crate) fn image() -> &'static str {
-    with_engine(async |docker| image::ensure(&docker).await);
-    image::BUSYBOX
+    with_engine(async |docker| crate::image::ensure(&docker).await);
+    crate::image::BUSYBOX
 }
 
 /// Names of the containers of a run, also of stopped ones.

@@ -1,7 +1,7 @@
 //! Stories about the real program: a repository, what the model says, what is typed, and then the whole
 //! outcome. Every story has its own home, artifacts and repository; nothing of the caller's is seen.
 
-#![allow(dead_code, reason = "each test crate tells other stories")]
+#![allow(dead_code, unused_imports, reason = "each test crate tells other stories")]
 
 mod done;
 mod engine;
@@ -12,12 +12,15 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use act::model::scripted::{Script, ScriptedServer};
+use act::model::scripted::{Script, ScriptedServer, Wire};
 use tempfile::TempDir;
 
 pub(crate) use done::Done;
 pub(crate) use engine::{containers_of, image, remove_containers_of};
 pub(crate) use process::Running;
+
+/// A key that must turn up nowhere but in the header of a request.
+pub(crate) const CANARY: &str = "sk-canary-0123456789";
 
 /// Builds one story. Panics where a story cannot be set up: it is used by tests alone.
 pub(crate) struct Act {
@@ -95,12 +98,23 @@ impl Act {
     }
 
     /// A model that says what the script says; every request to it can be looked at in the end.
-    pub(crate) fn script(mut self, yaml: &str) -> Self {
+    pub(crate) fn script(self, yaml: &str) -> Self {
+        self.script_over(Wire::ChatCompletions, yaml)
+    }
+
+    /// The same on another wire, chosen as a user chooses it.
+    pub(crate) fn script_over(mut self, wire: Wire, yaml: &str) -> Self {
         let script = Script::from_yaml(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
         let model = ScriptedServer::start(script).unwrap();
-        let base_url = model.base_url();
+        let (base_url, anthropic) = (model.base_url(), model.anthropic_base_url());
         self.model = Some(model);
-        self.model(&base_url)
+        match wire {
+            Wire::ChatCompletions => self.model(&base_url),
+            Wire::Messages => {
+                self.env("ANTHROPIC_API_KEY", CANARY).env("ANTHROPIC_BASE_URL", anthropic)
+            }
+            Wire::Responses => self.env("OPENAI_API_KEY", CANARY).env("OPENAI_BASE_URL", base_url),
+        }
     }
 
     /// No engine answers.

@@ -98,6 +98,12 @@ impl Running {
             panic!("no end after {LIMIT:?}; stderr:\n{}", String::from_utf8_lossy(&stderr));
         };
         let place = self.place.take().unwrap();
+        // For the comparison with the providers' own definitions, if one is going to be made.
+        if let (Some(model), Some(directory)) =
+            (&self.model, std::env::var_os("ACT_CONFORMANCE_DIR"))
+        {
+            model.write_requests(std::path::Path::new(&directory)).unwrap();
+        }
         Done { status, stdout, stderr, place, model: self.model.take() }
     }
 }

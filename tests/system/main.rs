@@ -17,3 +17,4 @@ mod refusals;
 mod streams;
 mod task;
 mod verify;
+mod wires;

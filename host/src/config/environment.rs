@@ -8,44 +8,43 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::EnvironmentError;
+use crate::model::{
+    ANTHROPIC_BASE_URL, ANTHROPIC_MODEL, ModelAccess, OPENAI_BASE_URL, OPENAI_MODEL,
+};
 use crate::secret::{Secret, Secrets};
 
 const KEYS: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
-/// The server and model that were chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ModelAccess {
-    /// Any server of OpenAI-compatible Chat Completions.
-    Custom { base_url: String, model: String, key: Option<Secret> },
-}
-
-/// `AGENT_LLM_BASE_URL` decides as soon as it is set; what is missing beside it is an error, never a reason
-/// to look further.
+/// A server of the user's own wins over Anthropic, Anthropic over OpenAI. `AGENT_LLM_BASE_URL` decides as
+/// soon as it is set; what is missing beside it is an error, never a reason to look further.
 pub fn model_access(
     lookup: impl Fn(&str) -> Option<String>,
 ) -> Result<ModelAccess, EnvironmentError> {
     let set = |name: &str| {
         lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     };
-    let Some(base_url) = set("AGENT_LLM_BASE_URL") else {
-        return Err(match KEYS.into_iter().find(|name| set(name).is_some()) {
-            Some(variable) => EnvironmentError::NeedsBaseUrl { variable },
-            None => EnvironmentError::NoModelAccess,
-        });
-    };
-    let url = check_url(&base_url)?;
-    let model = set("AGENT_LLM_MODEL").ok_or(EnvironmentError::NoModelName)?;
-    let key = set("OPENAI_API_KEY");
-    if let Some(key) = &key {
-        if !key.chars().all(|c| c.is_ascii_graphic()) {
-            return Err(EnvironmentError::KeyUnusable { variable: "OPENAI_API_KEY" });
-        }
-        if url.scheme() == "http" && !is_loopback(&url) {
-            let origin = url.origin().ascii_serialization();
-            return Err(EnvironmentError::KeyOverPlainHttp { origin });
-        }
+    if let Some(base_url) = set("AGENT_LLM_BASE_URL") {
+        let url = check_url("AGENT_LLM_BASE_URL", &base_url)?;
+        let model = set("AGENT_LLM_MODEL").ok_or(EnvironmentError::NoModelName)?;
+        let key = set("OPENAI_API_KEY").map(|key| check_key("OPENAI_API_KEY", key, &url));
+        return Ok(ModelAccess::Custom { base_url, model, key: key.transpose()? });
     }
-    Ok(ModelAccess::Custom { base_url, model, key: key.map(Secret::new) })
+    let vendor = |key_variable, url_variable, default_url: &str, default_model: &str| {
+        let Some(key) = set(key_variable) else { return Ok(None) };
+        let base_url = set(url_variable).unwrap_or_else(|| default_url.to_owned());
+        let url = check_url(url_variable, &base_url)?;
+        let key = check_key(key_variable, key, &url)?;
+        let model = set("AGENT_LLM_MODEL").unwrap_or_else(|| default_model.to_owned());
+        Ok(Some((base_url, model, key)))
+    };
+    let anthropic =
+        vendor("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", ANTHROPIC_BASE_URL, ANTHROPIC_MODEL)?;
+    if let Some((base_url, model, key)) = anthropic {
+        return Ok(ModelAccess::Anthropic { base_url, model, key });
+    }
+    let openai = vendor("OPENAI_API_KEY", "OPENAI_BASE_URL", OPENAI_BASE_URL, OPENAI_MODEL)?;
+    let (base_url, model, key) = openai.ok_or(EnvironmentError::NoModelAccess)?;
+    Ok(ModelAccess::OpenAi { base_url, model, key })
 }
 
 /// Every key of the environment, used or not, for redaction.
@@ -58,14 +57,26 @@ pub fn artifact_dir(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     lookup("AGENT_ARTIFACT_DIR").filter(|value| !value.is_empty())
 }
 
-fn check_url(text: &str) -> Result<Url, EnvironmentError> {
-    let unusable = |reason| EnvironmentError::BaseUrl { reason };
+/// What can stand in a header and may go to this address.
+fn check_key(variable: &'static str, key: String, url: &Url) -> Result<Secret, EnvironmentError> {
+    if !key.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(EnvironmentError::KeyUnusable { variable });
+    }
+    if url.scheme() == "http" && !is_loopback(url) {
+        let origin = url.origin().ascii_serialization();
+        return Err(EnvironmentError::KeyOverPlainHttp { variable, origin });
+    }
+    Ok(Secret::new(key))
+}
+
+fn check_url(variable: &'static str, text: &str) -> Result<Url, EnvironmentError> {
+    let unusable = |reason| EnvironmentError::BaseUrl { variable, reason };
     let url = Url::parse(text).map_err(|_| unusable("it is no URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(unusable("only http and https are spoken"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(unusable("it holds a user or password; a key belongs in OPENAI_API_KEY"));
+        return Err(unusable("it holds a user or password; a key belongs in the variable for it"));
     }
     if url.fragment().is_some() {
         return Err(unusable("it has a fragment (`#`)"));
@@ -114,16 +125,38 @@ mod tests {
     }
 
     #[test]
-    fn vendor_keys_alone_are_refused_with_the_way_out() {
-        for key in [ANTHROPIC, OPENAI] {
-            let error = access(&[key, MODEL]).unwrap_err();
-            assert_eq!(error, EnvironmentError::NeedsBaseUrl { variable: key.0 });
-            assert!(
-                error.hint().contains("AGENT_LLM_BASE_URL")
-                    && error.hint().contains("AGENT_LLM_MODEL")
-            );
-            assert!(!error.to_string().contains("canary"));
-        }
+    fn anthropic_wins_over_openai_and_both_have_a_default() {
+        let anthropic = |base_url: &str, model: &str| ModelAccess::Anthropic {
+            base_url: base_url.into(),
+            model: model.into(),
+            key: Secret::new("ak-canary"),
+        };
+        let openai = |base_url: &str, model: &str| ModelAccess::OpenAi {
+            base_url: base_url.into(),
+            model: model.into(),
+            key: Secret::new("sk-canary"),
+        };
+        let (own, sdk) =
+            (("ANTHROPIC_BASE_URL", "http://[::1]:8"), ("OPENAI_BASE_URL", "https://o/v1"));
+        let (a, o) = ("https://api.anthropic.com", "https://api.openai.com/v1");
+        assert_eq!(access(&[OPENAI, ANTHROPIC, sdk]), Ok(anthropic(a, "claude-opus-5-5")));
+        assert_eq!(access(&[ANTHROPIC, MODEL, own]), Ok(anthropic("http://[::1]:8", "m-1")));
+        assert_eq!(access(&[OPENAI, own]), Ok(openai(o, "gpt-6.1-sol")));
+        assert_eq!(access(&[OPENAI, MODEL, sdk]), Ok(openai("https://o/v1", "m-1")));
+    }
+
+    #[test]
+    fn a_vendors_address_is_judged_like_any_other() {
+        let plain = ("ANTHROPIC_BASE_URL", "http://llm.example.com");
+        let error = access(&[ANTHROPIC, OPENAI, plain]).unwrap_err();
+        assert_eq!(error.code(), "key_over_plain_http");
+        assert!(
+            error.to_string().contains("ANTHROPIC_API_KEY")
+                && !error.to_string().contains("canary")
+        );
+        let error = access(&[OPENAI, ("OPENAI_BASE_URL", "ftp://h")]).unwrap_err();
+        assert!(error.to_string().contains("OPENAI_BASE_URL"), "{error}");
+        assert_eq!(access(&[("ANTHROPIC_API_KEY", "a b")]).unwrap_err().code(), "key_unusable");
     }
 
     #[test]

@@ -131,16 +131,12 @@ pub enum EnvironmentError {
     NoModelAccess,
     #[error("AGENT_LLM_BASE_URL is set, but AGENT_LLM_MODEL is not")]
     NoModelName,
-    #[error("AGENT_LLM_BASE_URL cannot be used: {reason}")]
-    BaseUrl { reason: &'static str },
-    #[error("OPENAI_API_KEY would be sent unencrypted to {origin}")]
-    KeyOverPlainHttp { origin: String },
+    #[error("{variable} cannot be used: {reason}")]
+    BaseUrl { variable: &'static str, reason: &'static str },
+    #[error("{variable} would be sent unencrypted to {origin}")]
+    KeyOverPlainHttp { variable: &'static str, origin: String },
     #[error("{variable} contains characters that no key has")]
     KeyUnusable { variable: &'static str },
-    #[error(
-        "{variable} alone is not enough: act speaks to OpenAI-compatible Chat Completions servers"
-    )]
-    NeedsBaseUrl { variable: &'static str },
 }
 
 impl EnvironmentError {
@@ -151,20 +147,17 @@ impl EnvironmentError {
             Self::BaseUrl { .. } => "base_url_unusable",
             Self::KeyOverPlainHttp { .. } => "key_over_plain_http",
             Self::KeyUnusable { .. } => "key_unusable",
-            Self::NeedsBaseUrl { .. } => "base_url_required",
         }
     }
 
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoModelAccess | Self::NeedsBaseUrl { .. } => {
-                "set AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL; OPENAI_API_KEY is sent along if set"
+            Self::NoModelAccess => {
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or for another server AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL"
             }
             Self::NoModelName => "set AGENT_LLM_MODEL to a name that the server knows",
             Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
-            Self::KeyOverPlainHttp { .. } => {
-                "use https, a loopback address, or unset OPENAI_API_KEY"
-            }
+            Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
             Self::KeyUnusable { .. } => "set it again, without spaces and line ends",
         }
     }

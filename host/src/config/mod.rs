@@ -14,9 +14,11 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use environment::{ModelAccess, artifact_dir, model_access, secrets};
+pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
+
+pub use crate::model::ModelAccess;
 
 /// The configuration of one task, as `agent.yaml` stood when it was read. Never changes afterwards.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,6 +9,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use super::wire::Service;
 use super::{ModelError, ModelErrorKind};
 
 /// How much of what a server says goes into a message.
@@ -25,12 +26,17 @@ const SPENT: [&str; 7] = [
     "project_spend_limit_exceeded",
 ];
 
-/// Types of errors that a repetition of the same request gets again.
-const FINAL: [&str; 7] = [
+/// Types and codes of errors that a repetition of the same request gets again.
+const FINAL: [&str; 12] = [
     "authentication_error",
     "billing_error",
-    "insufficient_quota",
+    "bio_policy",
+    "context_length_exceeded",
+    "data_residency_mismatch",
+    "invalid_prompt",
     "invalid_request_error",
+    "misalignment_policy_violation",
+    "model_not_found",
     "not_found_error",
     "permission_error",
     "request_too_large",
@@ -50,19 +56,12 @@ impl ModelError {
     }
 }
 
-/// The key's variable and whether it holds one, for the hint of a refused key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct KeySource {
-    pub(super) variable: &'static str,
-    pub(super) present: bool,
-}
-
 /// An answer whose status is not success.
 pub(super) fn of_status(
     status: StatusCode,
     headers: &HeaderMap,
     body: &[u8],
-    key: KeySource,
+    (service, has_key): (Service, bool),
     now: DateTime<Utc>,
 ) -> ModelError {
     use ModelErrorKind::{Rejected, Unavailable};
@@ -73,13 +72,15 @@ pub(super) fn of_status(
         408 | 409 | 429 | 500.. => Unavailable,
         _ => Rejected,
     };
+    let Service { key_variable, address_variable, .. } = service;
     let hint = match number {
         300..=399 => {
-            "redirects are not followed; set AGENT_LLM_BASE_URL to the final address".to_owned()
+            format!("redirects are not followed; set {address_variable} to the final address")
         }
-        401 | 403 if key.present => format!("the key in {} was refused; check it", key.variable),
-        401 | 403 => format!("the server wants a key; set {}", key.variable),
-        404 => "check AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL".to_owned(),
+        401 | 403 if has_key => format!("the key in {key_variable} was refused; check it"),
+        401 | 403 => format!("the server wants a key; set {key_variable}"),
+        402 => "the account has no credit; look at the provider's billing page".to_owned(),
+        404 => format!("check {address_variable} and AGENT_LLM_MODEL"),
         429 if kind == Rejected => {
             "a spending limit or quota is used up; raise it with the provider".to_owned()
         }
@@ -101,7 +102,7 @@ pub(super) fn of_stream_error(error: &str) -> ModelError {
     let said = Said::read(error.as_bytes());
     let status = said.status.filter(|status| (400..600).contains(status));
     let repeats = said.spent()
-        || said.kind.as_deref().is_some_and(|kind| FINAL.contains(&kind))
+        || said.words().any(|word| FINAL.contains(&word))
         || status.is_some_and(|status| status < 500 && !matches!(status, 408 | 409 | 429));
     let kind = if repeats { ModelErrorKind::Rejected } else { ModelErrorKind::Unavailable };
     let mut failure = ModelError::new(
@@ -113,7 +114,7 @@ pub(super) fn of_stream_error(error: &str) -> ModelError {
 }
 
 /// Trouble of the connection; `answered` once the status line has arrived.
-pub(super) fn of_connection(error: reqwest::Error, answered: bool) -> ModelError {
+pub(super) fn of_connection(error: reqwest::Error, answered: bool, service: Service) -> ModelError {
     let error = error.without_url();
     if let Some(certificate) = untrusted(&error) {
         let message = format!(
@@ -130,8 +131,10 @@ pub(super) fn of_connection(error: reqwest::Error, answered: bool) -> ModelError
         let message = format!("the connection broke before the turn was complete: {cause}");
         return ModelError::new(ModelErrorKind::Cut, message);
     }
-    let message =
-        format!("cannot reach the model's server: {cause}; check that it runs and its address");
+    let message = format!(
+        "cannot reach the model's server: {cause}; check that it runs and {}",
+        service.address_variable
+    );
     ModelError::new(ModelErrorKind::Transport, message)
 }
 
@@ -207,8 +210,18 @@ impl Said {
         }
     }
 
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.kind.iter().chain(&self.codes).map(String::as_str)
+    }
+
+    /// The code decides. The type only does where there is no code, since one type covers limits that pass
+    /// and limits that do not.
     fn spent(&self) -> bool {
-        self.codes.iter().any(|code| SPENT.contains(&code.as_str()))
+        let spent = |word: &str| SPENT.contains(&word);
+        match &self.codes[..] {
+            [] => self.kind.as_deref().is_some_and(spent),
+            codes => codes.iter().any(|code| spent(code)),
+        }
     }
 
     fn quoted(&self) -> String {
@@ -256,8 +269,18 @@ mod tests {
             map.insert(*name, value.parse().unwrap());
         }
         let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().with_timezone(&Utc);
-        let key = KeySource { variable: "OPENAI_API_KEY", present: true };
-        of_status(StatusCode::from_u16(status).unwrap(), &map, body.as_bytes(), key, now)
+        let service = Service {
+            key_variable: "OPENAI_API_KEY",
+            address_variable: "OPENAI_BASE_URL",
+            path: &[],
+        };
+        of_status(
+            StatusCode::from_u16(status).unwrap(),
+            &map,
+            body.as_bytes(),
+            (service, true),
+            now,
+        )
     }
 
     #[test]
@@ -276,6 +299,10 @@ mod tests {
         let anthropic = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
         assert!(!answer(429, &[("retry-after", "2")], openai).can_heal());
         assert!(!answer(429, &[], anthropic).can_heal());
+        // One type covers limits that pass and limits that do not: the code decides where there is one.
+        let type_alone = r#"{"error":{"type":"insufficient_quota","code":null}}"#;
+        let passing = r#"{"error":{"type":"insufficient_quota","code":"rate_limit_exceeded"}}"#;
+        assert!(!answer(429, &[], type_alone).can_heal() && answer(429, &[], passing).can_heal());
         assert!(
             answer(429, &[], r#"{"error":{"type":"rate_limit_error","code":"slow_down"}}"#)
                 .can_heal()

@@ -13,8 +13,9 @@ use reqwest::{Client, Response, Url};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{self, KeySource};
+use super::failure;
 use super::sse::Decoder;
+use super::wire::{Collect, Flow, Service};
 use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger};
 use crate::event::{EventKind, Events};
 use crate::secret::Secrets;
@@ -65,23 +66,9 @@ pub(super) struct Request<'a> {
     pub(super) attempt: u32,
     pub(super) url: &'a Url,
     pub(super) headers: HeaderMap,
-    pub(super) key: KeySource,
+    pub(super) service: Service,
+    pub(super) has_key: bool,
     pub(super) body: Bytes,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    More,
-    /// Nothing of use can follow.
-    End,
-}
-
-/// Gathers a turn from the payloads of one wire's stream.
-pub(super) trait Collect: Send {
-    fn payload(&mut self, payload: &str) -> Result<Flow, ModelError>;
-    /// The turn's end has arrived; what may still come are counts.
-    fn complete(&self) -> bool;
-    fn usage(&self) -> ModelUsage;
 }
 
 /// What is known of a request so far, for its event.
@@ -89,6 +76,8 @@ pub(super) trait Collect: Send {
 struct Trace {
     status: Option<u16>,
     request_id: Option<String>,
+    /// The model may have read the prompt, whatever came of it.
+    costs: bool,
 }
 
 impl Http {
@@ -101,22 +90,23 @@ impl Http {
         Self { client: OnceLock::new(), deadlines, secrets, events, ledger }
     }
 
-    /// Sends and collects. Ok means that the turn is complete.
+    /// Sends and collects. Ok means that the turn is complete. Nothing is sent once the budget is spent.
     pub(super) async fn exchange(
         &self,
         request: Request<'_>,
         collect: &mut dyn Collect,
         cancel: &CancellationToken,
-    ) -> Result<(), ModelError> {
+    ) -> Result<ModelUsage, ModelError> {
+        self.ledger.allow()?;
         let began = Instant::now();
         let mut trace = Trace::default();
-        let (role, attempt) = (request.role, request.attempt);
+        let (role, attempt, sent) = (request.role, request.attempt, request.body.len());
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ModelError::new(ModelErrorKind::Cancelled, "cancelled")),
             result = self.run(request, collect, &mut trace, began + self.deadlines.total) => result,
         };
-        let usage = collect.usage();
+        let usage = if trace.costs { collect.counts().usage(sent) } else { ModelUsage::default() };
         self.ledger.add(role, usage);
         self.events.emit(EventKind::ModelRequest {
             role: role.to_owned(),
@@ -126,7 +116,7 @@ impl Http {
             usage,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
-        result.map_err(|error| {
+        result.map(|()| usage).map_err(|error| {
             self.presentable(ModelError { status: error.status.or(trace.status), ..error })
         })
     }
@@ -143,7 +133,7 @@ impl Http {
         trace: &mut Trace,
         total: Instant,
     ) -> Result<(), ModelError> {
-        let key = request.key;
+        let (service, has_key) = (request.service, request.has_key);
         let first = total.min(Instant::now() + self.deadlines.first);
         let sending = self
             .client(request.url)?
@@ -151,27 +141,37 @@ impl Http {
             .headers(request.headers)
             .body(request.body)
             .send();
-        let response = timeout_at(first, sending)
-            .await
-            .map_err(|_| late("no answer"))?
-            .map_err(|error| failure::of_connection(error, false))?;
+        trace.costs = true;
+        let answer = timeout_at(first, sending).await.map_err(|_| late("no answer"))?;
+        let response = answer.map_err(|error| {
+            trace.costs = !error.is_connect();
+            failure::of_connection(error, false, service)
+        })?;
         trace.status = Some(response.status().as_u16());
         trace.request_id = self.request_id(response.headers());
         if !response.status().is_success() {
+            trace.costs = false;
             let (status, headers) = (response.status(), response.headers().clone());
             let deadline = total.min(Instant::now() + self.deadlines.idle);
             let body = beginning(response, deadline).await;
-            return Err(failure::of_status(status, &headers, &body, key, crate::clock::now()));
+            return Err(failure::of_status(
+                status,
+                &headers,
+                &body,
+                (service, has_key),
+                crate::clock::now(),
+            ));
         }
         if let Some(kind) = foreign_type(response.headers()) {
             let deadline = total.min(Instant::now() + self.deadlines.idle);
             let body = beginning(response, deadline).await;
             let text = failure::excerpt(&String::from_utf8_lossy(&body));
             return Err(ModelError::malformed(format!(
-                "the model's server answered with {kind} instead of an event stream: {text}; check AGENT_LLM_BASE_URL"
+                "the model's server answered with {kind} instead of an event stream: {text}; check {}",
+                service.address_variable
             )));
         }
-        self.read(response, collect, first, total).await
+        self.read(response, collect, service, first, total).await
     }
 
     /// Reads the stream until the turn and its counts are complete.
@@ -179,6 +179,7 @@ impl Http {
         &self,
         response: Response,
         collect: &mut dyn Collect,
+        service: Service,
         first: Instant,
         total: Instant,
     ) -> Result<(), ModelError> {
@@ -191,7 +192,7 @@ impl Http {
             let bytes = match timeout_at(deadline, body.next()).await {
                 Ok(Some(Ok(bytes))) => bytes,
                 _ if collect.complete() => return Ok(()),
-                Ok(Some(Err(error))) => return Err(failure::of_connection(error, true)),
+                Ok(Some(Err(error))) => return Err(failure::of_connection(error, true, service)),
                 Ok(None) => {
                     let message =
                         "the stream ended before the turn was complete; nothing of it is used";

@@ -1,18 +1,23 @@
-//! Tokens spent, by role.
+//! Tokens spent, by role, and how many may be.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::ModelUsage;
+use super::{ModelError, ModelErrorKind, ModelUsage};
 
-/// Sums of every request of a task, failed ones included as far as the provider said what they cost.
-/// Clones share the same sums.
+/// Sums of every request of a task, failed ones included. Clones share the same sums and the same limit.
 #[derive(Debug, Clone, Default)]
 pub struct TokenLedger {
     sums: Arc<Mutex<BTreeMap<String, ModelUsage>>>,
+    limit: Option<u64>,
 }
 
 impl TokenLedger {
+    /// For a task that may spend this many tokens, input and output of all roles together. None: no limit.
+    pub fn limited(limit: Option<u64>) -> Self {
+        Self { sums: Arc::default(), limit }
+    }
+
     pub fn add(&self, role: &str, usage: ModelUsage) {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         *sums.entry(role.to_owned()).or_default() += usage;
@@ -27,5 +32,55 @@ impl TokenLedger {
             sum += usage;
             sum
         })
+    }
+
+    /// Whether nothing may be asked any more.
+    pub fn is_spent(&self) -> bool {
+        self.limit.is_some_and(|limit| self.spent() >= limit)
+    }
+
+    /// Asked before each request, repetitions included. A request that has begun is not cut off, so the
+    /// last one of each open conversation may go past the limit.
+    pub(super) fn allow(&self) -> Result<(), ModelError> {
+        match self.limit {
+            Some(limit) if self.spent() >= limit => {
+                let spent = self.spent();
+                let message = format!(
+                    "the token budget of the task is spent: {spent} of {limit} tokens; allow more with --max-tokens"
+                );
+                Err(ModelError::new(ModelErrorKind::Budget, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn spent(&self) -> u64 {
+        let total = self.total();
+        total.input.saturating_add(total.output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USAGE: ModelUsage = ModelUsage { input: 60, cached: 50, output: 20 };
+
+    #[test]
+    fn a_budget_counts_input_and_output_of_all_roles() {
+        let ledger = TokenLedger::limited(Some(160));
+        ledger.add("editor", USAGE);
+        assert!(ledger.allow().is_ok() && !ledger.is_spent());
+        ledger.clone().add("scout-a", USAGE);
+        let error = ledger.allow().unwrap_err();
+        assert_eq!((error.kind, error.can_heal()), (ModelErrorKind::Budget, false));
+        assert!(error.message.contains("160 of 160") && ledger.is_spent(), "{}", error.message);
+    }
+
+    #[test]
+    fn without_a_limit_nothing_is_ever_spent() {
+        let ledger = TokenLedger::default();
+        ledger.add("editor", ModelUsage { input: u64::MAX, cached: 0, output: u64::MAX });
+        assert!(ledger.allow().is_ok() && !ledger.is_spent());
     }
 }

@@ -3,20 +3,35 @@
 //! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside.
 //! A conversation keeps what the provider sent as it was sent, so a prompt only ever grows.
 
+mod access;
+mod anthropic_messages;
+mod body;
 mod chat_completions;
+mod client;
+mod conversation;
 mod failure;
 mod http;
 mod ledger;
+mod opaque;
+mod openai_responses;
 mod retry;
 pub mod scripted;
 mod sse;
+#[cfg(test)]
+mod tests;
+mod wire;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use chat_completions::{ChatCompletions, Endpoint};
+pub use access::ModelAccess;
+pub use anthropic_messages::{
+    DEFAULT_BASE_URL as ANTHROPIC_BASE_URL, DEFAULT_MODEL as ANTHROPIC_MODEL,
+};
+pub use client::connect;
 pub use http::Deadlines;
 pub use ledger::TokenLedger;
+pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
 pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
 
 pub use crate::event::ModelUsage;
@@ -118,6 +133,8 @@ pub enum ModelErrorKind {
     Rejected,
     /// The caller used the conversation wrongly: unknown or missing call ids.
     Misused,
+    /// The task's tokens are spent; nothing was sent.
+    Budget,
     Cancelled,
 }
 

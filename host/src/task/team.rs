@@ -8,11 +8,10 @@ use super::preflight::Ready;
 use crate::artifacts::ComponentDigest;
 use crate::component::builtin::{self, Builtin};
 use crate::component::{ComponentHost, Grant, LoadedComponent, Services};
-use crate::config::ModelAccess;
 use crate::context::Notebook;
 use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
-use crate::model::{ChatCompletions, Deadlines, Endpoint, Model, TokenLedger};
+use crate::model::{self, Deadlines, TokenLedger};
 use crate::scout::{ComponentScout, Grounded, Scout};
 use crate::verifier::{DockerVerifier, Gate, ResolvedImage};
 use crate::workspace::{AgentDir, PathGlobs, Profile, RepoView, RepoWriter, tree_digest};
@@ -45,7 +44,9 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let Work { ready, brief, notes, image, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
-    let model = model(ready, ledger, events)?;
+    let access = ready.access.clone();
+    let model = model::connect(access, Deadlines::default(), events.clone(), ledger.clone())
+        .map_err(failed("the model client cannot be made"))?;
 
     let host = ComponentHost::new(ready.cache.as_deref());
     let load = |builtin: Builtin, grant: Grant| -> Result<LoadedComponent, Incomplete> {
@@ -108,17 +109,6 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         events: events.clone(),
         cancel: cancel.clone(),
     })
-}
-
-fn model(
-    ready: &Ready,
-    ledger: &TokenLedger,
-    events: &Events,
-) -> Result<Arc<dyn Model>, Incomplete> {
-    let ModelAccess::Custom { base_url, model, key } = ready.access.clone();
-    let endpoint = Endpoint { base_url, model, key };
-    let made = ChatCompletions::new(endpoint, Deadlines::default(), events.clone(), ledger.clone());
-    Ok(Arc::new(made.map_err(failed("the model client cannot be made"))?))
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {

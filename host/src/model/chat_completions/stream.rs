@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::history::json;
-use super::opaque::{Extra, Fields};
+use crate::model::body::json;
 use crate::model::failure;
-use crate::model::http::{Collect, Flow};
+use crate::model::opaque::{Extra, Fields};
+use crate::model::wire::{Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ pub(super) struct Stream {
     calls: Vec<Call>,
     extra: Extra,
     finish: Option<String>,
-    usage: ModelUsage,
+    counts: Counts,
 }
 
 #[derive(Default)]
@@ -53,13 +53,6 @@ struct Call {
     /// Unknown fields of the call and of its `function`.
     extra: Extra,
     function_extra: Extra,
-}
-
-/// A whole turn and, unless there is nothing in it, the message that stands for it from now on.
-#[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) turn: Turn,
-    pub(super) message: Option<String>,
 }
 
 impl Collect for Stream {
@@ -83,7 +76,7 @@ impl Collect for Stream {
             return Err(failure::of_stream_error(error.get()));
         }
         if let Some(usage) = &chunk.usage {
-            self.usage = usage_of(usage).unwrap_or(self.usage);
+            self.count(usage);
         }
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) != 0 {
@@ -103,12 +96,26 @@ impl Collect for Stream {
         self.finish.is_some()
     }
 
-    fn usage(&self) -> ModelUsage {
-        self.usage
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn reply(self: Box<Self>, invented: &mut u64) -> Result<Reply, ModelError> {
+        self.turn(invented)
     }
 }
 
 impl Stream {
+    /// Some servers send counts with every chunk, and zeros until they know them.
+    fn count(&mut self, usage: &Value) {
+        let known = |name: &str| usage[name].as_u64();
+        self.counts.input = known("prompt_tokens").or(self.counts.input);
+        self.counts.output = known("completion_tokens").or(self.counts.output);
+        if let Some(cached) = usage["prompt_tokens_details"]["cached_tokens"].as_u64() {
+            self.counts.cached = cached;
+        }
+    }
+
     fn delta(&mut self, mut delta: Fields<'_>) -> Result<(), ModelError> {
         delta.remove("role");
         if let Some(content) = delta.remove("content") {
@@ -116,6 +123,7 @@ impl Stream {
                 Value::Null => {}
                 Value::String(piece) => {
                     self.has_content = true;
+                    self.counts.written += piece.len();
                     self.text.push_str(&piece);
                 }
                 // Some servers send parts; only the ones with text are of use.
@@ -138,6 +146,7 @@ impl Stream {
                 self.call(call)?;
             }
         }
+        self.counts.written += delta.values().map(|raw| raw.get().len()).sum::<usize>();
         self.extra.merge(delta);
         Ok(())
     }
@@ -161,6 +170,7 @@ impl Stream {
                 _ => raw.get().to_owned(),
             },
         };
+        self.counts.written += name.len() + arguments.len();
         let call = self.place(index, &id, &name);
         // Both come once; servers that repeat them must not make "planplan".
         for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
@@ -198,8 +208,7 @@ impl Stream {
         &mut self.calls[at]
     }
 
-    /// The finished turn. `invented` counts ids given to calls that came without one or with a used one.
-    pub(super) fn reply(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
+    fn turn(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
         let finish = self.finish.take().unwrap_or_default();
         let stop = match finish.as_str() {
             "length" => Stop::Length,
@@ -224,7 +233,8 @@ impl Stream {
             .into_iter()
             .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
             .collect();
-        Ok(Reply { turn: Turn { text, calls, stop, usage: self.usage }, message })
+        let turn = Turn { text, calls, stop, usage: ModelUsage::default() };
+        Ok(Reply { turn, echo: message.into_iter().collect() })
     }
 
     fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
@@ -294,17 +304,5 @@ fn text(raw: Option<&RawValue>) -> Result<String, ModelError> {
         Some(Value::String(text)) => text,
         Some(Value::Number(number)) => number.to_string(),
         _ => String::new(),
-    })
-}
-
-/// None when the object has no counts at all.
-fn usage_of(usage: &Value) -> Option<ModelUsage> {
-    let input = usage["prompt_tokens"].as_u64();
-    let output = usage["completion_tokens"].as_u64();
-    let cached = usage["prompt_tokens_details"]["cached_tokens"].as_u64();
-    (input.is_some() || output.is_some()).then(|| ModelUsage {
-        input: input.unwrap_or(0),
-        cached: cached.unwrap_or(0),
-        output: output.unwrap_or(0),
     })
 }

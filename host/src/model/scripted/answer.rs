@@ -1,10 +1,11 @@
 //! One turn of the script as the bytes of an HTTP answer.
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::script::{End, Turn};
 use super::substitute::Values;
+use super::wire::Wire;
 use crate::event::ModelUsage;
 
 /// Lengths of the pieces that texts and bodies are cut into, in turn: short and odd ones, so that lines,
@@ -20,22 +21,49 @@ pub(super) struct Answer {
     pub(super) delay_ms: u64,
 }
 
-/// `number` counts the requests of the role from 1 and makes the ids.
-pub(super) fn answer(turn: &Turn, role: &str, number: u32, request: &str, model: &Value) -> Answer {
-    let values = Values::new(turn.n, request);
+/// Who asks, on which wire and for the how-manieth time.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) wire: Wire,
+    pub(super) role: &'a str,
+    /// Counts the requests of the role from 1 and makes the ids.
+    pub(super) number: u32,
+    pub(super) model: &'a Value,
+    pub(super) request: &'a str,
+}
+
+/// What the model says, whatever the wire.
+pub(super) struct Said {
+    /// `ROLE-NUMBER`, for ids.
+    pub(super) id: String,
+    pub(super) model: Value,
+    pub(super) text: String,
+    pub(super) calls: Vec<SaidCall>,
+    /// In the words of Chat Completions; None when it follows from the calls.
+    pub(super) finish: Option<String>,
+    pub(super) usage: ModelUsage,
+}
+
+pub(super) struct SaidCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+pub(super) fn answer(turn: &Turn, asked: Asked<'_>) -> Answer {
+    let Asked { wire, role, number, .. } = asked;
+    let values = Values::new(turn.n, asked.request);
     let fault = &turn.fault;
     let status = fault.status.unwrap_or(200);
     let text = match &fault.body {
         Some(body) => values.text(body),
         None if fault.status.is_some_and(|status| status >= 300) => {
-            json!({"error": {"message": format!("scripted status {status}"), "type": "scripted"}})
-                .to_string()
+            wire.error("scripted", &format!("scripted status {status}")).to_string()
         }
-        None => stream(turn, role, number, request, model, &values),
+        None => wire.stream(&said(turn, asked, &values)),
     };
     let kind = if status < 300 { "text/event-stream" } else { "application/json" };
-    let mut headers: Vec<(String, String)> =
-        vec![("x-request-id".into(), format!("req_{role}_{number}"))];
+    let mut headers = vec![(wire.id_header().to_owned(), format!("req_{role}_{number}"))];
     if !fault.headers.keys().any(|name| name.eq_ignore_ascii_case("content-type")) {
         headers.push(("content-type".into(), kind.into()));
     }
@@ -52,78 +80,32 @@ pub(super) fn over() -> Turn {
     Turn { n: 1, text: Some("script is over".into()), ..Turn::default() }
 }
 
-fn stream(
-    turn: &Turn,
-    role: &str,
-    number: u32,
-    request: &str,
-    model: &Value,
-    values: &Values,
-) -> String {
-    let chunk = |choices: Value, usage: Option<Value>| {
-        let mut chunk = json!({
-            "id": format!("chatcmpl-{role}-{number}"),
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": model,
-            "choices": choices,
-        });
-        if let Some(usage) = usage {
-            chunk["usage"] = usage;
-        }
-        format!("data: {chunk}\n\n")
-    };
-    let delta =
-        |delta: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
-
-    let mut out = delta(json!({"role": "assistant", "content": ""}));
-    out.push_str(": still here\n\n");
-    let mut said = 0;
+pub(super) fn said(turn: &Turn, asked: Asked<'_>, values: &Values) -> Said {
+    let Asked { role, number, model, request, .. } = asked;
     let text = values.text(turn.text.as_deref().unwrap_or_default());
-    for piece in text_pieces(&text) {
-        out.push_str(&delta(json!({"content": piece})));
-    }
-    said += text.len();
-    for (index, call) in turn.calls.iter().enumerate() {
-        let arguments = match &call.arguments {
+    let call = |(index, call): (usize, &super::script::Call)| SaidCall {
+        id: format!("call_{role}_{number}_{index}"),
+        name: call.name.clone(),
+        arguments: match &call.arguments {
             Value::Null => "{}".to_owned(),
             Value::String(raw) => values.text(raw),
             value => values.json(value).to_string(),
-        };
-        let id = format!("call_{role}_{number}_{index}");
-        let function = json!({"name": call.name, "arguments": ""});
-        out.push_str(&delta(json!({
-            "tool_calls": [{"index": index, "id": id, "type": "function", "function": function}]
-        })));
-        for piece in text_pieces(&arguments) {
-            out.push_str(&delta(
-                json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
-            ));
-        }
-        said += call.name.len() + arguments.len();
-    }
-    let finish =
-        turn.finish.as_deref().unwrap_or(if turn.calls.is_empty() { "stop" } else { "tool_calls" });
-    out.push_str(&chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish}]), None));
+        },
+    };
+    let calls: Vec<_> = turn.calls.iter().enumerate().map(call).collect();
+    let spoken = calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
     // About four bytes to a token, as long as nobody wants other counts.
     let tokens = |bytes: usize| u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX);
     let usage = turn.usage.unwrap_or(ModelUsage {
         input: tokens(request.len()),
         cached: 0,
-        output: tokens(said),
+        output: tokens(text.len() + spoken),
     });
-    let usage = json!({
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.input.saturating_add(usage.output),
-        "prompt_tokens_details": {"cached_tokens": usage.cached},
-    });
-    out.push_str(&chunk(json!([]), Some(usage)));
-    out.push_str("data: [DONE]\n\n");
-    out
+    let (id, finish) = (format!("{role}-{number}"), turn.finish.clone());
+    Said { id, model: model.clone(), text, calls, finish, usage }
 }
 
-fn text_pieces(text: &str) -> Vec<&str> {
+pub(super) fn text_pieces(text: &str) -> Vec<&str> {
     let mut rest = text;
     let mut pieces = vec![];
     for length in PIECES.iter().cycle() {

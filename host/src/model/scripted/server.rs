@@ -13,11 +13,13 @@ use futures_util::StreamExt;
 use http_body_util::{BodyExt, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::{Request, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Asked};
 use super::script::{End, Fault, Script, Turn};
+use super::wire::Wire;
 
 /// Larger requests are answered with 413.
 const MAX_REQUEST: usize = 64 << 20;
@@ -82,9 +84,14 @@ impl ScriptedServer {
         Ok(Self { address, shared, stop, thread: Some(thread) })
     }
 
-    /// For `AGENT_LLM_BASE_URL`.
+    /// For `AGENT_LLM_BASE_URL` and `OPENAI_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
+    }
+
+    /// For `ANTHROPIC_BASE_URL`.
+    pub fn anthropic_base_url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// Every request so far, in the order of arrival.
@@ -103,6 +110,19 @@ impl ScriptedServer {
             self.shared.changed.wait_timeout_while(state, limit, |state| !enough(state.seen()));
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         enough(state.seen())
+    }
+
+    /// Writes each body that a wire took as a file of its own, named by wire and digest.
+    pub fn write_requests(&self, directory: &std::path::Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(directory)?;
+        for request in self.requests() {
+            let Some(wire) = Wire::of(&request.path) else { continue };
+            let digest = Sha256::digest(&request.raw);
+            let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+            let name = format!("{}-{hex}.json", wire.name());
+            std::fs::write(directory.join(name), &request.raw)?;
+        }
+        Ok(())
     }
 
     /// Turns nobody has asked for, by role.
@@ -176,11 +196,12 @@ async fn respond(
     };
     let raw = raw.to_bytes();
     let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
-    let role = role_of(&body).to_owned();
+    let path = head.uri.path().to_owned();
+    let wire = Wire::of(&path);
+    let role = wire.map_or("", |wire| wire.role(&body)).to_owned();
     let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    let path = head.uri.path().to_owned();
     shared.record(Recorded {
         role: role.clone(),
         path: path.clone(),
@@ -189,31 +210,29 @@ async fn respond(
         headers: head.headers.iter().map(header).collect(),
         time: crate::clock::now(),
     });
-    if head.method != hyper::Method::POST || !path.ends_with("/chat/completions") {
-        return Ok(response(refusal(404, "only POST …/chat/completions is served"), notice));
-    }
-    if body["messages"].as_array().is_none_or(Vec::is_empty) {
-        return Ok(response(refusal(400, "there are no messages in the request"), notice));
+    let Some(wire) = wire.filter(|_| head.method == hyper::Method::POST) else {
+        return Ok(response(refusal(404, "no model is served here"), notice));
+    };
+    if let Some(message) = wire.refusal(&body) {
+        return Ok(response(refusal(400, message), notice));
     }
     let (turn, number) = shared.lock().turn(&role);
     let request = String::from_utf8_lossy(&raw);
-    let answer = answer::answer(&turn, &role, number, &request, &body["model"]);
+    let asked = Asked { wire, role: &role, number, model: &body["model"], request: &request };
+    let answer = answer::answer(&turn, asked);
     if answer.delay_ms > 0 {
         tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
     }
     Ok(response(answer, notice))
 }
 
+/// Every wire reads this shape.
 fn refusal(status: u16, message: &str) -> Answer {
-    let body = json!({"error": {"message": message, "type": "invalid_request_error"}}).to_string();
+    let body = Wire::Messages.error("invalid_request_error", message).to_string();
     let fault = Fault { status: Some(status), body: Some(body), ..Fault::default() };
-    answer::answer(&Turn { fault, ..Turn::default() }, "", 0, "", &Value::Null)
-}
-
-fn role_of(body: &Value) -> &str {
-    let system = body["messages"][0]["content"].as_str().unwrap_or_default();
-    let first = system.lines().next().unwrap_or_default();
-    first.strip_prefix("act role: ").unwrap_or_default()
+    let wire = Wire::ChatCompletions;
+    let nobody = Asked { wire, role: "", number: 0, model: &Value::Null, request: "" };
+    answer::answer(&Turn { fault, ..Turn::default() }, nobody)
 }
 
 fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::history::json;
+use super::body::json;
 
 /// Raw fields by name. The order of names is lost and made the alphabet's, so it is always the same.
 pub(super) type Fields<'a> = BTreeMap<String, &'a RawValue>;
@@ -21,6 +21,11 @@ enum Piece {
 }
 
 impl Extra {
+    /// Fields that are whole, empty ones included.
+    pub(super) fn new(fields: Fields<'_>) -> Self {
+        Self(fields.into_iter().map(|(name, raw)| (name, Piece::read(raw))).collect())
+    }
+
     pub(super) fn merge(&mut self, fields: Fields<'_>) {
         for (name, raw) in fields {
             if raw.get() == "null" {
@@ -36,6 +41,14 @@ impl Extra {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The text of a field; empty when it has none.
+    pub(super) fn text(&self, name: &str) -> &str {
+        match self.0.get(name) {
+            Some(Piece::Text(text)) => text,
+            _ => "",
+        }
     }
 
     /// Appends `,"name":value` for each field.

@@ -1,0 +1,116 @@
+//! One conversation: what may be said when, and one request for each turn. The same for every wire.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use super::body::compact;
+use super::client::Target;
+use super::http::Request;
+use super::wire::{Limits, Offer, Opening, Prompt};
+use super::{Ask, Conversation, ModelError, ToolResult, ToolSpec, Turn};
+
+pub(super) struct Talk {
+    target: Arc<Target>,
+    role: String,
+    /// An error when the tools cannot be offered; told by the first `next`.
+    prompt: Result<Box<dyn Prompt>, ModelError>,
+    /// Ids of the last turn's calls that wait for their answers.
+    open: Vec<String>,
+    /// What was said before the answers were in: results come right behind their calls.
+    held: Vec<String>,
+    /// How many ids had to be invented so far.
+    invented: u64,
+}
+
+impl Talk {
+    pub(super) fn new(target: Arc<Target>, role: &str, system: &str, tools: &[ToolSpec]) -> Self {
+        let prompt = offers(tools).map(|tools| {
+            let system = format!("act role: {role}\n{system}");
+            let opening = Opening { model: &target.model, role, system: &system, tools: &tools };
+            target.wire.prompt(&opening)
+        });
+        Self { target, role: role.to_owned(), prompt, open: vec![], held: vec![], invented: 0 }
+    }
+}
+
+fn offers(tools: &[ToolSpec]) -> Result<Vec<Offer<'_>>, ModelError> {
+    let mut offers = vec![];
+    for ToolSpec { name, description, parameters } in tools {
+        let schema = compact(parameters)
+            .ok_or_else(|| ModelError::misused(format!("the schema of tool {name} is not JSON")))?;
+        offers.push(Offer { name, description, schema });
+    }
+    Ok(offers)
+}
+
+fn limits(ask: &Ask) -> Result<Limits, ModelError> {
+    let schema = |text: &String| {
+        compact(text).ok_or_else(|| ModelError::misused("the output schema is not JSON"))
+    };
+    let output = ask.output.as_ref().map(schema).transpose()?;
+    Ok(Limits { max_tokens: ask.max_tokens, output })
+}
+
+impl Conversation for Talk {
+    fn say(&mut self, text: &str) {
+        if !self.open.is_empty() {
+            self.held.push(text.to_owned());
+        } else if let Ok(prompt) = &mut self.prompt {
+            prompt.user(text);
+        }
+    }
+
+    fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError> {
+        let prompt = self.prompt.as_mut().map_err(|error| error.clone())?;
+        let unknown = results.iter().find(|result| !self.open.contains(&result.id));
+        if let Some(result) = unknown {
+            return Err(ModelError::misused(format!("no call {} waits for an answer", result.id)));
+        }
+        // Found for every call, with equal numbers: each is answered exactly once.
+        let ordered: Option<Vec<_>> =
+            self.open.iter().map(|id| results.iter().find(|result| &result.id == id)).collect();
+        let Some(ordered) = ordered.filter(|ordered| ordered.len() == results.len()) else {
+            return Err(ModelError::misused("every call of the turn needs exactly one answer"));
+        };
+        prompt.results(&ordered);
+        for text in self.held.drain(..) {
+            prompt.user(&text);
+        }
+        self.open.clear();
+        Ok(())
+    }
+
+    fn next<'a>(
+        &'a mut self,
+        ask: Ask,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Turn, ModelError>> {
+        Box::pin(async move {
+            let target = &self.target;
+            let prompt = self.prompt.as_mut().map_err(|error| error.clone())?;
+            if !self.open.is_empty() {
+                return Err(ModelError::misused("the calls of the last turn are not answered"));
+            }
+            let request = Request {
+                role: &self.role,
+                attempt: ask.attempt.max(1),
+                url: &target.url,
+                headers: target.headers.clone(),
+                service: target.service,
+                has_key: target.has_key,
+                body: prompt.body(&limits(&ask)?),
+            };
+            let mut stream = target.wire.stream();
+            let usage = target.http.exchange(request, stream.as_mut(), cancel).await?;
+            let reply =
+                stream.reply(&mut self.invented).map_err(|error| target.http.presentable(error))?;
+            if !reply.echo.is_empty() {
+                prompt.model(reply.echo);
+            }
+            self.open = reply.turn.calls.iter().map(|call| call.id.clone()).collect();
+            Ok(Turn { usage, ..reply.turn })
+        })
+    }
+}

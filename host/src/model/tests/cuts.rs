@@ -1,0 +1,105 @@
+//! Streams that arrive whole, byte by byte, or not to their end: one result, or a stated refusal.
+
+use super::*;
+use crate::model::scripted;
+use crate::model::sse::Decoder;
+use crate::model::wire::{Collect, Flow};
+
+fn stream(wire: Wire) -> Box<dyn Collect> {
+    use crate::model::wire::Wire as _;
+    match wire {
+        Wire::ChatCompletions => crate::model::chat_completions::ChatCompletions.stream(),
+        Wire::Messages => crate::model::anthropic_messages::AnthropicMessages.stream(),
+        Wire::Responses => crate::model::openai_responses::OpenAiResponses.stream(),
+    }
+}
+
+/// The turn's calls and echo, once the bytes make a turn.
+fn read(wire: Wire, bytes: &[u8], step: usize) -> Option<(Turn, Vec<String>)> {
+    let (mut decoder, mut stream, mut payloads) = (Decoder::default(), stream(wire), vec![]);
+    'bytes: for piece in bytes.chunks(step) {
+        decoder.push(piece, &mut payloads).unwrap();
+        for payload in payloads.drain(..) {
+            if stream.payload(&payload).unwrap() == Flow::End {
+                break 'bytes;
+            }
+        }
+    }
+    let complete = stream.complete();
+    complete.then(|| stream.reply(&mut 0).unwrap()).map(|reply| (reply.turn, reply.echo))
+}
+
+fn told(wire: Wire) -> String {
+    let script = "turns: [{role: editor, text: 'äöü: a whole sentence', calls: [{name: f, arguments: {path: 'a', n: [1, 2.50]}}, {name: g}]}]";
+    scripted::stream_of(wire, &Script::from_yaml(script).unwrap(), "editor")
+}
+
+/// Where the event that ends the turn is complete.
+fn end_of_turn(wire: Wire, body: &str) -> usize {
+    let at = match wire {
+        Wire::ChatCompletions => body.find(r#""finish_reason":"tool_calls""#),
+        Wire::Messages => body.find("data: {\"type\":\"message_stop\""),
+        Wire::Responses => body.find("data: {\"type\":\"response.completed\""),
+    };
+    let at = at.unwrap();
+    at + body[at..].find('\n').unwrap() + 1
+}
+
+#[test]
+fn a_cut_at_any_byte_gives_the_whole_turn_or_none() {
+    for wire in Wire::ALL {
+        let body = told(wire);
+        let whole = read(wire, body.as_bytes(), body.len());
+        assert_eq!(whole.as_ref().unwrap().0.calls.len(), 2);
+        let complete = end_of_turn(wire, &body);
+        for cut in 0..=body.len() {
+            let bytes = &body.as_bytes()[..cut];
+            let got = read(wire, bytes, 1);
+            assert_eq!(got, read(wire, bytes, body.len()), "{wire:?}, cut at {cut}");
+            assert_eq!(got, whole.clone().filter(|_| cut >= complete), "{wire:?}, cut at {cut}");
+        }
+    }
+}
+
+// The same over HTTP, where the end of the body is another thing than the end of the turn.
+#[test]
+fn a_cut_between_two_events_is_a_cut_stream() {
+    for wire in Wire::ALL {
+        let body = told(wire);
+        let complete = end_of_turn(wire, &body);
+        let whole = ask_raw(wire, sse(&body)).unwrap();
+        let ends = body.match_indices("\n\n").map(|(at, _)| at + 2);
+        for cut in std::iter::once(0).chain(ends) {
+            match ask_raw(wire, sse(&body[..cut])) {
+                Err(error) => {
+                    assert!(cut < complete, "{wire:?}, cut at {cut}: {error}");
+                    assert_eq!((error.kind, error.status), (ModelErrorKind::Cut, Some(200)));
+                }
+                Ok(turn) => {
+                    assert!(cut >= complete, "{wire:?}, cut at {cut}");
+                    // The counts of Chat Completions come after the turn and may be lost.
+                    assert_eq!(Turn { usage: whole.usage, ..turn }, whole);
+                }
+            }
+        }
+    }
+}
+
+/// Comments, names of events and line ends of every kind change nothing.
+#[test]
+fn the_dress_of_a_stream_does_not_matter() {
+    for wire in Wire::ALL {
+        let body = told(wire);
+        let whole = read(wire, body.as_bytes(), 7);
+        let bare: String = body
+            .lines()
+            .filter(|line| line.starts_with("data: "))
+            .map(|line| format!("{line}\n\n"))
+            .collect();
+        let crlf = body.replace('\n', "\r\n");
+        let talkative = body.replace("\n\n", "\n\n: keep-alive\n\nevent: ping\n\n");
+        for dressed in [bare, crlf, talkative] {
+            assert_eq!(read(wire, dressed.as_bytes(), 3), whole, "{wire:?}");
+        }
+    }
+}
