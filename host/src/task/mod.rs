@@ -2,11 +2,14 @@
 
 mod args;
 mod id;
+mod last_word;
 mod pipeline;
 mod preflight;
 mod request;
 mod runner;
+mod scouting;
 mod signals;
+pub(crate) mod staff;
 mod team;
 mod turn;
 
@@ -14,3 +17,4 @@ pub use args::RunArgs;
 pub use id::TaskId;
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use runner::run;
+pub use scouting::{ScoutAnswer, ScoutArgs, WhichScout, scout};

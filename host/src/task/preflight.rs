@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::{RunArgs, TaskRequest};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
+use crate::component;
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::output::Failure;
 use crate::verifier::{Engine, EngineUnavailable};
@@ -37,13 +38,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let rules = WriteRules::new(&args.allow_paths, &within)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
     let engine = Engine::connect().await?;
-    Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
-}
-
-fn cache_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(base.join("act").join("components"))
+    Ok(Ready { request, config, access, artifacts, engine, rules, cache: component::cache_dir() })
 }
 
 impl From<ConfigError> for Failure {

@@ -28,6 +28,13 @@ pub struct Engine {
     identity: EngineIdentity,
 }
 
+/// Of the machine that the engine runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    pub cpus: u64,
+    pub memory_bytes: u64,
+}
+
 impl Engine {
     /// The engine that `DOCKER_HOST` names, else the default socket.
     pub async fn connect() -> Result<Self, EngineUnavailable> {
@@ -79,24 +86,44 @@ impl Engine {
         &self.identity
     }
 
+    /// What the engine has to give.
+    pub async fn machine(&self) -> Result<Machine, InfraError> {
+        let info = self.call(Phase::Inspect, QUICK, self.docker.info()).await?;
+        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or_default()).unwrap_or(0);
+        Ok(Machine { cpus: positive(info.ncpu), memory_bytes: positive(info.mem_total) })
+    }
+
+    /// Names of the containers of runs whose owner is dead.
+    pub async fn left_over(&self) -> Result<Vec<String>, InfraError> {
+        let orphans = self.orphans().await?.into_iter();
+        Ok(orphans.map(|(_, name)| name).collect())
+    }
+
     /// Removes the containers of runs whose owner is dead; how many.
     pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
+        let orphans = self.orphans().await?;
+        for (id, _) in &orphans {
+            self.remove(id).await?;
+        }
+        Ok(orphans.len())
+    }
+
+    /// Ids and names.
+    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
         let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
         let options =
             ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
         let listed =
             self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
         let (this, now) = (Process::this(), crate::clock::now().timestamp());
-        let mut removed = 0;
-        for container in listed {
+        let orphans = listed.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
-            let Some(id) = container.id else { continue };
-            if is_orphan(&labels, &this, now, start_time) {
-                self.remove(&id).await?;
-                removed += 1;
-            }
-        }
-        Ok(removed)
+            let id = container.id.filter(|_| is_orphan(&labels, &this, now, start_time))?;
+            let name = container.names.unwrap_or_default().into_iter().next();
+            let name = name.map(|name| name.trim_start_matches('/').to_owned());
+            Some((id.clone(), name.unwrap_or(id)))
+        });
+        Ok(orphans.collect())
     }
 
     pub(super) async fn ping(&self) -> Result<(), EngineError> {

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
-pub use engine::Engine;
+pub use engine::{Engine, Machine};
 pub use image::ResolvedImage;
 pub use pipeline::{
     Judged, Limits, Pipeline, Step, StepEnd, StepReport, StepRunner, Verdict, Workspace, run_steps,
