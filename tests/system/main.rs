@@ -10,8 +10,12 @@ mod image;
 mod proxy;
 
 mod command_line;
+mod doctor;
 mod engine_loss;
 mod hostile_model;
+mod init;
+mod json;
 mod refusals;
+mod scout;
 mod streams;
 mod task;
