@@ -5,7 +5,8 @@
 //! and not its neighbours on the same line; `tests/integration/layers.rs` reads this list and holds it.
 //!
 //! ```text
-//! 7 cli
+//! 8 cli
+//! 7 doctor
 //! 6 task
 //! 5 editor
 //! 4 scout verifier
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod component;
 pub mod config;
 pub mod context;
+pub mod doctor;
 pub mod editor;
 pub mod event;
 pub mod exit;

@@ -11,9 +11,13 @@ mod proxy;
 
 mod command_line;
 mod conversation;
+mod doctor;
 mod engine_loss;
 mod hostile_model;
+mod init;
+mod json;
 mod refusals;
+mod scout;
 mod streams;
 mod task;
 mod verify;

@@ -11,7 +11,7 @@ fn repository(steps: &[(&str, &str)]) -> Act {
     Act::new().file("answer.txt", "right\n").pipeline(image(), steps)
 }
 
-// CLI-14
+// CLI-18
 #[test]
 fn a_green_pipeline_is_exit_code_0_and_the_response_is_one_document() {
     let done = repository(&[("test", "grep right answer.txt")]).act(["verify", "--json"]).status(0);
@@ -27,7 +27,7 @@ fn a_green_pipeline_is_exit_code_0_and_the_response_is_one_document() {
     assert_eq!(done.runs(), [response["run_id"].as_str().unwrap()]);
 }
 
-// CLI-14
+// CLI-18
 #[test]
 fn a_red_pipeline_is_exit_code_3_with_the_end_of_the_log() {
     repository(&[("build", "true"), ("test", "echo it is broken; exit 9")])
@@ -37,7 +37,7 @@ fn a_red_pipeline_is_exit_code_3_with_the_end_of_the_log() {
         .stdout_has(": step_failed in step \"test\"\n");
 }
 
-// CLI-14, security line 101: one attempt, and nothing that only a run has.
+// CLI-18, security line 101: one attempt, and nothing that only a run has.
 #[test]
 fn an_image_that_cannot_be_had_is_exit_code_4() {
     let done = Act::new()
@@ -52,7 +52,7 @@ fn an_image_that_cannot_be_had_is_exit_code_4() {
     assert!(done.runs().is_empty(), "{done}");
 }
 
-// CLI-14
+// CLI-18
 #[test]
 fn what_is_wrong_beforehand_is_refused_with_exit_code_1() {
     Act::new().act(["verify"]).status(1).stdout("").stderr_has("configuration required");
@@ -64,7 +64,7 @@ fn what_is_wrong_beforehand_is_refused_with_exit_code_1() {
         .stderr_has("Docker unavailable");
 }
 
-// CLI-14
+// CLI-18
 #[test]
 fn a_second_verification_of_a_repository_is_refused_and_an_interrupt_ends_the_first() {
     let first = repository(&[("wait", "echo ready; sleep 100")]).start(["verify", "--verbose"]);
@@ -108,7 +108,7 @@ fn a_killed_host_leaves_a_container_that_the_next_start_removes_and_only_that() 
     alive.wait().status(130);
 }
 
-// CLI-15, VERIFIER-29
+// CLI-19, VERIFIER-29
 #[test]
 fn the_cache_is_shown_and_cleared_without_an_engine() {
     let keep = "mkdir -p $npm_config_cache/_cacache && echo 12345 > $npm_config_cache/_cacache/x";

@@ -18,6 +18,7 @@ pub(super) const DIRECTORY: OFlags =
 #[derive(Debug)]
 pub struct ArtifactDir {
     path: PathBuf,
+    top: OwnedFd,
     runs: OwnedFd,
     pub(super) cache: OwnedFd,
 }
@@ -76,7 +77,7 @@ impl ArtifactDir {
         let runs = child("runs").map_err(unusable)?;
         let cache = child("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
-        Ok(Self { path, runs, cache })
+        Ok(Self { path, top, runs, cache })
     }
 
     pub fn path(&self) -> &Path {
@@ -99,6 +100,18 @@ impl ArtifactDir {
             }
         }
         Err(io::Error::other("no free run id"))
+    }
+
+    /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
+    pub fn create_journal(&self, task_id: &str) -> io::Result<fs::File> {
+        let journal = directory(&directory(&self.top, "state")?, "journal")?;
+        let flags = OFlags::WRONLY
+            .union(OFlags::CREATE)
+            .union(OFlags::EXCL)
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::CLOEXEC);
+        let name = format!("{task_id}.jsonl");
+        Ok(openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?.into())
     }
 
     /// The handle of an existing run, never through a link.
@@ -232,5 +245,35 @@ mod tests {
         std::os::unix::fs::symlink(&outside, path.join("runs")).unwrap();
         assert!(open(&path, &repo).is_err());
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_journal_is_new_and_for_the_owner_alone() {
+        // ARTIFACT-11
+        use std::os::unix::fs::PermissionsExt;
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        artifacts.create_journal("t-abc123").unwrap();
+        let mode =
+            |path: &str| fs::metadata(place.join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("state"), 0o700);
+        assert_eq!(mode("state/journal"), 0o700);
+        assert_eq!(mode("state/journal/t-abc123.jsonl"), 0o600);
+        let taken = artifacts.create_journal("t-abc123").unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_journal_is_never_written_through_a_link() {
+        // ARTIFACT-11
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        std::os::unix::fs::symlink(&repo, place.join("state")).unwrap();
+        assert!(artifacts.create_journal("t-abc123").is_err());
+        assert_eq!(fs::read_dir(&repo).unwrap().count(), 0);
     }
 }

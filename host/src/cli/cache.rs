@@ -17,7 +17,7 @@ pub(super) struct Cache {
     action: Option<Action>,
     /// One JSON document on standard output
     #[arg(long, global = true)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +59,7 @@ impl Cache {
             }
         };
         if self.json {
-            output.result_json(&document);
+            output.document(&document);
         } else {
             output.result(&text);
         }

@@ -4,8 +4,11 @@
 
 mod cache;
 mod demo;
+mod doctor;
+mod init;
 mod run;
 mod runtime;
+mod scout;
 mod task_text;
 mod verify;
 
@@ -13,8 +16,10 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::config;
 use crate::exit::Exit;
-use crate::output::{ColourWish, Failure, Output};
+use crate::output::{ColourWish, Failure, Output, Style};
+use crate::secret::Secrets;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -23,10 +28,13 @@ Examples:
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
   act verify                                  the pipeline alone, on the tree as it is
+  act init                                    write an agent.yaml to begin with
+  act doctor --model                          what is missing, and how to get it
+  act scout b \"why does it fail\" --log ci.log  ask a Scout alone
 
 Exit codes:
   0    SUCCESS, PASS: the pipeline is green
-  1    refused, or failed before the task started
+  1    refused, or failed before the task started; a red line in doctor
   2    the command line makes no sense
   3    STUCK: see agent/stuck_report.md; FAIL of verify
   4    INFRA_ERROR: engine, image, model or machine
@@ -54,6 +62,9 @@ enum Command {
     Run(run::Run),
     Verify(verify::Verify),
     Cache(cache::Cache),
+    Scout(scout::Scout),
+    Doctor(doctor::Doctor),
+    Init(init::Init),
     Demo(demo::Demo),
 }
 
@@ -81,28 +92,25 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return answer_instead(&error),
     };
+    let (verbose, json) = match &cli.command {
+        Command::Run(run) => (run.verbose, run.json),
+        Command::Verify(verify) => (verify.verbose, verify.json),
+        Command::Cache(cache) => (false, cache.json),
+        Command::Scout(scout) => (scout.verbose, scout.json),
+        Command::Doctor(doctor) => (false, doctor.json),
+        Command::Init(_) => (false, false),
+        Command::Demo(demo) => (demo.verbose, false),
+    };
     let colour = ColourWish::from(cli.color);
-    let (output, result) = match cli.command {
-        Command::Run(run) => {
-            let output = Output::new(colour, run.verbose);
-            let result = run.run(&output);
-            (output, result)
-        }
-        Command::Verify(verify) => {
-            let output = Output::new(colour, verify.verbose);
-            let result = verify.run(&output);
-            (output, result)
-        }
-        Command::Cache(cache) => {
-            let output = Output::new(colour, false);
-            let result = cache.run(&output);
-            (output, result)
-        }
-        Command::Demo(demo) => {
-            let output = Output::new(colour, demo.verbose);
-            let result = demo.run(cli.color, &output);
-            (output, result)
-        }
+    let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
+    let result = match cli.command {
+        Command::Run(run) => run.run(&output),
+        Command::Verify(verify) => verify.run(&output),
+        Command::Cache(cache) => cache.run(&output),
+        Command::Scout(scout) => scout.run(&output),
+        Command::Doctor(doctor) => doctor.run(&output),
+        Command::Init(init) => init.run(&output),
+        Command::Demo(demo) => demo.run(cli.color, &output),
     };
     result.unwrap_or_else(|failure: Failure| {
         output.failure(&failure);
@@ -110,10 +118,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     })
 }
 
+/// Every key that the process was given.
+pub fn secrets() -> Secrets {
+    config::secrets(|name| std::env::var(name).ok())
+}
+
 /// Help and version are results; everything else that clap says is a usage error, which may echo what was
 /// typed and is therefore printed by us.
 fn answer_instead(error: &clap::Error) -> Exit {
-    let output = Output::new(ColourWish::Auto, false);
+    let output = Output::new(Style { secrets: secrets(), ..Style::default() });
     let text = error.render().to_string();
     if error.use_stderr() {
         output.notice(&format!("act: {}", text.strip_prefix("error: ").unwrap_or(&text)));

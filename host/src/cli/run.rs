@@ -29,6 +29,9 @@ pub(super) struct Run {
     /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
     #[arg(short, long)]
     pub(super) verbose: bool,
+    /// Write every event to stdout, one line of JSON each, for programs
+    #[arg(long)]
+    pub(super) json: bool,
     /// Let this task change guarded paths that match; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,

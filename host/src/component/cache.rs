@@ -92,6 +92,42 @@ impl Cache {
     }
 }
 
+/// Where compiled components are kept; none without a home directory.
+pub fn cache_dir() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(base.join("act").join("components"))
+}
+
+/// What a cache directory is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheState {
+    /// Not made yet.
+    Absent,
+    Usable {
+        entries: usize,
+        mode: u32,
+    },
+    /// Others could write or look into it, or it cannot be opened: nothing in it is believed.
+    Unusable,
+}
+
+pub fn cache_state(dir: &Path) -> CacheState {
+    let usable = |dir: &OwnedFd| -> Result<CacheState, Errno> {
+        let mode = rustix::fs::fstat(dir)?.st_mode & 0o7777;
+        let mut entries = 0;
+        for entry in rustix::fs::Dir::read_from(dir)? {
+            entries += usize::from(entry?.file_name().to_bytes().ends_with(SUFFIX.as_bytes()));
+        }
+        Ok(CacheState::Usable { entries, mode })
+    };
+    match open_own_dir(dir) {
+        Err(Errno::NOENT) => CacheState::Absent,
+        Err(_) => CacheState::Unusable,
+        Ok(dir) => usable(&dir).unwrap_or(CacheState::Unusable),
+    }
+}
+
 /// The directory itself, never through a link, and only if nobody else can write or look into it.
 fn open_own_dir(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

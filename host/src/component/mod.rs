@@ -35,6 +35,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
 pub use admission::{Mismatch, MissingGrant, Need, missing};
+pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use grant::{Grant, Limits, Llm, RepoRead};
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};

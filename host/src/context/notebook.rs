@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{AgentFiles, Snapshot, StuckReport, Summary};
+use crate::secret::Secrets;
 
 /// Numbers beyond this are not ours; a repository could ship a name that leaves no next one.
 const LAST_NUMBER: u32 = 999_999;
@@ -30,11 +31,18 @@ pub struct Written {
 /// The files of `agent/`, as the Editor writes them.
 pub struct Notebook<F> {
     files: F,
+    secrets: Secrets,
 }
 
 impl<F: AgentFiles> Notebook<F> {
     pub fn new(files: F) -> Self {
-        Self { files }
+        Self { files, secrets: Secrets::default() }
+    }
+
+    /// Whose files hold none of these, whatever a model or a Scout says.
+    pub fn without(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
     }
 
     /// Writes a snapshot under the next free number and never over another; says where.
@@ -42,7 +50,8 @@ impl<F: AgentFiles> Notebook<F> {
         let first = next_number(&self.files.list().map_err(ContextError::List)?);
         for number in (first..=LAST_NUMBER).take(MAX_TAKEN as usize) {
             let name = snapshot_name(number);
-            match self.files.create_new(&name, snapshot.render(number).as_bytes()) {
+            let text = snapshot.render(number);
+            match self.files.create_new(&name, self.secrets.redact(&text).as_bytes()) {
                 Ok(()) => {
                     let linked =
                         self.files.link_latest(&name).map_err(write_error("context_latest.md"));
@@ -67,6 +76,7 @@ impl<F: AgentFiles> Notebook<F> {
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
+        let text = self.secrets.redact(text);
         self.files.replace(name, text.as_bytes()).map_err(write_error(name))?;
         Ok(path(name))
     }

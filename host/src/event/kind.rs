@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModelUsage {
     pub input: u64,
     pub cached: u64,
@@ -23,8 +24,14 @@ impl std::ops::AddAssign for ModelUsage {
 pub struct StepOutput(pub bytes::Bytes);
 
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
+    /// The task was taken; `position` counts from 1, null behind others whose number is not known.
+    TaskQueued {
+        text: String,
+        position: Option<u32>,
+    },
     /// Another task holds the repository; `holder` says who, as far as it is known.
     Waiting {
         repo: String,

@@ -3,8 +3,11 @@
 //! Code that does something reports it here and never formats or prints. Events carry plain data, so this
 //! module knows no other.
 
+pub mod json;
 mod kind;
 mod milestone;
+#[cfg(test)]
+pub(crate) mod schema;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,11 +40,13 @@ struct Stream {
     task_id: String,
     seq: u64,
     sinks: Vec<Box<dyn Sink>>,
+    /// `task_finished` has been told; nothing comes after it.
+    ended: bool,
 }
 
 impl Events {
     pub fn new(task_id: impl Into<String>, sinks: Vec<Box<dyn Sink>>) -> Self {
-        let stream = Stream { task_id: task_id.into(), seq: 0, sinks };
+        let stream = Stream { task_id: task_id.into(), seq: 0, sinks, ended: false };
         Self { inner: Arc::new(Mutex::new(stream)) }
     }
 
@@ -50,9 +55,14 @@ impl Events {
         Self::new("", vec![])
     }
 
+    /// Tells every reader. What comes after `task_finished` is told to nobody.
     pub fn emit(&self, kind: EventKind) {
         // A sink that panicked must not silence the others.
         let mut stream = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.ended {
+            return;
+        }
+        stream.ended = matches!(kind, EventKind::TaskFinished { .. });
         stream.seq += 1;
         let event = Event {
             seq: stream.seq,
@@ -63,5 +73,46 @@ impl Events {
         for sink in &mut stream.sinks {
             sink.event(&event);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<String>>>);
+
+    impl Sink for Seen {
+        fn event(&mut self, event: &Event) {
+            self.0.lock().unwrap().push(event.to_json().unwrap());
+        }
+    }
+
+    fn finished() -> EventKind {
+        EventKind::TaskFinished {
+            state: "SUCCESS".into(),
+            exit_code: 0,
+            run_id: None,
+            reason: None,
+            summary: None,
+            report_path: None,
+            tokens: Default::default(),
+            gate_inputs_changed: vec![],
+        }
+    }
+
+    #[test]
+    fn nothing_is_told_after_the_end() {
+        // EVENT-3
+        let seen = Seen::default();
+        let events = Events::new("t-1", vec![Box::new(seen.clone())]);
+        events.emit(Milestone::Analyzing.into());
+        events.emit(finished());
+        events.emit(Milestone::Verifying.into());
+        events.emit(finished());
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[1].contains(r#""seq":2"#) && seen[1].contains("task_finished"), "{seen:?}");
     }
 }

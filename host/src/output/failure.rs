@@ -1,6 +1,9 @@
 //! How a command says that it ended without a result: one message, and what to do next.
 
+use serde::Serialize;
+
 use super::line::{Line, Tone};
+use crate::event::json::VERSION;
 use crate::exit::Exit;
 
 /// `code` is a stable word, listed in `specs/command-line.md`; `message` a lower-case fragment.
@@ -30,6 +33,22 @@ impl Failure {
         self
     }
 
+    /// The one line of a command with `--json` that gave no result.
+    pub(super) fn to_json(&self) -> String {
+        let refusal = Refusal {
+            v: VERSION,
+            r#type: match self.exit {
+                Exit::Refused | Exit::Usage => Word::Refused,
+                _ => Word::Failed,
+            },
+            code: self.code,
+            message: &self.message,
+            hint: self.hint.as_deref(),
+            exit_code: self.exit as u8,
+        };
+        serde_json::to_string(&refusal).unwrap_or_default()
+    }
+
     pub(super) fn lines(&self) -> Vec<Line> {
         let message = Line::of(Tone::Bad, "act:").and(Tone::Plain, format!(" {}", self.message));
         let hint = self
@@ -40,9 +59,45 @@ impl Failure {
     }
 }
 
+/// What a command with `--json` says instead of a result.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Refusal<'a> {
+    v: u32,
+    r#type: Word,
+    /// A stable word.
+    code: &'a str,
+    message: &'a str,
+    /// What to do next.
+    hint: Option<&'a str>,
+    exit_code: u8,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    /// Nothing was started.
+    Refused,
+    /// It was started and has no result.
+    Failed,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_one_line_of_json() {
+        // CLI-15
+        let refused = Failure::refused("task_empty", "task is empty");
+        assert_eq!(
+            refused.to_json(),
+            r#"{"v":1,"type":"refused","code":"task_empty","message":"task is empty","hint":null,"exit_code":1}"#
+        );
+        let failed = Failure { exit: Exit::Infra, ..refused };
+        assert!(failed.to_json().contains(r#""type":"failed""#));
+    }
 
     #[test]
     fn a_failure_is_one_line_and_its_hint_another() {

@@ -1,33 +1,49 @@
 //! The reader of events for a person: lines on stderr as things happen.
 //!
-//! Each line is written whole and at once. A place that redraws lines would be another reader, chosen in
-//! `Output` where stderr is a terminal.
+//! Each line is written whole and at once. On a terminal one more line, which is redrawn, says what is going
+//! on right now.
 
 use std::io::Write;
 
 use super::image_pull::PullLines;
 use super::line::{Line, Tone};
+use super::live::Live;
 use super::progress;
 use super::step_lines::StepLines;
 use crate::event::{Event, EventKind, Sink, StepOutput};
+use crate::secret::Secrets;
 
 pub(super) struct Human<W> {
     out: W,
     colour: bool,
     verbose: bool,
+    secrets: Secrets,
+    /// On a terminal.
+    live: Option<Live>,
     pull: PullLines,
     step: StepLines,
 }
 
 impl<W: Write> Human<W> {
-    pub(super) fn new(out: W, colour: bool, verbose: bool) -> Self {
-        Self { out, colour, verbose, pull: PullLines::default(), step: StepLines::default() }
+    pub(super) fn new(out: W, colour: bool, verbose: bool, secrets: Secrets) -> Self {
+        let (pull, step) = (PullLines::default(), StepLines::default());
+        Self { out, colour, verbose, secrets, live: None, pull, step }
+    }
+
+    pub(super) fn with_live(mut self, live: Option<Live>) -> Self {
+        self.live = live;
+        self
     }
 
     fn show(&mut self, lines: impl IntoIterator<Item = Line>) {
         let text: String = lines.into_iter().map(|line| line.render(self.colour)).collect();
-        if !text.is_empty() {
-            super::put(&mut self.out, &text);
+        if text.is_empty() {
+            return;
+        }
+        let text = self.secrets.redact(&text);
+        match &self.live {
+            Some(live) => live.step_aside(|| super::put(&mut self.out, &text)),
+            None => super::put(&mut self.out, &text),
         }
     }
 }
@@ -39,6 +55,9 @@ fn step_line(text: String) -> Line {
 
 impl<W: Write + Send> Sink for Human<W> {
     fn event(&mut self, event: &Event) {
+        if let Some(live) = &mut self.live {
+            live.observe(&event.kind);
+        }
         match &event.kind {
             EventKind::StepOutput(StepOutput(bytes)) => {
                 if self.verbose {
@@ -46,6 +65,8 @@ impl<W: Write + Send> Sink for Human<W> {
                     self.show(lines.into_iter().map(step_line));
                 }
             }
+            // The line that is redrawn shows it better.
+            EventKind::ImagePull { .. } if self.live.is_some() => {}
             EventKind::ImagePull { image, status, current, total } => {
                 let line = self.pull.line(image, status, *current, *total);
                 self.show(line);
@@ -71,9 +92,11 @@ mod tests {
 
     use super::*;
     use crate::event::Milestone;
+    use crate::secret::Secret;
 
     fn shown(verbose: bool, kinds: Vec<EventKind>) -> String {
-        let mut human = Human::new(vec![], false, verbose);
+        let mut human =
+            Human::new(vec![], false, verbose, Secrets::new([Secret::new("sk-canary")]));
         for kind in kinds {
             human.event(&Event {
                 seq: 1,
@@ -118,5 +141,12 @@ mod tests {
             "Attempt 1/12...\nRunning verification...\n  | ok 1\n  | Attempt 9/12...\n  | no\n  \
              step test: exit 1 after 0.0 s\nVerification failed, debugging...\n"
         );
+    }
+
+    #[test]
+    fn no_key_is_shown() {
+        // EVENT-5, security line 162
+        let said = EventKind::Diagnosis { text: "it uses sk-canary here".into() };
+        assert_eq!(shown(true, vec![said]), "  diagnosis:\n    it uses [redacted] here\n");
     }
 }

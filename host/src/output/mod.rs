@@ -7,90 +7,164 @@ mod colour;
 mod failure;
 mod human;
 mod image_pull;
+mod json_lines;
 mod line;
+mod live;
 mod outcome;
 mod panic;
 mod progress;
+#[cfg(test)]
+mod schemas;
 mod step_lines;
 pub mod terminal_text;
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 
+use serde::Serialize;
+
 use crate::event::Sink;
+use crate::secret::Secrets;
 
 pub use colour::ColourWish;
 pub use failure::Failure;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 
+/// How one command was asked to speak.
+#[derive(Debug, Clone, Default)]
+pub struct Style {
+    pub colour: ColourWish,
+    pub verbose: bool,
+    /// stdout is for a program.
+    pub json: bool,
+    /// What no stream may carry.
+    pub secrets: Secrets,
+}
+
 /// Chooses the readers of one command and holds what they have in common.
 #[derive(Debug, Clone)]
 pub struct Output {
     colour_out: bool,
     colour_err: bool,
+    /// stderr is a terminal that can redraw a line.
+    redraws: bool,
     verbose: bool,
+    json: bool,
+    secrets: Secrets,
 }
 
 impl Output {
-    pub fn new(wish: ColourWish, verbose: bool) -> Self {
+    pub fn new(style: Style) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let around = |terminal| colour::Surroundings {
-            terminal,
-            no_color: set("NO_COLOR"),
-            dumb: std::env::var_os("TERM").is_some_and(|term| term == "dumb"),
-        };
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let around = |terminal| colour::Surroundings { terminal, no_color: set("NO_COLOR"), dumb };
+        let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self {
-            colour_out: colour::wanted(wish, around(std::io::stdout().is_terminal())),
-            colour_err: colour::wanted(wish, around(std::io::stderr().is_terminal())),
-            verbose,
+            colour_out: colour::wanted(style.colour, around(out)),
+            colour_err: colour::wanted(style.colour, around(err)),
+            redraws: err && !dumb,
+            verbose: style.verbose,
+            json: style.json,
+            secrets: style.secrets,
         }
     }
 
-    /// The readers of a task's events: progress on stderr, the result on stdout.
+    /// The readers of a task's events: progress on stderr, on stdout the result or, for a program, all.
     pub fn sinks(&self) -> Vec<Box<dyn Sink>> {
-        vec![
-            Box::new(human::Human::new(std::io::stderr(), self.colour_err, self.verbose)),
-            Box::new(outcome::Outcome::new(std::io::stdout(), self.colour_out)),
-        ]
+        let (out, secrets) = (std::io::stdout(), self.secrets.clone());
+        let result: Box<dyn Sink> = match self.json {
+            true => Box::new(json_lines::JsonLines::new(out, secrets)),
+            false => Box::new(outcome::Outcome::new(out, self.colour_out, secrets)),
+        };
+        vec![self.progress_sink(), result]
     }
 
-    /// Progress alone, for a command that writes its result itself.
-    pub fn progress_sinks(&self) -> Vec<Box<dyn Sink>> {
-        vec![Box::new(human::Human::new(std::io::stderr(), self.colour_err, self.verbose))]
+    /// Progress alone, for a command whose result is no event.
+    pub fn progress_sink(&self) -> Box<dyn Sink> {
+        let live = self.redraws.then(live::Live::new);
+        let human = human::Human::new(
+            std::io::stderr(),
+            self.colour_err,
+            self.verbose,
+            self.secrets.clone(),
+        );
+        Box::new(human.with_live(live))
     }
 
-    /// The result as one JSON document on a line of its own. JSON escapes what a terminal would act on.
-    pub fn result_json(&self, document: &serde_json::Value) {
-        put(&mut std::io::stdout().lock(), &format!("{document}\n"));
+    /// The reader that keeps a task's events in a file. Without one the task goes on; it is said once.
+    pub fn journal(&self, file: std::io::Result<File>) -> Option<Box<dyn Sink>> {
+        let output = self.clone();
+        let trouble = move |error: std::io::Error| {
+            let said = format!(" the journal of this task cannot be written: {error}");
+            output.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, said));
+        };
+        match file {
+            Ok(file) => {
+                let lines = json_lines::JsonLines::new(file, self.secrets.clone());
+                Some(Box::new(lines.or_say(trouble)))
+            }
+            Err(error) => {
+                trouble(error);
+                None
+            }
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// What no file that is written for people may hold either.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// The result of a command for a program: one line.
+    pub fn document(&self, document: &impl Serialize) {
+        // Only a map with keys that are no text would fail.
+        let text = serde_json::to_string(document).unwrap_or_default();
+        self.out(&format!("{}\n", terminal_text::json(&text)));
     }
 
     /// Result text of a command without events; several lines, ends with a line feed.
     pub fn result(&self, text: &str) {
         let text = terminal_text::block(text);
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        put(&mut std::io::stdout().lock(), &format!("{text}{end}"));
+        self.out(&format!("{text}{end}"));
     }
 
     /// One line of the result.
     pub fn result_line(&self, line: &Line) {
-        put(&mut std::io::stdout().lock(), &line.render(self.colour_out));
+        self.out(&line.render(self.colour_out));
     }
 
     /// One line on the way to the result.
     pub fn progress(&self, line: &Line) {
-        put(&mut std::io::stderr().lock(), &line.render(self.colour_err));
+        self.err(&line.render(self.colour_err));
     }
 
     /// Several lines on the way to the result.
     pub fn notice(&self, text: &str) {
-        put(&mut std::io::stderr().lock(), &terminal_text::block(text));
+        self.err(&terminal_text::block(text));
     }
 
-    /// The one place where a failure is written.
+    /// The one place where a failure is written: for people, and for a program if it is one that reads.
     pub fn failure(&self, failure: &Failure) {
         let text: String =
             failure.lines().iter().map(|line| line.render(self.colour_err)).collect();
-        put(&mut std::io::stderr().lock(), &text);
+        self.err(&text);
+        if self.json {
+            self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));
+        }
+    }
+
+    fn out(&self, text: &str) {
+        put(&mut std::io::stdout().lock(), &self.secrets.redact(text));
+    }
+
+    fn err(&self, text: &str) {
+        put(&mut std::io::stderr().lock(), &self.secrets.redact(text));
     }
 }
 

@@ -6,22 +6,24 @@ use super::line::{Line, Tone};
 use super::terminal_text;
 use crate::event::{Event, EventKind, Sink};
 use crate::exit::Exit;
+use crate::secret::Secrets;
 
 pub(super) struct Outcome<W> {
     out: W,
     colour: bool,
+    secrets: Secrets,
 }
 
 impl<W> Outcome<W> {
-    pub(super) fn new(out: W, colour: bool) -> Self {
-        Self { out, colour }
+    pub(super) fn new(out: W, colour: bool, secrets: Secrets) -> Self {
+        Self { out, colour, secrets }
     }
 }
 
 impl<W: Write + Send> Sink for Outcome<W> {
     fn event(&mut self, event: &Event) {
         if let Some(text) = text(&event.kind, self.colour) {
-            super::put(&mut self.out, &text);
+            super::put(&mut self.out, &self.secrets.redact(&text));
         }
     }
 }

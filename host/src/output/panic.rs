@@ -3,17 +3,19 @@
 use std::panic::PanicHookInfo;
 
 use super::line::{Line, Tone};
+use crate::secret::Secrets;
 
 /// Longer messages are cut: a panic may carry data.
 const MAX_MESSAGE: usize = 600;
 
-pub fn install_hook() {
-    std::panic::set_hook(Box::new(|info| {
+pub fn install_hook(secrets: Secrets) {
+    std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        super::put(
-            &mut std::io::stderr().lock(),
-            &line(&message(info), place.as_deref()).render(false),
-        );
+        let line = line(&message(info), place.as_deref()).render(false);
+        // A line that is being redrawn would take this one with it.
+        let before = if super::live::is_shown() { "\n" } else { "" };
+        let text = format!("{before}{}", secrets.redact(&line));
+        super::put(&mut std::io::stderr().lock(), &text);
     }));
 }
 

@@ -7,6 +7,7 @@
 //! A sequence without an end is not dropped: what follows it must not vanish with it.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
 const MAX_CONTROL_STRING: usize = 4096;
@@ -19,6 +20,26 @@ pub fn line(text: &str) -> Cow<'_, str> {
 /// Several lines: `\n` and `\r\n` stay line breaks.
 pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, true)
+}
+
+/// One line of JSON: what JSON itself lets through is written as its escapes, which mean the same.
+pub fn json(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts_or_hides) {
+        return Cow::Borrowed(text);
+    }
+    let mut units = [0; 2];
+    let escaped = text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if acts_or_hides(c) {
+            for unit in c.encode_utf16(&mut units) {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+        out
+    });
+    Cow::Owned(escaped)
 }
 
 fn clean(text: &str, breaks: bool) -> Cow<'_, str> {
@@ -129,6 +150,16 @@ mod tests {
     fn a_line_keeps_no_break_and_a_block_keeps_only_line_feeds() {
         assert_eq!(line("a\nb\tc"), "a\\nb\tc");
         assert_eq!(block("a\r\nb\rc\n"), "a\nb\\rc\n");
+    }
+
+    #[test]
+    fn json_means_the_same_and_is_inert() {
+        // security line 166
+        let hostile = "a\u{9b}31m\u{7f}\u{2028}\u{202e}\u{e0041}\u{1b}[2J ü";
+        let text = serde_json::to_string(hostile).unwrap();
+        let safe = json(&text);
+        assert!(!safe.contains(acts_or_hides), "{safe}");
+        assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), hostile);
     }
 
     #[test]

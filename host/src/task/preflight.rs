@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::RunArgs;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
+use crate::component;
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
@@ -39,7 +40,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let engine = Engine::connect().await?;
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
-    Ok(Ready { request, config, access, artifacts, engine, rules, cache: cache_dir() })
+    Ok(Ready { request, config, access, artifacts, engine, rules, cache: component::cache_dir() })
 }
 
 /// What the gate alone needs.
@@ -60,12 +61,6 @@ pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     Ok(Arc::new(ArtifactDir::open(&place, root)?))
-}
-
-fn cache_dir() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(base.join("act").join("components"))
 }
 
 impl From<ConfigError> for Failure {

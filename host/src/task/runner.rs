@@ -1,11 +1,11 @@
 //! One task from the command line to its end: refused, or run to a state that has an exit code.
 
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::last_word::LastWord;
 use super::preflight::{self, Ready};
 use super::team::{self, Work};
 use super::{RunArgs, TaskId, signals, turn};
@@ -22,34 +22,49 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let cancel = signals::cancelled_by_signals().map_err(|error| {
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })?;
-    let mut ready = tokio::select! {
-        () = cancel.cancelled() => return Ok(Exit::Cancelled),
-        ready = preflight::check(&args) => ready?,
-    };
     let id = TaskId::random();
-    let events = Events::new(id.as_str(), output.sinks());
-    let Some((_lock, waited)) = turn::wait(&ready.config.root, &events, &cancel).await? else {
-        return Ok(finish(&events, cancelled(), BTreeMap::new()));
-    };
-    if waited {
-        // Its turn came later: what the file says now is what counts.
-        let config = config::load(&args.repo)?;
-        if config.root != ready.config.root {
-            let root = config.root.display();
-            return Err(Failure::refused(
-                "repository_moved",
-                format!("the repository is now {root}"),
-            )
-            .hint("run the task again"));
-        }
-        ready.config = config;
-    }
-    let notes = Notebook::new(AgentDir::open(&ready.config.root)?);
-
     let ledger = TokenLedger::default();
+    let mut sinks = output.sinks();
+    let mut ready = tokio::select! {
+        ready = preflight::check(&args) => ready?,
+        () = cancel.cancelled() => {
+            let events = Events::new(id.as_str(), sinks);
+            return Ok(LastWord::new(events, ledger).say(cancelled()));
+        }
+    };
+    let lock = turn::take(&ready.config.root)?;
+    let journal = output.journal(ready.artifacts.create_journal(id.as_str()));
+    // The file first: what a person or a program was told is in it.
+    sinks.splice(..0, journal);
+    let events = Events::new(id.as_str(), sinks);
+    let last = LastWord::new(events.clone(), ledger.clone());
+    // How many others wait is not known.
+    let position = lock.is_some().then_some(1);
+    events.emit(EventKind::TaskQueued { text: ready.request.text().to_owned(), position });
+    let _lock = match lock {
+        Some(lock) => lock,
+        None => match turn::wait(&ready.config.root, &events, &cancel).await {
+            Ok(None) => return Ok(last.say(cancelled())),
+            Ok(Some(lock)) => {
+                // Its turn came later: what the file says now is what counts.
+                match config::load(&args.repo) {
+                    Ok(config) if config.root == ready.config.root => ready.config = config,
+                    Ok(config) => return Ok(last.refuse(&moved(&config))),
+                    Err(error) => return Ok(last.refuse(&error.into())),
+                }
+                lock
+            }
+            Err(failure) => return Ok(last.refuse(&failure)),
+        },
+    };
+    let notes = match AgentDir::open(&ready.config.root) {
+        Ok(agent) => Notebook::new(agent).without(output.secrets().clone()),
+        Err(error) => return Ok(last.refuse(&error.into())),
+    };
+
     let work = AssertUnwindSafe(perform(&ready, id.as_str(), notes, &ledger, &events, &cancel));
     let finished = work.catch_unwind().await.unwrap_or_else(|panic| unexpected(panic.as_ref()));
-    Ok(finish(&events, finished, ledger.by_role()))
+    Ok(last.say(finished))
 }
 
 async fn perform(
@@ -139,27 +154,8 @@ fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
     }
 }
 
-/// The last event of every task, and its exit code.
-fn finish(
-    events: &Events,
-    finished: Finished,
-    tokens: BTreeMap<String, crate::event::ModelUsage>,
-) -> Exit {
-    let exit = match finished.state {
-        State::Success => Exit::Ok,
-        State::Stuck => Exit::Stuck,
-        State::InfraError => Exit::Infra,
-        State::Cancelled => Exit::Cancelled,
-    };
-    events.emit(EventKind::TaskFinished {
-        state: finished.state.as_str().to_owned(),
-        exit_code: exit as u8,
-        run_id: finished.run_id,
-        reason: finished.reason,
-        summary: finished.summary,
-        report_path: finished.report_path,
-        tokens,
-        gate_inputs_changed: finished.gate_inputs_changed,
-    });
-    exit
+/// Everything was checked for another directory than the one that counts now.
+fn moved(config: &config::Config) -> Failure {
+    let message = format!("the repository is now {}", config.root.display());
+    Failure::refused("repository_moved", message).hint("run the task again")
 }

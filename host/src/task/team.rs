@@ -5,29 +5,19 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::preflight::Ready;
+use super::staff::{self, Incomplete, Staff, failed};
 use crate::artifacts::ComponentDigest;
-use crate::component::builtin::{self, Builtin};
-use crate::component::{ComponentHost, Grant, LoadedComponent, Services};
+use crate::component::{ComponentHost, Grant, LoadedComponent, builtin};
 use crate::context::Notebook;
 use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
-use crate::model::{self, Deadlines, TokenLedger};
-use crate::scout::{ComponentScout, Grounded, Scout};
+use crate::model::TokenLedger;
+use crate::scout::Grounded;
 use crate::verifier::{DockerVerifier, Gate, ResolvedImage};
-use crate::workspace::{AgentDir, PathGlobs, Profile, RepoView, RepoWriter, tree_digest};
+use crate::workspace::{AgentDir, PathGlobs, RepoWriter, tree_digest};
 
 /// How much of a log the model gets at once.
 const LOG: u64 = 16 * 1024;
-
-/// What could not be put together; the machine's trouble, for people.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Incomplete(String);
-
-fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Incomplete {
-    let what = what.to_owned();
-    move |error| Incomplete(format!("{what}: {error}"))
-}
 
 /// What the team works for.
 pub(super) struct Work<'a> {
@@ -44,37 +34,21 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let Work { ready, brief, notes, image, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
-    let access = ready.access.clone();
-    let model = model::connect(access, Deadlines::default(), events.clone(), ledger.clone())
-        .map_err(failed("the model client cannot be made"))?;
-
-    let host = ComponentHost::new(ready.cache.as_deref());
-    let load = |builtin: Builtin, grant: Grant| -> Result<LoadedComponent, Incomplete> {
-        host.load(builtin.bytes, grant, events).map_err(failed("a component cannot be loaded"))
+    let staff = Staff {
+        host: ComponentHost::new(ready.cache.as_deref()),
+        model: staff::model(&ready.access, ledger, events)?,
+        view: staff::view(root)?,
+        wall: config.scout_timeout,
+        events,
     };
-    let wall = config.scout_timeout;
-    let grant = Grant::builtin_scout().within(wall);
-    let scouts = [load(builtin::SCOUT_A, grant.clone())?, load(builtin::SCOUT_B, grant)?];
-    let tools = load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
+    let scouts = [staff.load_scout(builtin::SCOUT_A)?, staff.load_scout(builtin::SCOUT_B)?];
+    let tools = staff.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
     let components: Vec<_> = scouts.iter().chain([&tools]).map(digest).collect();
 
-    let unopened = "the repository cannot be opened";
-    let view = RepoView::open(root, Profile::Scout).map_err(failed(unopened))?;
-    let writer = RepoWriter::open(root, ready.rules.clone()).map_err(failed(unopened))?;
+    let writer = RepoWriter::open(root, ready.rules.clone())
+        .map_err(failed("the repository cannot be opened"))?;
     let hands = ComponentHands::new(tools, Arc::new(writer), events.clone());
-    let scouts = scouts.into_iter().map(|component| -> Arc<dyn Scout> {
-        let name = component.manifest.name.clone();
-        let services = Services {
-            view: Some(view.clone()),
-            versions: None,
-            writer: None,
-            model: Some((Arc::clone(&model), name.clone())),
-            attempt: 1,
-            events: events.clone(),
-        };
-        Arc::new(ComponentScout::new(&name, component, services, wall))
-    });
-    let scouts = scouts.collect();
+    let scouts = scouts.into_iter().map(|component| staff.scout(component)).collect();
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
@@ -91,9 +65,9 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
     Ok(Editor {
         brief,
-        model: Arc::clone(&model),
+        model: staff.model,
         scouts,
-        check: Arc::new(Grounded::new(view)),
+        check: Arc::new(Grounded::new(staff.view)),
         hands: Arc::new(hands),
         verifier: Arc::new(verifier),
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),

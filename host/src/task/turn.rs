@@ -12,31 +12,34 @@ use crate::workspace::{Acquired, RepoLock};
 /// How often a waiting task looks; well under what a person notices.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The lock, and whether it had to be waited for; none when cancelled while waiting.
+/// The lock, if nobody holds it.
+pub(super) fn take(root: &Path) -> Result<Option<RepoLock>, Failure> {
+    match RepoLock::try_acquire(root) {
+        Ok(Acquired::Held(lock)) => Ok(Some(lock)),
+        Ok(Acquired::Busy) => Ok(None),
+        Err(error) => {
+            let message = format!("{} cannot be locked: {error}", root.display());
+            Err(Failure::refused("lock_failed", message)
+                .hint("a repository must lie on a file system with flock"))
+        }
+    }
+}
+
+/// The lock, once its holder has let go; none when cancelled while waiting.
 pub(super) async fn wait(
     root: &Path,
     events: &Events,
     cancel: &CancellationToken,
-) -> Result<Option<(RepoLock, bool)>, Failure> {
-    let mut waited = false;
+) -> Result<Option<RepoLock>, Failure> {
+    let repo = root.display().to_string();
+    events.emit(EventKind::Waiting { repo, holder: None });
     loop {
-        match RepoLock::try_acquire(root) {
-            Ok(Acquired::Held(lock)) => return Ok(Some((lock, waited))),
-            Ok(Acquired::Busy) => {}
-            Err(error) => {
-                let message = format!("{} cannot be locked: {error}", root.display());
-                return Err(Failure::refused("lock_failed", message)
-                    .hint("a repository must lie on a file system with flock"));
-            }
-        }
-        if !waited {
-            waited = true;
-            let repo = root.display().to_string();
-            events.emit(EventKind::Waiting { repo, holder: None });
-        }
         tokio::select! {
             () = cancel.cancelled() => return Ok(None),
             () = tokio::time::sleep(LOOK) => {}
+        }
+        if let Some(lock) = take(root)? {
+            return Ok(Some(lock));
         }
     }
 }

@@ -18,7 +18,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })?;
     let _lock = lock(&config.root)?;
-    let events = Events::new("", output.progress_sinks());
+    let events = Events::new("", vec![output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     let _ = engine.reap_orphans().await;
     let image = match engine.ensure_image(&config.pipeline.image, &events, &cancel).await {

@@ -30,6 +30,13 @@ pub struct Engine {
     rootless: bool,
 }
 
+/// Of the machine that the engine runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    pub cpus: u64,
+    pub memory_bytes: u64,
+}
+
 impl Engine {
     /// The engine that the environment names, else the one of the Docker context, else the first of the known
     /// sockets that exists.
@@ -85,24 +92,27 @@ impl Engine {
         &self.identity
     }
 
+    /// What the engine has to give.
+    pub async fn machine(&self) -> Result<Machine, InfraError> {
+        let info = self.call(Phase::Inspect, QUICK, self.docker.info()).await?;
+        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or_default()).unwrap_or(0);
+        Ok(Machine { cpus: positive(info.ncpu), memory_bytes: positive(info.mem_total) })
+    }
+
+    /// Names of the containers of runs whose owner is dead.
+    pub async fn left_over(&self) -> Result<Vec<String>, InfraError> {
+        let orphans = self.orphans().await?.into_iter();
+        Ok(orphans.map(|(_, name)| name).collect())
+    }
+
     /// Removes the containers of runs whose owner is dead; how many.
     pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
-        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
-        let options =
-            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
-        let listed =
-            self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
-        let (this, now) = (Process::this(), crate::clock::now().timestamp());
-        let mut removed = 0;
-        for container in listed {
-            let labels = container.labels.unwrap_or_default();
-            let Some(id) = container.id else { continue };
-            if is_orphan(&labels, &this, now, start_time) {
-                self.remove(&id).await?;
-                removed += 1;
-            }
+        let orphans = self.orphans().await?;
+        for (id, _) in &orphans {
+            self.remove(id).await?;
         }
         // Of runs that died between making their volume and their container as well.
+        let (this, now) = (Process::this(), crate::clock::now().timestamp());
         let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
         let options = ListVolumesOptions { filters: Some(filters) };
         let listed =
@@ -112,7 +122,25 @@ impl Engine {
                 self.remove_volume(&volume.name).await?;
             }
         }
-        Ok(removed)
+        Ok(orphans.len())
+    }
+
+    /// Ids and names.
+    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options =
+            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+        let listed =
+            self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
+        let (this, now) = (Process::this(), crate::clock::now().timestamp());
+        let orphans = listed.into_iter().filter_map(|container| {
+            let labels = container.labels.unwrap_or_default();
+            let id = container.id.filter(|_| is_orphan(&labels, &this, now, start_time))?;
+            let name = container.names.unwrap_or_default().into_iter().next();
+            let name = name.map(|name| name.trim_start_matches('/').to_owned());
+            Some((id.clone(), name.unwrap_or(id)))
+        });
+        Ok(orphans.collect())
     }
 
     /// Whether the engine sees the files of this machine.

@@ -47,6 +47,11 @@ impl Engine {
         }
     }
 
+    /// The image if the engine has it; nothing is pulled.
+    pub async fn find_image(&self, image: &str) -> Result<Option<ResolvedImage>, InfraError> {
+        Ok(self.inspect(image).await?.map(|found| resolved(image, found)))
+    }
+
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
         if !is_reference(image) {
             return Err(InfraError::new(

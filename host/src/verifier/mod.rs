@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
-pub use engine::Engine;
+pub use engine::{Engine, Machine};
 pub use gate_inputs::{GateChange, GateInput, gate_inputs_changed};
 pub use image::ResolvedImage;
 pub use pipeline::Gate;

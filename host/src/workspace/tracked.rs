@@ -21,6 +21,10 @@ impl Tracked {
         Self { paths: found.unwrap_or_default() }
     }
 
+    pub(super) fn paths(&self) -> &[Vec<u8>] {
+        &self.paths
+    }
+
     pub(super) fn has(&self, path: &[u8]) -> bool {
         self.paths.binary_search_by(|known| known.as_slice().cmp(path)).is_ok()
     }

@@ -1,0 +1,92 @@
+//! `act doctor`: what is missing for a task, and how to get it.
+
+use std::path::PathBuf;
+
+use super::runtime;
+use crate::doctor::{self, Check, DoctorArgs, Level, Report};
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+
+/// Look at everything a task needs
+///
+/// Changes nothing. Each red line says what to do; with one the exit code is 1.
+#[derive(Debug, clap::Args)]
+pub(super) struct Doctor {
+    /// Also make one real request to the model, with a tool to call
+    #[arg(long)]
+    model: bool,
+    /// Also list the tracked files that Scouts cannot see, and why
+    #[arg(long)]
+    excluded: bool,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Doctor {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let args = DoctorArgs { repo: self.repo, model: self.model, excluded: self.excluded };
+        let report = runtime::block_on(doctor::examine(&args))?;
+        if output.is_json() {
+            output.document(&report);
+        } else {
+            lines(&report).iter().for_each(|line| output.result_line(line));
+        }
+        Ok(if report.healthy { Exit::Ok } else { Exit::Refused })
+    }
+}
+
+fn lines(report: &Report) -> Vec<Line> {
+    let mut lines: Vec<_> = report.checks.iter().flat_map(check).collect();
+    if let Some(excluded) = &report.excluded {
+        lines.push(Line::plain(""));
+        lines.push(match excluded.is_empty() {
+            true => Line::plain("Scouts can see every tracked file."),
+            false => Line::of(Tone::Strong, "Tracked, and hidden from Scouts:"),
+        });
+        lines.extend(excluded.iter().map(|file| {
+            let rule = file.rule.replace('_', " ");
+            Line::plain(format!("  {} ", file.path)).and(Tone::Faint, format!("({rule})"))
+        }));
+    }
+    lines
+}
+
+fn check(check: &Check) -> Vec<Line> {
+    let (tone, word) = match check.level {
+        Level::Ok => (Tone::Good, "ok   "),
+        Level::Note => (Tone::Caution, "note "),
+        Level::Red => (Tone::Bad, "RED  "),
+    };
+    let name = check.name.replace('_', " ");
+    let line = Line::of(tone, word)
+        .and(Tone::Strong, format!("{name:<11}"))
+        .and(Tone::Plain, format!(" {}", check.message));
+    let fix = check.fix.as_ref().map(|fix| Line::of(tone, "     fix: ").and(Tone::Plain, fix));
+    std::iter::once(line).chain(fix).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_red_line_is_followed_by_its_fix() {
+        // DOCTOR-2
+        let red = Check {
+            name: "model_call",
+            level: Level::Red,
+            message: "no answer\x1b[2J".into(),
+            fix: Some("start it".into()),
+        };
+        let report = Report { healthy: false, checks: vec![red], excluded: Some(vec![]) };
+        let text: String = lines(&report).iter().map(|line| line.render(false)).collect();
+        assert_eq!(
+            text,
+            "RED  model call  no answer\n     fix: start it\n\nScouts can see every tracked file.\n"
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! `act scout a|b [QUESTION]`: a Scout's report for a person or a program, without a task.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+use super::runtime;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::task::{self, ScoutAnswer, ScoutArgs, WhichScout};
+
+/// The end of a log is where the failure stands; as much of it as a failed run hands on.
+const LOG: u64 = 64 * 1024;
+/// What standard input may hold before its end is taken.
+const MAX_STDIN: u64 = 64 << 20;
+
+/// Ask a Scout about this repository
+///
+/// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
+/// Needs a model, but no agent.yaml and no Docker.
+#[derive(Debug, clap::Args)]
+pub(super) struct Scout {
+    /// Which one: a maps the code, b looks at build and tests
+    #[arg(value_enum)]
+    scout: Letter,
+    /// What to find out; without it the usual survey
+    question: Option<String>,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// A log with a failure to analyse; `-` reads it from standard input
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Show every attempt and every request
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Letter {
+    A,
+    B,
+}
+
+impl Scout {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let scout = match self.scout {
+            Letter::A => WhichScout::A,
+            Letter::B => WhichScout::B,
+        };
+        let log = self.log.as_deref().map(read_log).transpose()?;
+        let args = ScoutArgs { scout, question: self.question, repo: self.repo, log };
+        let answer = runtime::block_on(task::scout(args, output))??;
+        if output.is_json() {
+            output.document(&answer);
+        } else {
+            show(&answer, output);
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// The last part of a log as text.
+fn read_log(path: &Path) -> Result<String, Failure> {
+    let end = |mut file: File| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![];
+        let length = file.metadata()?.len();
+        // A pipe has no length and no places.
+        if file.seek(SeekFrom::Start(length.saturating_sub(LOG))).is_err() {
+            file.by_ref().take(MAX_STDIN).read_to_end(&mut bytes)?;
+        } else {
+            file.take(LOG).read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    };
+    let bytes = if path == Path::new("-") {
+        let mut bytes = vec![];
+        io::stdin().lock().take(MAX_STDIN).read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        File::open(path).and_then(end)
+    };
+    let bytes = bytes.map_err(|error| {
+        let message = format!("failed to read the log from {}: {error}", path.display());
+        Failure::refused("log_unreadable", message).hint("name a file, or `-` for standard input")
+    })?;
+    let from = bytes.len().saturating_sub(usize::try_from(LOG).unwrap_or(usize::MAX));
+    Ok(String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned())
+}
+
+fn show(answer: &ScoutAnswer, output: &Output) {
+    let title = format!("Scout {}", answer.scout.to_uppercase());
+    output.result_line(
+        &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", answer.summary)),
+    );
+    for line in outline(&answer.report) {
+        output.result_line(&line);
+    }
+}
+
+/// A report as an outline; what is empty is left out.
+fn outline(report: &Value) -> Vec<Line> {
+    let mut lines = vec![];
+    for (name, value) in report.as_object().into_iter().flatten() {
+        if is_empty(value) || name == "schema_version" {
+            continue;
+        }
+        lines.push(Line::plain(""));
+        lines.push(Line::of(Tone::Strong, name.replace('_', " ")));
+        below(value, 1, &mut lines);
+    }
+    lines
+}
+
+fn below(value: &Value, depth: usize, lines: &mut Vec<Line>) {
+    let indent = "  ".repeat(depth);
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields.iter().filter(|(_, value)| !is_empty(value)) {
+                let name = name.replace('_', " ");
+                match word(value) {
+                    Some(word) => {
+                        let text = format!("{indent}{name}: ");
+                        lines.push(Line::of(Tone::Faint, text).and(Tone::Plain, word));
+                    }
+                    None => {
+                        lines.push(Line::of(Tone::Faint, format!("{indent}{name}:")));
+                        below(value, depth + 1, lines);
+                    }
+                }
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                match item {
+                    Value::Object(fields) => {
+                        let said = fields.iter().filter(|(_, value)| !is_empty(value));
+                        let said: Vec<_> = said
+                            .map(|(name, value)| {
+                                let words = word(value).unwrap_or_else(|| value.to_string());
+                                format!("{}: {words}", name.replace('_', " "))
+                            })
+                            .collect();
+                        lines.push(Line::plain(format!("{indent}- {}", said.join("; "))));
+                    }
+                    other => {
+                        let text = word(other).unwrap_or_else(|| other.to_string());
+                        lines.push(Line::plain(format!("{indent}- {text}")));
+                    }
+                }
+            }
+        }
+        other => lines.push(Line::plain(format!("{indent}{}", word(other).unwrap_or_default()))),
+    }
+}
+
+/// What fits behind a name.
+fn word(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(yes) => Some(if *yes { "yes" } else { "no" }.to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let words: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            Some(words.join(", "))
+        }
+        _ => None,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_report_is_shown_as_an_outline_without_its_empty_parts() {
+        let report = json!({
+            "schema_version": "1",
+            "build": {"system": "cargo", "clean": null, "commands": {"build": "cargo build"}},
+            "hints": [],
+            "files": [{"path": "a.rs", "uses": ["b", "c"], "why": ""}],
+            "tips": ["one\u{1b}[2J", "two"],
+        });
+        let text: String = outline(&report).iter().map(|line| line.render(false)).collect();
+        assert_eq!(
+            text,
+            "\nbuild\n  system: cargo\n  commands:\n    build: cargo build\n\nfiles\n  \
+             - path: a.rs; uses: b, c\n\ntips\n  - one\n  - two\n"
+        );
+    }
+}

@@ -1,0 +1,24 @@
+//! The repository and its `agent.yaml`.
+
+use std::path::{Path, PathBuf};
+
+use super::{Check, Config, Root, config};
+
+pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
+    const NAME: &str = "repository";
+    let root = match config::find_root(start) {
+        Ok(root) => root.map(|Root { path, .. }| path),
+        Err(error) => {
+            return (None, None, vec![Check::red(NAME, error.to_string(), error.hint())]);
+        }
+    };
+    match config::load(start) {
+        Ok(config) => {
+            let steps: Vec<_> =
+                config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();
+            let message = format!("{}: {}", config.root.display(), steps.join(", "));
+            (root, Some(config), vec![Check::ok(NAME, message)])
+        }
+        Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
+    }
+}

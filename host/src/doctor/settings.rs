@@ -1,0 +1,124 @@
+//! Where the model is, where compiled components and artifacts go. No key is ever shown.
+
+use std::path::{Path, PathBuf};
+
+use super::Check;
+use crate::artifacts::ArtifactDir;
+use crate::component::{CacheState, cache_dir, cache_state};
+use crate::config::{EnvironmentError, ModelAccess};
+
+const GIB: u64 = 1 << 30;
+/// A run of a middling project needs more.
+const TOO_LITTLE: u64 = GIB;
+const LITTLE: u64 = 5 * GIB;
+
+/// Those that have a say, in the order in which they have it; a key is only told to be there.
+const VARIABLES: [(&str, bool); 6] = [
+    ("AGENT_LLM_BASE_URL", false),
+    ("AGENT_LLM_MODEL", false),
+    ("ANTHROPIC_API_KEY", true),
+    ("ANTHROPIC_BASE_URL", false),
+    ("OPENAI_API_KEY", true),
+    ("OPENAI_BASE_URL", false),
+];
+
+pub(super) fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
+    match access {
+        Ok(access) => Check::ok("model", format!("{} ({})", endpoint(access), set())),
+        Err(error) => Check::red("model", format!("{error} ({})", set()), error.hint()),
+    }
+}
+
+fn endpoint(access: &ModelAccess) -> String {
+    let (base_url, model, wire, key) = match access {
+        ModelAccess::Custom { base_url, model, key } => {
+            (base_url, model, "Chat Completions", key.is_some())
+        }
+        ModelAccess::Anthropic { base_url, model, .. } => (base_url, model, "Messages", true),
+        ModelAccess::OpenAi { base_url, model, .. } => (base_url, model, "Responses", true),
+    };
+    let key = if key { "with a key" } else { "without a key" };
+    format!("{model} at {base_url}, {wire}, {key}")
+}
+
+fn set() -> String {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let names: Vec<_> = VARIABLES
+        .iter()
+        .filter(|(name, _)| is_set(name))
+        .map(|(name, key)| if *key { format!("{name} holds a key") } else { (*name).to_owned() })
+        .collect();
+    match names.is_empty() {
+        true => "no variable is set".to_owned(),
+        false => format!("set: {}", names.join(", ")),
+    }
+}
+
+pub(super) fn components() -> Check {
+    const NAME: &str = "components";
+    let Some(dir) = cache_dir() else {
+        let message = "compiled components are not kept: there is no home directory";
+        return Check::note(NAME, message, "set HOME or XDG_CACHE_HOME to an absolute path");
+    };
+    let at = dir.display();
+    match cache_state(&dir) {
+        CacheState::Absent => Check::ok(NAME, format!("{at} is made when it is first needed")),
+        CacheState::Usable { entries, mode } => {
+            Check::ok(NAME, format!("{at}: {entries} compiled, mode {mode:04o}"))
+        }
+        CacheState::Unusable => Check::red(
+            NAME,
+            format!("{at} is not used: others may write or look into it, or it cannot be opened"),
+            format!("`chmod 700 {at}`, or remove it"),
+        ),
+    }
+}
+
+pub(super) fn artifacts(root: Option<&Path>) -> Check {
+    const NAME: &str = "artifacts";
+    let place = std::env::var_os("AGENT_ARTIFACT_DIR");
+    let place = match ArtifactDir::locate(place, std::env::var_os("HOME")) {
+        Ok(place) => place,
+        Err(error) => return Check::red(NAME, error.to_string(), "set AGENT_ARTIFACT_DIR"),
+    };
+    let at = place.display();
+    if !place.is_absolute() || root.is_some_and(|root| place.starts_with(root)) {
+        return Check::red(
+            NAME,
+            format!("{at} is not absolute or lies in the repository"),
+            "set AGENT_ARTIFACT_DIR to an absolute path outside of it",
+        );
+    }
+    match free(&place) {
+        Err(error) => Check::red(
+            NAME,
+            format!("{at} cannot be used: {error}"),
+            "make it writable, or set AGENT_ARTIFACT_DIR to another absolute path",
+        ),
+        Ok(bytes) => {
+            let message = format!("{at}: {}.{} GiB free", bytes / GIB, bytes % GIB * 10 / GIB);
+            let fix = "make room, or set AGENT_ARTIFACT_DIR to a larger disk";
+            match bytes {
+                ..TOO_LITTLE => Check::red(NAME, message, fix),
+                ..LITTLE => Check::note(NAME, message, fix),
+                _ => Check::ok(NAME, message),
+            }
+        }
+    }
+}
+
+/// Bytes for us on the disk of the nearest directory that exists, if it may be written.
+fn free(place: &Path) -> std::io::Result<u64> {
+    use rustix::fs::{Access, access};
+    let existing: PathBuf = place
+        .ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+        .unwrap_or(Path::new("/"))
+        .to_owned();
+    access(&existing, Access::WRITE_OK | Access::EXEC_OK)?;
+    if !std::fs::metadata(&existing)?.is_dir() {
+        return Err(std::io::ErrorKind::NotADirectory.into());
+    }
+    let disk = rustix::fs::statvfs(&existing)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}

@@ -1,0 +1,184 @@
+//! The last line of a terminal while a task runs: a spinner, how long, what is going on, tokens so far; a
+//! bar while an image is pulled. It is redrawn in place and gone when the task ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::terminal_text;
+use crate::event::EventKind;
+
+/// Often enough for a spinner, rarely enough for a slow line.
+const REDRAWS_PER_SECOND: u8 = 10;
+const TICK: Duration = Duration::from_millis(120);
+const WORK: &str = "{spinner} {elapsed} {wide_msg}";
+const PULL: &str = "{spinner} {elapsed} {wide_msg} {bar:10} {bytes}/{total_bytes}";
+
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Whether stderr may hold a line that will be overwritten.
+pub(super) fn is_shown() -> bool {
+    SHOWN.load(Ordering::Relaxed)
+}
+
+pub(super) struct Live {
+    bar: ProgressBar,
+    status: Status,
+    pulling: bool,
+}
+
+impl Live {
+    /// On stderr, which is a terminal.
+    pub(super) fn new() -> Self {
+        let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND);
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style(WORK));
+        Self { bar, status: Status::default(), pulling: false }
+    }
+
+    /// Runs `write` while the line is not there.
+    pub(super) fn step_aside(&self, write: impl FnOnce()) {
+        self.bar.suspend(write);
+    }
+
+    pub(super) fn observe(&mut self, kind: &EventKind) {
+        if matches!(kind, EventKind::TaskFinished { .. }) {
+            self.end();
+            return;
+        }
+        if !SHOWN.swap(true, Ordering::Relaxed) {
+            self.bar.enable_steady_tick(TICK);
+        }
+        self.pull(kind);
+        if self.status.take(kind) {
+            self.bar.set_message(self.status.text());
+        }
+    }
+
+    fn pull(&mut self, kind: &EventKind) {
+        if let EventKind::ImagePull { current, total: Some(total), .. } = kind {
+            if !self.pulling {
+                self.bar.set_style(style(PULL));
+            }
+            self.pulling = true;
+            self.bar.set_length(*total);
+            self.bar.set_position(current.unwrap_or_default().min(*total));
+        } else if self.pulling && !matches!(kind, EventKind::ImagePull { .. }) {
+            self.pulling = false;
+            self.bar.set_style(style(WORK));
+            self.bar.unset_length();
+        }
+    }
+
+    fn end(&self) {
+        self.bar.finish_and_clear();
+        SHOWN.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+/// What is going on (pure: event in, words out).
+#[derive(Debug, Default)]
+struct Status {
+    phase: String,
+    attempt: String,
+    tokens: u64,
+}
+
+impl Status {
+    /// Whether the words have changed.
+    fn take(&mut self, kind: &EventKind) -> bool {
+        match kind {
+            EventKind::Milestone { text, attempt } => {
+                let text = text.trim_end_matches('.').to_owned();
+                match attempt {
+                    Some(_) => {
+                        self.attempt = text;
+                        self.phase = "Editing".into();
+                    }
+                    None => self.phase = text,
+                }
+            }
+            EventKind::TaskStarted { .. } => self.phase = "Preparing".into(),
+            EventKind::Waiting { .. } => self.phase = "Waiting".into(),
+            EventKind::ImagePull { image, status, .. } => {
+                self.phase = format!("{image}: {status}");
+            }
+            EventKind::ModelRequest { usage, .. } => {
+                self.tokens = self.tokens.saturating_add(usage.input).saturating_add(usage.output);
+            }
+            EventKind::StepFinished { name, .. } => {
+                self.phase = format!("Running verification, {name} has ended");
+            }
+            EventKind::VerifyFinished { status, .. } => self.phase = format!("Verified: {status}"),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The shortest first: a narrow terminal cuts the end.
+    fn text(&self) -> String {
+        let tokens = match self.tokens {
+            0 => String::new(),
+            few @ 1..1000 => format!("{few} tokens"),
+            many => format!("{}.{}k tokens", many / 1000, many % 1000 / 100),
+        };
+        let parts = [self.attempt.as_str(), tokens.as_str(), self.phase.as_str()];
+        let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        terminal_text::line(&parts.join(" · ")).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Milestone, ModelUsage};
+
+    #[test]
+    fn the_line_says_attempt_tokens_and_phase() {
+        let mut status = Status::default();
+        status.take(&Milestone::Analyzing.into());
+        assert_eq!(status.text(), "Analyzing codebase");
+        status.take(&EventKind::ModelRequest {
+            role: "editor".into(),
+            request_id: None,
+            status: Some(200),
+            attempt: 1,
+            usage: ModelUsage { input: 12_000, cached: 9_000, output: 345 },
+            duration_ms: 1,
+        });
+        status.take(&Milestone::Attempt { number: 2, of: 12 }.into());
+        assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Editing");
+        status.take(&Milestone::Verifying.into());
+        assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Running verification");
+    }
+
+    #[test]
+    fn names_from_elsewhere_are_inert_in_the_line() {
+        // security line 166
+        let mut status = Status::default();
+        status.take(&EventKind::ImagePull {
+            image: "evil\x1b[2J\n".into(),
+            status: "down\rloading".into(),
+            current: None,
+            total: None,
+        });
+        assert_eq!(status.text(), "evil\\n: down\\rloading");
+    }
+
+    #[test]
+    fn both_templates_are_valid() {
+        for template in [WORK, PULL] {
+            assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! One question to one Scout, outside a task: the same component, checks and attempts as in one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::signals;
+use super::staff::{self, Incomplete, Staff};
+use crate::component::builtin::{self, Builtin};
+use crate::component::{self, ComponentHost};
+use crate::config::{self, ConfigError, Root};
+use crate::event::{Events, Milestone, ModelUsage};
+use crate::exit::Exit;
+use crate::model::{TimerPause, TokenLedger};
+use crate::output::{Failure, Output};
+use crate::scout::query::{self, QueryEnd};
+use crate::scout::{Grounded, Question};
+
+/// For one attempt where no `agent.yaml` says otherwise; the default of `timeouts.scout_query`.
+const WALL: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhichScout {
+    A,
+    B,
+}
+
+impl WhichScout {
+    fn letter(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
+    fn builtin(self) -> Builtin {
+        match self {
+            Self::A => builtin::SCOUT_A,
+            Self::B => builtin::SCOUT_B,
+        }
+    }
+
+    fn milestone(self) -> Milestone {
+        match self {
+            Self::A => Milestone::QueryingScoutA,
+            Self::B => Milestone::QueryingScoutB,
+        }
+    }
+
+    /// What is asked when nobody asks anything.
+    fn usual_question(self) -> &'static str {
+        match self {
+            Self::A => "Map this repository: what is where, what depends on what, what is risky.",
+            Self::B => "How is this repository built and tested, and what fails?",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScoutArgs {
+    pub scout: WhichScout,
+    pub question: Option<String>,
+    pub repo: PathBuf,
+    /// A failure to look into, already bounded.
+    pub log: Option<String>,
+}
+
+/// What a Scout answered; `act scout --json` prints it as it is.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ScoutAnswer {
+    /// `a` or `b`.
+    pub scout: String,
+    /// Of the component that answered.
+    pub sha256: String,
+    pub question: String,
+    /// One line.
+    pub summary: String,
+    /// The report, in the Scout's own schema.
+    pub report: Value,
+    pub tokens: std::collections::BTreeMap<String, ModelUsage>,
+}
+
+impl From<Incomplete> for Failure {
+    fn from(error: Incomplete) -> Self {
+        Self { exit: Exit::Infra, ..Self::refused("scout_incomplete", error.to_string()) }
+    }
+}
+
+pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
+    let (root, wall, package) = place(&args)?;
+    let access = config::model_access(|name: &str| std::env::var(name).ok())?;
+    let cancel = signals::cancelled_by_signals().map_err(|error| {
+        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
+    })?;
+    let events = Events::new("", vec![output.progress_sink()]);
+    let ledger = TokenLedger::default();
+    let staff = Staff {
+        host: ComponentHost::new(component::cache_dir().as_deref()),
+        model: staff::model(&access, &ledger, &events)?,
+        view: staff::view(&root)?,
+        wall,
+        events: &events,
+    };
+    let scout = staff.scout(staff.load_scout(args.scout.builtin())?);
+    let usual = || args.scout.usual_question().to_owned();
+    let text = args.question.filter(|text| !text.trim().is_empty()).unwrap_or_else(usual);
+    let log = args.log.map(|log| ("tail_log".to_owned(), log));
+    let package = package.map(|package| ("package".to_owned(), package));
+    let question = Question { text, context: log.into_iter().chain(package).collect() };
+    events.emit(args.scout.milestone().into());
+    let check = Grounded::new(staff.view.clone());
+    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel);
+    let raw = asked.await.map_err(|end| match end {
+        QueryEnd::Cancelled => {
+            Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
+        }
+        QueryEnd::Failed(message) => {
+            Failure { exit: Exit::Infra, ..Failure::refused("scout_failed", message) }
+                .hint("`act doctor --model` looks at the model; `--verbose` shows every attempt")
+        }
+    })?;
+    let summary = query::ReportCheck::check(&check, scout.name(), &raw).unwrap_or_default();
+    Ok(ScoutAnswer {
+        scout: args.scout.letter().to_owned(),
+        sha256: scout.sha256().to_owned(),
+        question: question.text,
+        summary,
+        report: serde_json::from_str(&raw).unwrap_or_default(),
+        tokens: ledger.by_role(),
+    })
+}
+
+/// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason
+/// not to answer: this is how people find out about their repository.
+fn place(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), ConfigError> {
+    let root = match config::find_root(&args.repo)? {
+        Some(Root { path, has_config: true }) => {
+            if let Ok(config) = config::load(&path) {
+                return Ok((config.root, config.scout_timeout, config.monorepo_package));
+            }
+            path
+        }
+        Some(Root { path, has_config: false }) => path,
+        None => std::fs::canonicalize(&args.repo).map_err(|error| ConfigError::Directory {
+            path: args.repo.clone(),
+            reason: error.to_string(),
+        })?,
+    };
+    Ok((root, WALL, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_an_answer_is_published() {
+        // EVENT-8
+        schema::holds::<ScoutAnswer>("scout");
+    }
+}

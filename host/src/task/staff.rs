@@ -1,0 +1,75 @@
+//! What a task and a single question have in common: the model, and Scouts that read one repository.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::component::builtin::Builtin;
+use crate::component::{ComponentHost, Grant, LoadedComponent, Services};
+use crate::config::ModelAccess;
+use crate::event::Events;
+use crate::model::{self, Deadlines, Model, TokenLedger};
+use crate::scout::{ComponentScout, Scout};
+use crate::workspace::{Profile, RepoView};
+
+/// What could not be put together; the machine's trouble, for people.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Incomplete(String);
+
+pub(super) fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Incomplete {
+    let what = what.to_owned();
+    move |error| Incomplete(format!("{what}: {error}"))
+}
+
+pub(crate) fn model(
+    access: &ModelAccess,
+    ledger: &TokenLedger,
+    events: &Events,
+) -> Result<Arc<dyn Model>, Incomplete> {
+    model::connect(access.clone(), Deadlines::default(), events.clone(), ledger.clone())
+        .map_err(failed("the model client cannot be made"))
+}
+
+/// The repository as Scouts see it.
+pub(super) fn view(root: &Path) -> Result<RepoView, Incomplete> {
+    RepoView::open(root, Profile::Scout).map_err(failed("the repository cannot be opened"))
+}
+
+/// Loads components and lends Scouts what they work with.
+pub(super) struct Staff<'a> {
+    pub(super) host: ComponentHost,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) view: RepoView,
+    /// For one attempt of a Scout, the model's time included.
+    pub(super) wall: Duration,
+    pub(super) events: &'a Events,
+}
+
+impl Staff<'_> {
+    pub(super) fn load(
+        &self,
+        builtin: Builtin,
+        grant: Grant,
+    ) -> Result<LoadedComponent, Incomplete> {
+        let loaded = self.host.load(builtin.bytes, grant, self.events);
+        loaded.map_err(failed("a component cannot be loaded"))
+    }
+
+    pub(super) fn load_scout(&self, builtin: Builtin) -> Result<LoadedComponent, Incomplete> {
+        self.load(builtin, Grant::builtin_scout().within(self.wall))
+    }
+
+    pub(super) fn scout(&self, component: LoadedComponent) -> Arc<dyn Scout> {
+        let name = component.manifest.name.clone();
+        let services = Services {
+            view: Some(self.view.clone()),
+            versions: None,
+            writer: None,
+            model: Some((Arc::clone(&self.model), name.clone())),
+            attempt: 1,
+            events: self.events.clone(),
+        };
+        Arc::new(ComponentScout::new(&name, component, services, self.wall))
+    }
+}

@@ -1,0 +1,107 @@
+//! `act doctor`: what is missing, and how to get it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Act, Done, image};
+use crate::json::schema;
+
+const STEPS: &[(&str, &str)] = &[("test", "true")];
+
+fn document(told: &Done) -> Value {
+    let document: Value =
+        serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"));
+    schema("doctor").validate(&document).unwrap();
+    for check in document["checks"].as_array().unwrap() {
+        assert!(check["level"] != "red" || check["fix"].is_string(), "DOCTOR-2: {check}");
+    }
+    document
+}
+
+fn check(document: &Value, name: &str) -> Value {
+    let checks = document["checks"].as_array().unwrap();
+    let found = checks.iter().find(|check| check["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {document}")).clone()
+}
+
+#[test]
+fn a_machine_that_can_work_has_no_red_line_and_nothing_is_left_behind() {
+    // DOCTOR-1, DOCTOR-3
+    let act = Act::new().pipeline(image(), STEPS).script("turns: []");
+    let told = act.act(["doctor", "--json"]).status(0).stderr("");
+    let document = document(&told);
+    assert_eq!(document["healthy"], true);
+    assert!(check(&document, "engine")["message"].as_str().unwrap().contains("docker "), "{told}");
+    assert!(check(&document, "image")["message"].as_str().unwrap().contains("is there"), "{told}");
+    assert_eq!(document["excluded"], Value::Null);
+    assert!(told.requests().is_empty() && told.agent_files().is_empty(), "{told}");
+    assert!(!told.repo().parent().unwrap().join("artifacts").exists(), "{told}");
+}
+
+#[test]
+fn what_is_missing_is_red_with_its_fix_and_exit_code_1() {
+    // DOCTOR-2, DOCTOR-3
+    let told = Act::new().without_engine().act(["doctor", "--json"]).status(1);
+    let document = document(&told);
+    assert_eq!(document["healthy"], false);
+    for (name, word) in [("repository", "act init"), ("engine", "start"), ("model", "AGENT_LLM_")] {
+        let check = check(&document, name);
+        assert_eq!(check["level"], "red", "{check}");
+        assert!(check["fix"].as_str().unwrap().contains(word), "{check}");
+    }
+    let text = Act::new().without_engine().act(["doctor"]).status(1).inert();
+    text.stdout_has("RED  repository").stdout_has("fix: ").stdout_has("/nonexistent/docker.sock");
+}
+
+#[test]
+fn a_key_is_told_to_be_there_and_never_shown() {
+    // DOCTOR-5, security line 162
+    let act = Act::new().pipeline(image(), STEPS).without_engine().script("turns: []");
+    let told = act.env("OPENAI_API_KEY", "sk-canary-123").act(["doctor"]).status(1);
+    let told = told.stdout_has("OPENAI_API_KEY holds a key").stdout_has("with a key");
+    assert!(!told.stdout_text().contains("canary"), "{told}");
+}
+
+#[test]
+fn a_cache_that_others_may_write_is_red() {
+    // DOCTOR-6
+    let act = Act::new().without_engine();
+    let cache = act.repo().parent().unwrap().join("cache");
+    let components = cache.join("act/components");
+    fs::create_dir_all(&components).unwrap();
+    fs::set_permissions(&components, fs::Permissions::from_mode(0o777)).unwrap();
+    let told = act.env("XDG_CACHE_HOME", cache).act(["doctor", "--json"]).status(1);
+    let components = check(&document(&told), "components");
+    assert_eq!(components["level"], "red");
+    assert!(components["fix"].as_str().unwrap().contains("chmod 700"), "{components}");
+}
+
+#[test]
+fn one_real_call_tells_what_the_model_can_do() {
+    // DOCTOR-7
+    let story = |turn: Value| {
+        let script = json!({ "turns": [turn] }).to_string();
+        let act = Act::new().pipeline(image(), STEPS).script(&script);
+        let told = act.act(["doctor", "--model", "--json"]);
+        assert_eq!(told.requests().len(), 1, "{told}");
+        let document = document(&told);
+        check(&document, "model_call")
+    };
+    let call = json!({"name": "answer", "arguments": {"word": "ready"}});
+    let fine = story(json!({"role": "doctor", "call": call}));
+    assert_eq!(fine["level"], "ok", "{fine}");
+    let text = story(json!({"role": "doctor", "text": "{\"name\": \"answer\"}"}));
+    assert!(text["message"].as_str().unwrap().contains("as text"), "{text}");
+    let wrong_path = story(json!({"role": "doctor", "status": 404}));
+    assert!(wrong_path["message"].as_str().unwrap().contains("404"), "{wrong_path}");
+    assert!(wrong_path["fix"].as_str().unwrap().contains("/v1"), "{wrong_path}");
+}
+
+#[test]
+fn without_a_git_index_nothing_tracked_is_hidden() {
+    // DOCTOR-8
+    let told = Act::new().file(".env", "A=1").without_engine().act(["doctor", "--excluded"]);
+    told.status(1).stdout_has("Scouts can see every tracked file.");
+}

@@ -1,0 +1,52 @@
+//! `act init`: once, new, and never over anything.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::harness::Act;
+
+#[test]
+fn it_writes_what_fits_the_project_and_says_what_to_check() {
+    // CLI-21, CLI-22
+    let act = Act::new().file("Cargo.toml", "[package]\n").file("Cargo.lock", "");
+    let told =
+        act.act(["init"]).status(0).stderr("").stdout_has("Check: ").stdout_has("act doctor");
+    let yaml = told.read("agent.yaml");
+    assert!(yaml.contains("rust:1") && yaml.contains("cargo test --locked"), "{yaml}");
+    assert!(told.agent_files().is_empty(), "{told}");
+}
+
+#[test]
+fn what_it_wrote_is_enough_for_a_task() {
+    // CLI-22
+    let first = Act::new().file("go.mod", "module x\n");
+    let repo = first.repo();
+    let told = first.start(["init"]);
+    let _kept = told.wait().status(0);
+    let second = Act::new().script("turns: []").without_engine();
+    let told = second.act(["run".into(), "x".into(), "--repo".into(), repo.into_os_string()]);
+    told.status(1).stderr_has("Docker unavailable");
+}
+
+#[test]
+fn an_agent_yaml_that_is_there_is_never_touched() {
+    // CLI-21
+    let told = Act::new().file("agent.yaml", "mine").act(["init"]).status(1).stdout("");
+    let told = told.stderr_has("agent.yaml exists").stderr_has("hint: ");
+    assert_eq!(told.read("agent.yaml"), "mine");
+}
+
+#[test]
+fn a_link_is_never_followed() {
+    // CLI-21
+    let act = Act::new();
+    let (repo, outside) = (act.repo(), act.repo().parent().unwrap().join("outside.yaml"));
+    symlink(&outside, repo.join("agent.yaml")).unwrap();
+    act.act(["init"]).status(1).stderr_has("exists");
+    assert!(fs::symlink_metadata(&outside).is_err());
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_refused() {
+    Act::new().act(["init", "--repo", "none"]).status(1).stderr_has("none").stdout("");
+}

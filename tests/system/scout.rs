@@ -1,0 +1,93 @@
+//! `act scout`: a Scout alone, without agent.yaml and without an engine.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::harness::script::{opening, script};
+use crate::harness::{Act, Done};
+use crate::json::schema;
+
+/// What the two Scouts say about the repository of these stories.
+fn reports() -> Vec<Value> {
+    opening("").into_iter().skip(1).collect()
+}
+
+fn repository() -> Act {
+    Act::new().file("answer.txt", "none\n").without_engine()
+}
+
+#[track_caller]
+fn untouched(done: &Done) {
+    assert!(done.agent_files().is_empty() && !done.repo().join(".gitignore").exists(), "{done}");
+    assert!(!done.repo().parent().unwrap().join("artifacts").exists(), "{done}");
+}
+
+#[test]
+fn a_scout_answers_without_agent_yaml_and_without_an_engine() {
+    // CLI-16
+    let told = repository().script(&script(reports())).act(["scout", "a", "where is the answer"]);
+    let told = told.status(0).stderr_has("Querying Scout A...").stdout_has("answer.txt").inert();
+    assert!(told.stdout_text().starts_with("Scout A: "), "{told}");
+    assert!(told.requests()[0].body.to_string().contains("where is the answer"), "{told}");
+    untouched(&told);
+}
+
+#[test]
+fn json_is_one_document_after_the_schema() {
+    // CLI-16, EVENT-8
+    let told = repository().script(&script(reports())).act(["scout", "b", "--json"]).status(0);
+    let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    schema("scout").validate(&document).unwrap();
+    assert_eq!(document["scout"], "b");
+    assert_eq!(document["report"]["test"]["commands"]["all"], "sh test.sh");
+    assert_eq!(told.stdout_text().lines().count(), 1);
+    assert!(document["tokens"]["scout-b"]["input"].is_u64(), "{told}");
+}
+
+#[test]
+fn a_log_is_handed_on_from_a_file_and_from_standard_input() {
+    // CLI-17
+    let noise = "noise\n".repeat(40_000);
+    let log = format!("start of the log\n{noise}error: the answer is 41\n");
+    for from in ["ci.log", "-"] {
+        let act = repository().file("ci.log", &log).stdin(log.clone()).script(&script(reports()));
+        let told = act.act(["scout", "b", "why", "--log", from]).status(0);
+        let asked = told.requests()[0].body.to_string();
+        assert!(asked.contains("the answer is 41"), "{told}");
+        assert!(!asked.contains("start of the log"), "{told}");
+    }
+    let missing = repository().script("turns: []").act(["scout", "b", "--log", "none", "--json"]);
+    let missing = missing.status(1);
+    let refusal: Value = serde_json::from_str(&missing.stdout_text()).unwrap();
+    assert_eq!((&refusal["type"], &refusal["code"]), (&json!("refused"), &json!("log_unreadable")));
+}
+
+#[test]
+fn a_report_that_does_not_hold_is_rejected_three_times() {
+    // CLI-16
+    let mut bad = reports().remove(0);
+    bad["call"]["arguments"]["repo_map"]["relevant_files"][0]["path"] = json!("invented.txt");
+    let told = repository().script(&script(vec![json!({"repeat": 9, "turns": [bad]})]));
+    let told = told.act(["scout", "a", "--json"]).status(4).stderr_has("invented.txt");
+    let failure: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    assert_eq!((&failure["type"], &failure["code"]), (&json!("failed"), &json!("scout_failed")));
+    assert_eq!(failure["exit_code"], 4);
+}
+
+#[test]
+fn without_a_model_it_is_refused_with_the_variables() {
+    repository().act(["scout", "a"]).status(1).stdout("").stderr_has("AGENT_LLM_BASE_URL");
+    repository().act(["scout"]).status(2).stdout("");
+    repository().act(["scout", "z"]).status(2).stdout("");
+}
+
+#[test]
+fn a_directory_without_any_repository_is_one() {
+    // CLI-16
+    let act = repository().script(&script(reports()));
+    let plain = act.repo().parent().unwrap().join("plain");
+    fs::create_dir(&plain).unwrap();
+    fs::write(plain.join("answer.txt"), "x\n").unwrap();
+    act.act(["scout".into(), "a".into(), "--repo".into(), plain.into_os_string()]).status(0);
+}
