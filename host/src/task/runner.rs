@@ -46,7 +46,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     }
     let notes = Notebook::new(AgentDir::open(&ready.config.root)?);
 
-    let ledger = TokenLedger::default();
+    let ledger = TokenLedger::limited(args.max_tokens);
     let work = AssertUnwindSafe(perform(&ready, id.as_str(), notes, &ledger, &events, &cancel));
     let finished = work.catch_unwind().await.unwrap_or_else(|panic| unexpected(panic.as_ref()));
     Ok(finish(&events, finished, ledger.by_role()))
