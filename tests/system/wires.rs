@@ -114,3 +114,81 @@ fn a_key_is_nowhere_but_in_its_header() {
         only_in_headers(&told, wire);
     }
 }
+
+/// MODEL-45: whoever spends them, Editor or Scout, the last tokens end the task, with a report.
+#[test]
+fn a_spent_budget_ends_the_task_stuck() {
+    let costing = |mut turns: Vec<Value>, at: usize| {
+        turns[at]["usage"] = json!({"input": 900, "cached": 800, "output": 100});
+        turns
+    };
+    for wire in Wire::ALL {
+        // After the plan, after both reports, after a failed attempt.
+        for (at, requests) in [(0, 1), (2, 3), (5, 6)] {
+            let turns = opening("write it").into_iter().chain(attempt("one\n")).collect();
+            let turns = costing(turns, at).into_iter().map(|mut turn| {
+                let free = json!({"input": 0, "output": 0});
+                turn.as_object_mut().unwrap().entry("usage").or_insert(free);
+                turn
+            });
+            let told = repository()
+                .script_over(wire, &script(turns))
+                .act(["run", "--max-tokens", "1000", "write the answer"])
+                .status(3);
+            assert_eq!(told.requests().len(), requests, "{wire:?}: {told}");
+            assert!(told.read("agent/stuck_report.md").contains("budget"), "{told}");
+        }
+    }
+}
+
+/// Security line 147: a stream that ends inside the arguments of a call changes nothing; the turn is asked
+/// for again, and its effect happens once.
+#[test]
+fn a_turn_that_was_cut_off_inside_a_call_has_its_effect_once() {
+    for wire in Wire::ALL {
+        let content = format!("right\n{}", "and more\n".repeat(500));
+        let mut cut = call(
+            "full_rewrite",
+            json!({"path": "answer.txt", "expect_version": 1, "content": content}),
+        );
+        let whole = cut.clone();
+        cut["cut_after_bytes"] = 3000.into();
+        let read = call("read", json!({"path": "answer.txt"}));
+        let turns = opening("write it").into_iter().chain([read, cut, whole]);
+        let turns = turns.chain([call("verify", json!({})), done()]);
+        let told = Act::new()
+            .file("answer.txt", "none\n")
+            .pipeline(image(), &[("test", "grep -qx right answer.txt")])
+            .script_over(wire, &script(turns))
+            .run("write the answer")
+            .status(0)
+            .script_used_up();
+        assert_eq!(told.read("answer.txt"), content);
+        let editor = told.requests_of("editor");
+        assert_eq!(editor[2].raw, editor[3].raw, "{wire:?}: the same turn was asked for again");
+        let last = String::from_utf8_lossy(&editor.last().unwrap().raw).into_owned();
+        assert!(!last.contains("version_mismatch"), "{wire:?}: {last}");
+    }
+}
+
+/// Security line 156: a Scout's time is over when it is over, however the model drips.
+#[test]
+fn the_time_of_a_scout_holds_against_a_model_that_stands_still() {
+    for wire in Wire::ALL {
+        let mut turns = opening("write it");
+        turns[1]["stall_after_bytes"] = 300.into();
+        turns[1]["repeat"] = 3.into();
+        let yaml = json!({
+            "verification": {"container_image": image(), "steps": [{"name": "test", "command": "true"}]},
+            "timeouts": {"scout_query": 1000},
+        });
+        let told = Act::new()
+            .file("answer.txt", "none\n")
+            .file("agent.yaml", yaml.to_string())
+            .script_over(wire, &script(turns))
+            .run("write the answer")
+            .status(4);
+        assert_eq!(told.requests_of("scout-a").len(), 3, "{wire:?}: {told}");
+        assert!(told.runs().is_empty());
+    }
+}

@@ -35,13 +35,21 @@ pub(super) struct Run {
     /// Let this task change guarded paths that match; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
+    /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
 }
 
 impl Run {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let text = Source::of(self.text, self.file).read()?;
-        let args =
-            RunArgs { text, repo: self.repo, verbose: self.verbose, allow_paths: self.allow_path };
+        let args = RunArgs {
+            text,
+            repo: self.repo,
+            verbose: self.verbose,
+            allow_paths: self.allow_path,
+            max_tokens: self.max_tokens,
+        };
         runtime::block_on(crate::task::run(args, output))?
     }
 }

@@ -99,8 +99,8 @@ pub(super) fn artifacts(root: Option<&Path>) -> Check {
             let message = format!("{at}: {}.{} GiB free", bytes / GIB, bytes % GIB * 10 / GIB);
             let fix = "make room, or set AGENT_ARTIFACT_DIR to a larger disk";
             match bytes {
-                ..TOO_LITTLE => Check::red(NAME, message, fix),
-                ..LITTLE => Check::note(NAME, message, fix),
+                0..TOO_LITTLE => Check::red(NAME, message, fix),
+                TOO_LITTLE..LITTLE => Check::note(NAME, message, fix),
                 _ => Check::ok(NAME, message),
             }
         }

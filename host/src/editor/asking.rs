@@ -77,6 +77,7 @@ impl Session<'_> {
                     payload,
                 }),
                 Err(QueryEnd::Cancelled) => return Err(End::Cancelled),
+                Err(QueryEnd::Budget) => return Err(End::Stuck(Ending::Budget)),
                 Err(QueryEnd::Failed(diagnosis)) => {
                     return Err(End::Stuck(Ending::infra("scout_failed", diagnosis)));
                 }

@@ -96,7 +96,10 @@ impl Session<'_> {
                         Some(items) => (items, false),
                         None => (hypotheses::derived(&self.attempts), true),
                     },
-                    Ending::ModelIdle => (hypotheses::derived(&self.attempts), true),
+                    // Nobody is left to be asked.
+                    Ending::ModelIdle | Ending::Budget => {
+                        (hypotheses::derived(&self.attempts), true)
+                    }
                     Ending::Infra { .. } => (vec![], false),
                 };
                 if self.editor.cancel.is_cancelled() {

@@ -7,6 +7,8 @@ pub(super) enum Ending {
     HardStop,
     /// The model stopped acting.
     ModelIdle,
+    /// The tokens that the task may spend are spent.
+    Budget,
     /// The machine failed: a stable code and what was seen.
     Infra { code: String, diagnosis: String },
 }
@@ -21,6 +23,7 @@ impl Ending {
         match self {
             Self::HardStop => "hard_stop",
             Self::ModelIdle => "model_idle",
+            Self::Budget => "budget",
             Self::Infra { code, .. } => code,
         }
     }

@@ -17,8 +17,8 @@ use super::{Editor, Finished, verification};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
-    Ask, Conversation, ModelError, Stop, TimerPause, ToolCall, ToolResult, ToolSpec, Turn,
-    with_attempts,
+    Ask, Conversation, ModelError, ModelErrorKind, Stop, TimerPause, ToolCall, ToolResult,
+    ToolSpec, Turn, with_attempts,
 };
 use crate::verifier::{ErrorType, Status, VerifyResponse};
 
@@ -436,6 +436,9 @@ impl<'a> Session<'a> {
 }
 
 fn model_failed(error: &ModelError) -> End {
+    if error.kind == ModelErrorKind::Budget {
+        return End::Stuck(Ending::Budget);
+    }
     let diagnosis = format!("the model did not answer: {error}");
     End::Stuck(Ending::infra("model_unavailable", diagnosis))
 }

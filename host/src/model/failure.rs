@@ -146,19 +146,19 @@ fn innermost(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A rejected certificate stays rejected. `io::Error` hides what it carries from `source`.
+/// A rejected certificate stays rejected. `io::Error` hides what it carries from `source`, and what it
+/// carries may be another one.
 fn untrusted(error: &reqwest::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(source) = cause {
-        let carried = source.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
-        let tls = match carried {
-            Some(carried) => carried.downcast_ref::<rustls::Error>(),
-            None => source.downcast_ref::<rustls::Error>(),
-        };
-        if let Some(rustls::Error::InvalidCertificate(reason)) = tls {
+        let carried = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(rustls::Error::InvalidCertificate(reason)) = source.downcast_ref() {
             return Some(reason.to_string());
         }
-        cause = source.source();
+        cause = match carried {
+            Some(carried) => Some(carried),
+            None => source.source(),
+        };
     }
     None
 }

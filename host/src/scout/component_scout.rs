@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{QueryFailure, Question, Scout};
 use crate::component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services};
+use crate::model::ModelErrorKind;
 
 pub struct ComponentScout {
     name: String,
@@ -55,5 +56,9 @@ fn failure(failure: ComponentFailure) -> QueryFailure {
         can_heal: failure.can_heal(),
         retry_after: failure.retry_after(),
         cancelled: matches!(failure, ComponentFailure::Cancelled),
+        budget_spent: matches!(
+            &failure,
+            ComponentFailure::Model(error) if error.kind == ModelErrorKind::Budget
+        ),
     }
 }

@@ -47,4 +47,6 @@ pub struct QueryFailure {
     pub can_heal: bool,
     pub retry_after: Option<std::time::Duration>,
     pub cancelled: bool,
+    /// The task's tokens are spent; nobody can be asked any more.
+    pub budget_spent: bool,
 }

@@ -18,6 +18,8 @@ pub trait ReportCheck: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryEnd {
     Cancelled,
+    /// The task's tokens are spent.
+    Budget,
     Failed(String),
 }
 
@@ -31,7 +33,13 @@ impl Heal for QueryFailure {
     }
 
     fn cancelled() -> Self {
-        Self { message: "cancelled".into(), can_heal: false, retry_after: None, cancelled: true }
+        Self {
+            message: "cancelled".into(),
+            can_heal: false,
+            retry_after: None,
+            cancelled: true,
+            budget_spent: false,
+        }
     }
 }
 
@@ -60,6 +68,9 @@ pub async fn ask(
     answer.await.map_err(|failure| {
         if failure.cancelled || cancel.is_cancelled() {
             return QueryEnd::Cancelled;
+        }
+        if failure.budget_spent {
+            return QueryEnd::Budget;
         }
         let times = match query.attempts {
             1 => "1 attempt".to_owned(),
@@ -107,6 +118,12 @@ impl Query<'_> {
         let message = format!("the report was rejected: {wrong}");
         self.question.context.retain(|(name, _)| name != "rejection");
         self.question.context.push(("rejection".to_owned(), wrong));
-        QueryFailure { message, can_heal: true, retry_after: None, cancelled: false }
+        QueryFailure {
+            message,
+            can_heal: true,
+            retry_after: None,
+            cancelled: false,
+            budget_spent: false,
+        }
     }
 }

@@ -11,4 +11,6 @@ pub struct RunArgs {
     pub verbose: bool,
     /// Globs of guarded paths that this task may change.
     pub allow_paths: Vec<String>,
+    /// Tokens that all roles together may spend.
+    pub max_tokens: Option<u64>,
 }

@@ -23,7 +23,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })?;
     let id = TaskId::random();
-    let ledger = TokenLedger::default();
+    let ledger = TokenLedger::limited(args.max_tokens);
     let mut sinks = output.sinks();
     let mut ready = tokio::select! {
         ready = preflight::check(&args) => ready?,
