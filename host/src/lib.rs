@@ -9,7 +9,7 @@
 //! 6 task
 //! 5 editor
 //! 4 scout verifier
-//! 3 component artifacts context
+//! 3 component artifacts context publishing
 //! 2 workspace model config output
 //! 1 event
 //! 0 clock exit secret
@@ -31,6 +31,7 @@ pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
+pub mod publishing;
 pub mod scout;
 pub mod secret;
 pub mod task;

@@ -10,6 +10,7 @@ mod image;
 mod proxy;
 
 mod command_line;
+mod documents;
 mod engine_loss;
 mod hostile_model;
 mod refusals;

@@ -49,6 +49,11 @@ impl ArtifactDir {
     /// Refuses what must not be an ARTIFACT_DIR before anything is created, then creates what is missing
     /// with mode 0700. An existing directory keeps its mode; what we put into it is closed by itself.
     pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
+        Self::open_for(path, Some(repo))
+    }
+
+    /// The same for a command that may be used outside every repository.
+    pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
         let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         if !path.is_absolute() {
@@ -64,7 +69,9 @@ impl ArtifactDir {
         if existing.parent().is_none() && missing.as_os_str().is_empty() {
             return Err(refused("the root of the file system"));
         }
-        if lies_in(&existing, repo).map_err(unusable)? {
+        if let Some(repo) = repo
+            && lies_in(&existing, repo).map_err(unusable)?
+        {
             return Err(refused("the repository or inside it"));
         }
         let path = existing.join(missing);
@@ -98,6 +105,12 @@ impl ArtifactDir {
             }
         }
         Err(io::Error::other("no free run id"))
+    }
+
+    /// `state/`, made when it is missing: what outlives runs.
+    pub fn state(&self) -> io::Result<OwnedFd> {
+        let top = rustix::fs::open(&self.path, DIRECTORY, Mode::empty())?;
+        directory(&top, "state")
     }
 
     /// The handle of an existing run, never through a link.

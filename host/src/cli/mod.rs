@@ -3,6 +3,7 @@
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
 mod demo;
+mod edit;
 mod run;
 mod runtime;
 mod task_text;
@@ -20,6 +21,7 @@ Examples:
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
+  act edit show --file doc.json               a document with its version and lines
 
 Exit codes:
   0    SUCCESS: the pipeline is green
@@ -50,6 +52,7 @@ struct Cli {
 enum Command {
     Run(run::Run),
     Demo(demo::Demo),
+    Edit(edit::Edit),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -82,6 +85,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             let output = Output::new(colour, run.verbose);
             let result = run.run(&output);
             (output, result)
+        }
+        Command::Edit(edit) => {
+            let output = Output::new(colour, false);
+            let exit = edit.run(&output);
+            (output, Ok(exit))
         }
         Command::Demo(demo) => {
             let output = Output::new(colour, demo.verbose);

@@ -21,6 +21,30 @@ pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
+/// JSON that means the same, with such characters as escapes. They can only stand in its strings, except a
+/// carriage return, which can only stand between its values.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let inert = |c: char| !acts_or_hides(c) || c == '\n';
+    if text.chars().all(inert) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut units = [0; 2];
+    for c in text.chars() {
+        if inert(c) {
+            clean.push(c);
+            continue;
+        }
+        if c == '\r' {
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            clean.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    Cow::Owned(clean)
+}
+
 fn clean(text: &str, breaks: bool) -> Cow<'_, str> {
     let harmless = |c: char| !acts_or_hides(c) || (breaks && c == '\n');
     let Some(first) = text.find(|c| !harmless(c)) else { return Cow::Borrowed(text) };
@@ -95,6 +119,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn json_keeps_its_meaning_and_does_nothing() {
+        let text = "c1 \u{9b}31m, bidi \u{202e}, tag \u{e0041}, del \u{7f}, line\nfeed, é";
+        let raw = serde_json::Value::from(text).to_string();
+        let clean = json(&raw);
+        assert!(!clean.chars().any(acts_or_hides), "{clean}");
+        assert!(clean.contains("\\u202e") && clean.contains("\\udb40\\udc41"), "{clean}");
+        assert_eq!(serde_json::from_str::<String>(&clean).unwrap(), text);
+    }
 
     #[test]
     fn whole_sequences_are_dropped_and_their_text_stays() {
