@@ -10,7 +10,7 @@
 //! 6 task
 //! 5 editor
 //! 4 scout verifier
-//! 3 component artifacts context config
+//! 3 component artifacts context config publishing
 //! 2 workspace model output
 //! 1 event
 //! 0 clock exit secret
@@ -33,6 +33,7 @@ pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
+pub mod publishing;
 pub mod scout;
 pub mod secret;
 pub mod task;

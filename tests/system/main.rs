@@ -12,6 +12,7 @@ mod proxy;
 mod command_line;
 mod conversation;
 mod doctor;
+mod documents;
 mod engine_loss;
 mod hostile_model;
 mod init;

@@ -62,7 +62,7 @@ impl<'a> Document<'a> {
 
     /// The last index that there is; -1 for an empty file.
     pub fn max_index(&self) -> i64 {
-        i64::try_from(self.lines.len()).unwrap_or(i64::MAX) - 1
+        max_index(self.lines.len())
     }
 
     /// Whether every line that ends does so with `\r\n`.
@@ -86,6 +86,11 @@ impl<'a> Document<'a> {
         let lines = self.lines.iter().enumerate().take(end).skip(start);
         lines.map(|(index, line)| (index, shown(line))).collect()
     }
+}
+
+/// The last of `count` indices; -1 when there is none.
+pub(crate) fn max_index(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX) - 1
 }
 
 #[cfg(test)]

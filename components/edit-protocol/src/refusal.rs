@@ -16,6 +16,10 @@ pub enum Refusal {
     ContentEmpty,
     /// The request contradicts itself: a range that ends before it starts, two that overlap, no edit at all.
     BadArguments { message: String },
+    /// Neither `pass` nor `hold`.
+    InvalidDecision,
+    /// The version is as high as it goes.
+    VersionExhausted,
     /// A NUL byte near the beginning: this is not text.
     Binary,
 }
@@ -29,6 +33,8 @@ impl Refusal {
             Self::NewHasNewline => "new_has_newline",
             Self::ContentEmpty => "content_empty",
             Self::BadArguments { .. } => "bad_arguments",
+            Self::InvalidDecision => "invalid_decision",
+            Self::VersionExhausted => "version_exhausted",
             Self::Binary => "binary",
         }
     }

@@ -4,7 +4,9 @@ use crate::answer::{Answer, Refused, Trouble};
 use crate::path;
 use crate::reading::whole;
 use crate::repository::{Change, Denial, Repository, Version};
-use edit_protocol::{Document, Edit, edit_line, edit_lines, edit_many, expect, full_rewrite};
+use edit_protocol::{
+    Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
+};
 use serde_json::{Value, json};
 use std::ops::Range;
 
@@ -92,6 +94,7 @@ pub(crate) fn create(
     content: String,
 ) -> Result<Answer, Trouble> {
     let path = path::clean_file(path)?;
+    check_text("content", &content)?;
     let now = repository.apply(Change::Create(path.clone(), content.into_bytes()))?;
     Ok(changed("create", &path, None, now.as_ref(), None))
 }

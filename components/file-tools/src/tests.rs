@@ -272,6 +272,47 @@ fn a_refused_edit_shows_the_lines_around_its_place() {
     assert_eq!(answer["lines"].as_object().unwrap().len(), 7);
 }
 
+// security line 182; EDIT-17
+#[test]
+fn a_text_with_a_nul_and_numbers_that_are_no_place_are_refused_and_nothing_changes() {
+    let repository = Memory::with(&[("a", "one\ntwo\n")]);
+    let nul = "a\0b";
+    for (tool, arguments) in [
+        ("edit_line", json!({"path": "a", "expect_version": 1, "index": 0, "new": nul})),
+        ("edit_lines", json!({"path": "a", "expect_version": 1, "start": 0, "end": 1, "new": nul})),
+        (
+            "edit_many",
+            json!({"path": "a", "expect_version": 1, "edits": [{"start": 0, "end": 1, "new": nul}]}),
+        ),
+        ("full_rewrite", json!({"path": "a", "expect_version": 1, "content": nul})),
+        ("create", json!({"path": "b", "content": nul})),
+    ] {
+        assert_eq!(repository.call(tool, arguments)["reason"], "bad_arguments", "{tool}");
+    }
+    for number in ["-1", "18446744073709551616", "1.5", "\"0\""] {
+        for arguments in [
+            format!(r#"{{"path":"a","expect_version":1,"index":{number},"new":"x"}}"#),
+            format!(r#"{{"path":"a","expect_version":{number},"index":0,"new":"x"}}"#),
+        ] {
+            let refused = run(&repository, "edit_line", &arguments);
+            assert!(matches!(refused, Err(NotRun::BadArguments(_))), "{arguments}");
+        }
+    }
+    let surrogate = r#"{"path":"a","expect_version":1,"index":0,"new":"\ud800"}"#;
+    assert!(matches!(run(&repository, "edit_line", surrogate), Err(NotRun::BadArguments(_))));
+    for index in [2, usize::MAX] {
+        let answer = repository.call(
+            "edit_line",
+            json!({"path": "a", "expect_version": 1, "index": index, "new": "x"}),
+        );
+        assert_eq!(
+            (&answer["reason"], &answer["max_index"]),
+            (&json!("index_out_of_bounds"), &json!(1))
+        );
+    }
+    assert_eq!((repository.text("a").as_str(), repository.version("b")), ("one\ntwo\n", None));
+}
+
 // TOOLS-10
 #[test]
 fn a_file_that_changes_under_the_edit_is_a_mismatch_with_fresh_lines() {

@@ -51,6 +51,11 @@ impl ArtifactDir {
     /// Refuses what must not be an ARTIFACT_DIR before anything is created, then creates what is missing
     /// with mode 0700. An existing directory keeps its mode; what we put into it is closed by itself.
     pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
+        Self::open_for(path, Some(repo))
+    }
+
+    /// The same for a command that may be used outside every repository.
+    pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
         let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         if !path.is_absolute() {
@@ -66,7 +71,9 @@ impl ArtifactDir {
         if existing.parent().is_none() && missing.as_os_str().is_empty() {
             return Err(refused("the root of the file system"));
         }
-        if lies_in(&existing, repo).map_err(unusable)? {
+        if let Some(repo) = repo
+            && lies_in(&existing, repo).map_err(unusable)?
+        {
             return Err(refused("the repository or inside it"));
         }
         let path = existing.join(missing);
@@ -104,7 +111,7 @@ impl ArtifactDir {
 
     /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
     pub fn create_journal(&self, task_id: &str) -> io::Result<fs::File> {
-        let journal = directory(&directory(&self.top, "state")?, "journal")?;
+        let journal = directory(&self.state()?, "journal")?;
         let flags = OFlags::WRONLY
             .union(OFlags::CREATE)
             .union(OFlags::EXCL)
@@ -112,6 +119,11 @@ impl ArtifactDir {
             .union(OFlags::CLOEXEC);
         let name = format!("{task_id}.jsonl");
         Ok(openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+    }
+
+    /// `state/`, made when it is missing: what outlives runs.
+    pub fn state(&self) -> io::Result<OwnedFd> {
+        directory(&self.top, "state")
     }
 
     /// The handle of an existing run, never through a link.

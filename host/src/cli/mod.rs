@@ -5,6 +5,7 @@
 mod cache;
 mod demo;
 mod doctor;
+mod edit;
 mod init;
 mod run;
 mod runtime;
@@ -31,6 +32,7 @@ Examples:
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
+  act edit show --file doc.json               a document with its version and lines
 
 Exit codes:
   0    SUCCESS, PASS: the pipeline is green
@@ -66,6 +68,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Init(init::Init),
     Demo(demo::Demo),
+    Edit(edit::Edit),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -100,6 +103,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Doctor(doctor) => (false, doctor.json),
         Command::Init(_) => (false, false),
         Command::Demo(demo) => (demo.verbose, false),
+        Command::Edit(_) => (false, true),
     };
     let colour = ColourWish::from(cli.color);
     let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
@@ -111,6 +115,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Doctor(doctor) => doctor.run(&output),
         Command::Init(init) => init.run(&output),
         Command::Demo(demo) => demo.run(cli.color, &output),
+        Command::Edit(edit) => Ok(edit.run(&output)),
     };
     result.unwrap_or_else(|failure: Failure| {
         output.failure(&failure);

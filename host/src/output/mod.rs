@@ -134,6 +134,13 @@ impl Output {
         self.out(&format!("{text}{end}"));
     }
 
+    /// The result of a command that answers with one JSON document.
+    pub fn json(&self, document: &str) {
+        let text = terminal_text::json(document);
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        put(&mut std::io::stdout().lock(), &format!("{text}{end}"));
+    }
+
     /// One line of the result.
     pub fn result_line(&self, line: &Line) {
         self.out(&line.render(self.colour_out));

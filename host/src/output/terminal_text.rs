@@ -7,7 +7,6 @@
 //! A sequence without an end is not dropped: what follows it must not vanish with it.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
 const MAX_CONTROL_STRING: usize = 4096;
@@ -22,24 +21,28 @@ pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
-/// One line of JSON: what JSON itself lets through is written as its escapes, which mean the same.
+/// JSON that means the same, with such characters as escapes. They can only stand in its strings, except a
+/// carriage return, which can only stand between its values.
 pub fn json(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts_or_hides) {
+    let inert = |c: char| !acts_or_hides(c) || c == '\n';
+    if text.chars().all(inert) {
         return Cow::Borrowed(text);
     }
+    let mut clean = String::with_capacity(text.len());
     let mut units = [0; 2];
-    let escaped = text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        if acts_or_hides(c) {
-            for unit in c.encode_utf16(&mut units) {
-                // Writing to a string does not fail.
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(c);
+    for c in text.chars() {
+        if inert(c) {
+            clean.push(c);
+            continue;
         }
-        out
-    });
-    Cow::Owned(escaped)
+        if c == '\r' {
+            continue;
+        }
+        for unit in c.encode_utf16(&mut units) {
+            clean.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    Cow::Owned(clean)
 }
 
 fn clean(text: &str, breaks: bool) -> Cow<'_, str> {
@@ -116,6 +119,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn json_keeps_its_meaning_and_does_nothing() {
+        let text = "c1 \u{9b}31m, bidi \u{202e}, tag \u{e0041}, del \u{7f}, line\nfeed, é";
+        let raw = serde_json::Value::from(text).to_string();
+        let clean = json(&raw);
+        assert!(!clean.chars().any(acts_or_hides), "{clean}");
+        assert!(clean.contains("\\u202e") && clean.contains("\\udb40\\udc41"), "{clean}");
+        assert_eq!(serde_json::from_str::<String>(&clean).unwrap(), text);
+    }
 
     #[test]
     fn whole_sequences_are_dropped_and_their_text_stays() {

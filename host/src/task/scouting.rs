@@ -117,6 +117,9 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
         QueryEnd::Cancelled => {
             Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
         }
+        QueryEnd::Budget => {
+            Failure { exit: Exit::Stuck, ..Failure::refused("budget", "the token budget is spent") }
+        }
         QueryEnd::Failed(message) => {
             Failure { exit: Exit::Infra, ..Failure::refused("scout_failed", message) }
                 .hint("`act doctor --model` looks at the model; `--verbose` shows every attempt")

@@ -2,6 +2,7 @@
 //!
 //! Indices are those of the text as it was read, 0-based, ends exclusive.
 
+use crate::lines::max_index;
 use crate::{Document, Line, Refusal};
 use serde::Deserialize;
 
@@ -16,18 +17,42 @@ pub struct Edit {
 
 /// Replaces the text of one line; its ending stays.
 pub fn edit_line(document: &Document<'_>, index: usize, new: &str) -> Result<Vec<u8>, Refusal> {
-    // A carriage return at the end would merge with the ending and be read back as part of it.
-    if new.contains('\n') || new.ends_with('\r') {
-        return Err(Refusal::NewHasNewline);
-    }
-    if index >= document.lines.len() {
-        return Err(Refusal::IndexOutOfBounds { max_index: document.max_index() });
-    }
+    check_line(index, document.lines.len(), new)?;
     let lines = document.lines.iter().enumerate().map(|(at, line)| match at == index {
         true => Line { text: new.as_bytes(), ending: line.ending },
         false => *line,
     });
     Ok(assemble(document.mark, lines))
+}
+
+/// Whether one of `count` lines may become `new`.
+pub(crate) fn check_line(index: usize, count: usize, new: &str) -> Result<(), Refusal> {
+    if index >= count {
+        return Err(Refusal::IndexOutOfBounds { max_index: max_index(count) });
+    }
+    // A carriage return at the end would merge with the ending and be read back as part of it.
+    if new.contains('\n') || new.ends_with('\r') {
+        return Err(Refusal::NewHasNewline);
+    }
+    check_text("new", new)
+}
+
+/// What is to replace everything: something, and text.
+pub(crate) fn check_content(content: &str) -> Result<(), Refusal> {
+    if content.is_empty() {
+        return Err(Refusal::ContentEmpty);
+    }
+    check_text("content", content)
+}
+
+/// A NUL would turn a text into something that no line edit takes any more.
+pub fn check_text(name: &str, text: &str) -> Result<(), Refusal> {
+    match text.contains('\0') {
+        true => {
+            Err(Refusal::BadArguments { message: format!("{name}: a NUL character is no text") })
+        }
+        false => Ok(()),
+    }
 }
 
 /// Replaces a range of lines.
@@ -50,6 +75,7 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
         if edit.end > count {
             return Err((at, Refusal::IndexOutOfBounds { max_index: document.max_index() }));
         }
+        check_text("new", &edit.new).map_err(|refusal| (at, refusal))?;
     }
     // Stable, so that insertions at one place keep the order in which they were given.
     let mut order = (0..edits.len()).collect::<Vec<_>>();
@@ -93,9 +119,7 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
 /// Replaces everything. The byte order mark stays, and a file whose endings are all `\r\n` keeps them when
 /// the new content has only `\n`.
 pub fn full_rewrite(document: &Document<'_>, content: &str) -> Result<Vec<u8>, Refusal> {
-    if content.is_empty() {
-        return Err(Refusal::ContentEmpty);
-    }
+    check_content(content)?;
     let mark = if content.starts_with('\u{FEFF}') { b"" } else { document.mark };
     let body = if document.is_crlf() && !content.contains('\r') {
         content.replace('\n', "\r\n")

@@ -1,0 +1,233 @@
+//! `act edit`: documents under a version. Whatever comes of it is one JSON document on stdout.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args, Subcommand};
+use edit_protocol::Decision;
+use serde_json::{Value, json};
+
+use crate::artifacts::ArtifactDir;
+use crate::config;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::publishing::{self, MAX_BYTES, Refused, Shelves};
+
+/// Edit a document by lines, under its version
+///
+/// A document is a JSON file: {"doc_id": …, "version": …, "meta": {…}, "lines": {"0": "…"}}, lines counted
+/// from 0. Every edit names the version that was read; of two edits of the same version one succeeds. The
+/// answer is {"ok":true,…}, or {"ok":false,"reason":…} and exit code 1.
+#[derive(Debug, Args)]
+pub(super) struct Edit {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Replace one line
+    #[command(name = "edit_line", alias = "edit-line")]
+    EditLine(EditLine),
+    /// Replace the whole text
+    #[command(name = "full_rewrite", alias = "full-rewrite")]
+    FullRewrite(FullRewrite),
+    /// Hand the document on: into the publishing queue, or to be looked at
+    Finish(Finish),
+    /// Show the document
+    Show(Document),
+    /// List the documents that are ready to be published
+    Queue,
+    /// List the documents that somebody has to look at
+    Review,
+}
+
+#[derive(Debug, Args)]
+struct Document {
+    /// The document
+    #[arg(long, value_name = "DOC.json")]
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct Expected {
+    #[command(flatten)]
+    document: Document,
+    /// The version that was read
+    #[arg(long = "expect_version", visible_alias = "expect-version", value_name = "VERSION")]
+    #[arg(value_parser = integer, allow_negative_numbers = true)]
+    expect_version: u64,
+}
+
+#[derive(Debug, Args)]
+struct EditLine {
+    #[command(flatten)]
+    expected: Expected,
+    /// The line, counted from 0
+    #[arg(long, value_parser = integer, allow_negative_numbers = true)]
+    index: u64,
+    /// Its new text
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    new: OsString,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("text").required(true).args(["content", "content_file"]))]
+struct FullRewrite {
+    #[command(flatten)]
+    expected: Expected,
+    /// The new text; `-` reads it from standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    content: Option<OsString>,
+    /// A file with the new text; `-` is standard input
+    #[arg(long = "content-file", visible_alias = "content_file", value_name = "FILE")]
+    content_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Finish {
+    #[command(flatten)]
+    expected: Expected,
+    /// `pass` or `hold`
+    #[arg(long, allow_hyphen_values = true)]
+    decision: OsString,
+    /// What is to be said about it
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    notes: OsString,
+}
+
+impl Edit {
+    pub(super) fn run(self, output: &Output) -> Exit {
+        match self.action.perform() {
+            Ok(answer) => {
+                output.json(&answer);
+                Exit::Ok
+            }
+            Err(refused) => {
+                output.json(&refused.json().to_string());
+                Exit::Refused
+            }
+        }
+    }
+}
+
+impl Action {
+    /// The answer of a success, as JSON text.
+    fn perform(self) -> Result<String, Refused> {
+        match self {
+            Self::EditLine(EditLine { expected, index, new }) => {
+                let new = text("--new", new)?;
+                let index = usize::try_from(index).unwrap_or(usize::MAX);
+                let after =
+                    publishing::edit_line(expected.path(), expected.expect_version, index, &new)?;
+                Ok(json!({"ok": true, "new_version": after.version()}).to_string())
+            }
+            Self::FullRewrite(FullRewrite { expected, content, content_file }) => {
+                let content = content_of(content, content_file)?;
+                let after =
+                    publishing::full_rewrite(expected.path(), expected.expect_version, &content)?;
+                let (version, count) = (after.version(), after.lines().len());
+                Ok(json!({"ok": true, "new_version": version, "line_count": count}).to_string())
+            }
+            Self::Finish(Finish { expected, decision, notes }) => {
+                // Bytes that are no text are no decision either.
+                let decision = decision.to_string_lossy();
+                let notes = text("--notes", notes)?;
+                let path = expected.path();
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let place = || shelves(directory.unwrap_or(Path::new(".")));
+                let decision =
+                    publishing::finish(path, expected.expect_version, &decision, &notes, place)?;
+                Ok(json!({"ok": true, "decision": decision.word(), "notes": notes}).to_string())
+            }
+            Self::Show(document) => Ok(publishing::show(&document.file)?.print()),
+            Self::Queue => listed(Decision::Pass),
+            Self::Review => listed(Decision::Hold),
+        }
+    }
+}
+
+impl Expected {
+    fn path(&self) -> &Path {
+        &self.document.file
+    }
+}
+
+fn listed(decision: Decision) -> Result<String, Refused> {
+    let listing = shelves(Path::new("."))?.list(decision)?;
+    let mut answer = json!({"entries": listing.entries});
+    if !listing.unreadable.is_empty() {
+        answer["unreadable"] = Value::from(listing.unreadable);
+    }
+    Ok(answer.to_string())
+}
+
+/// In ARTIFACT_DIR, which must not lie in the repository that `directory` is in, if it is in one.
+fn shelves(directory: &Path) -> Result<Shelves, Refused> {
+    let no_place = |error: &dyn std::fmt::Display| Refused::NoPlace(error.to_string());
+    let root = config::find_root(directory).map_err(|error| no_place(&error))?;
+    let variable = std::env::var_os;
+    let place = ArtifactDir::locate(variable("AGENT_ARTIFACT_DIR"), variable("HOME"));
+    let place = place.map_err(|error| no_place(&error))?;
+    let artifacts = ArtifactDir::open_for(&place, root.as_ref().map(|root| root.path.as_path()));
+    let artifacts = artifacts.map_err(|error| no_place(&error))?;
+    Shelves::open(&artifacts.state().map_err(|error| no_place(&error))?)
+}
+
+/// Any whole number. One that no version and no index can have stands for a number that none has.
+fn integer(text: &str) -> Result<u64, &'static str> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("not a whole number");
+    }
+    match text.strip_prefix('+').unwrap_or(text).parse::<i128>() {
+        Ok(number) => Ok(u64::try_from(number).unwrap_or(u64::MAX)),
+        Err(_) => Ok(u64::MAX),
+    }
+}
+
+fn text(name: &str, value: OsString) -> Result<String, Refused> {
+    value.into_string().map_err(|_| Refused::Content(format!("{name} is not UTF-8 text")))
+}
+
+/// The parser has made sure that there is exactly one.
+fn content_of(words: Option<OsString>, file: Option<PathBuf>) -> Result<String, Refused> {
+    let dash = |path: &PathBuf| path.as_os_str() == "-";
+    let (name, read) = match (words, file) {
+        (Some(words), _) if words != "-" => return text("--content", words),
+        (None, Some(file)) if !dash(&file) => {
+            (file.display().to_string(), File::open(&file).and_then(bytes))
+        }
+        _ => ("standard input".to_owned(), bytes(io::stdin().lock())),
+    };
+    let read = read.map_err(|error| Refused::Content(format!("{name} cannot be read: {error}")))?;
+    if read.len() as u64 > MAX_BYTES {
+        return Err(Refused::TooLarge);
+    }
+    String::from_utf8(read).map_err(|_| Refused::Content(format!("{name} is not UTF-8 text")))
+}
+
+fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // security line 182
+    #[test]
+    fn numbers_that_nothing_has_stand_for_none_and_never_for_another() {
+        assert_eq!((integer("0"), integer("+7")), (Ok(0), Ok(7)));
+        for none in ["-1", "18446744073709551616", "-18446744073709551616", &"9".repeat(60)] {
+            assert_eq!(integer(none), Ok(u64::MAX), "{none}");
+        }
+        for no_number in ["", "-", "1.0", "1e3", "0x1", " 1", "--1", "+-1", "one"] {
+            assert!(integer(no_number).is_err(), "{no_number}");
+        }
+    }
+}

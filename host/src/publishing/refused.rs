@@ -1,0 +1,83 @@
+//! Why nothing happened to a document, in the words that `act edit` answers with.
+
+use edit_protocol::{BadDocument, Refusal};
+use serde_json::{Map, Value};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error("refused: {}", .0.reason())]
+    Protocol(Refusal),
+    #[error("the file is no document: {}", .0.0)]
+    BadDocument(BadDocument),
+    #[error("no such file; name a document with --file")]
+    NotFound,
+    #[error("{0}")]
+    NotAFile(&'static str),
+    #[error("more than {} bytes", super::MAX_BYTES)]
+    TooLarge,
+    #[error("the file may not be written; change its permissions first")]
+    ReadOnly,
+    #[error("somebody else keeps the file locked or keeps changing it; try again")]
+    Busy,
+    #[error("{what}: {source}")]
+    Failed { what: String, source: std::io::Error },
+    /// The place for finished documents cannot be used.
+    #[error("{0}")]
+    NoPlace(String),
+    /// The text that was to be written could not be had.
+    #[error("{0}")]
+    Content(String),
+}
+
+impl Refused {
+    pub(super) fn failed<E: Into<std::io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
+        let what = what.to_owned();
+        move |source| Self::Failed { what, source: source.into() }
+    }
+
+    /// The stable word, listed in `specs/edit-protocol.md`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Protocol(refusal) => refusal.reason(),
+            Self::BadDocument(_) => "bad_document",
+            Self::NotFound => "not_found",
+            Self::NotAFile(_) => "not_a_file",
+            Self::TooLarge => "too_large",
+            Self::ReadOnly => "read_only",
+            Self::Busy => "busy",
+            Self::Failed { .. } => "failed",
+            Self::NoPlace(_) => "artifact_dir",
+            Self::Content(_) => "bad_arguments",
+        }
+    }
+
+    /// `{ok:false,reason,…}`. A refusal of the protocol has its own facts, any other a message.
+    pub fn json(&self) -> Value {
+        let mut answer = Map::new();
+        answer.insert("ok".into(), false.into());
+        answer.insert("reason".into(), self.reason().into());
+        match self {
+            Self::Protocol(refusal) => {
+                if let Ok(Value::Object(facts)) = serde_json::to_value(refusal) {
+                    answer.extend(facts);
+                }
+            }
+            other => {
+                answer.insert("message".into(), other.to_string().into());
+            }
+        }
+        Value::Object(answer)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self::Protocol(refusal)
+    }
+}
+
+impl From<BadDocument> for Refused {
+    fn from(bad: BadDocument) -> Self {
+        Self::BadDocument(bad)
+    }
+}
