@@ -131,6 +131,8 @@ fn query(
     let voice = Voice::new(events);
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
         let left = ReadLeft::new(caps.query_bytes);
+        let over = stop.clone();
+        let view = view.until(move || over.is_cancelled());
         Reading { view, versions, caps, left }
     });
     let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
@@ -152,6 +154,7 @@ fn query(
         denials: Denials::new(name, voice.clone()),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
+        names_left: grant.limits.host_call_bytes,
         grant: grant.clone(),
         voice,
     }

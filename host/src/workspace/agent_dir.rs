@@ -15,6 +15,7 @@ use super::exclusion::is_temporary;
 use super::handle::{self, DIRECTORY};
 use super::place::{self, Temp};
 use super::scan::scan;
+use super::stop::StopCheck;
 use super::sweep;
 use super::view::Kind;
 
@@ -114,7 +115,7 @@ impl AgentDir {
 
     /// What stands in the directory, sorted; without what a killed write left.
     pub fn names(&self) -> Result<Vec<(String, Kind)>, HostWriteError> {
-        let seen = scan(&self.dir, std::ops::Bound::Unbounded)
+        let seen = scan(&self.dir, std::ops::Bound::Unbounded, &StopCheck::default())
             .map_err(|errno| failed(AGENT_DIR, errno))?;
         let utf8 = |(name, kind)| Some((String::from_utf8(name).ok()?, kind));
         Ok(seen

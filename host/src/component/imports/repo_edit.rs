@@ -5,7 +5,6 @@ use super::repo_read::version;
 use crate::component::bindings::edit::{self, EditError, Host};
 use crate::component::bindings::types;
 use crate::component::bindings::types::Refusal;
-use crate::component::failure::Ended;
 use crate::component::state::{Query, State};
 use crate::event::EventKind;
 use crate::workspace::{self, Applied, Change, Version};
@@ -19,9 +18,7 @@ impl Host for State {
     ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
         let query = &mut self.query;
         // A query that was stopped must not write any more: somebody else may already be at work.
-        if query.stop.is_cancelled() {
-            return Err(Ended::Stopped.into());
-        }
+        query.go_on()?;
         let Some(writer) = query.writer.clone() else {
             query.denials.deny(GRANT, "repo.edit");
             return Ok(Err(EditError::Refused(denied(GRANT))));
