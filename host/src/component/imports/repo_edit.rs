@@ -5,6 +5,7 @@ use super::repo_read::version;
 use crate::component::bindings::edit::{self, EditError, Host};
 use crate::component::bindings::types;
 use crate::component::bindings::types::Refusal;
+use crate::component::failure::Ended;
 use crate::component::state::{Query, State};
 use crate::event::EventKind;
 use crate::workspace::{self, Applied, Change, Version};
@@ -24,7 +25,11 @@ impl Host for State {
             return Ok(Err(EditError::Refused(denied(GRANT))));
         };
         let changes: Vec<_> = changes.into_iter().map(change).collect();
-        Ok(match writer.apply(&changes) {
+        // Asked again by the writer in the moment before a file changes.
+        let stop = query.stop.clone();
+        let outcome = writer.apply(&changes, &|| stop.is_cancelled());
+        Ok(match outcome {
+            Err(workspace::EditError::Stopped) => return Err(Ended::Stopped.into()),
             Ok(applied) => {
                 applied.iter().for_each(|applied| query.tell(applied));
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
@@ -72,7 +77,8 @@ impl Query {
 
 fn path_of(error: &workspace::EditError) -> Option<&str> {
     use workspace::EditError::{
-        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, TooLarge,
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
+        TooLarge,
     };
     match error {
         Conflict { path, .. }
@@ -83,7 +89,7 @@ fn path_of(error: &workspace::EditError) -> Option<&str> {
         | Path { path, .. }
         | TooLarge { path, .. }
         | Failed { path, .. } => Some(path),
-        Arguments(_) | Budget(_) => None,
+        Arguments(_) | Budget(_) | Stopped => None,
     }
 }
 
@@ -118,6 +124,6 @@ fn refusal(error: workspace::EditError) -> EditError {
             EditError::Refused(Refusal::Invalid(text))
         }
         Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
-        Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
+        Error::Stopped | Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
     }
 }
