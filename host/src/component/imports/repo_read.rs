@@ -101,7 +101,7 @@ impl Host for State {
         Ok(match listed {
             Ok(entries) => {
                 let items = entries.items.into_iter().map(entry).collect();
-                Ok(Entries { items, next: entries.next })
+                Ok(Entries { items, next: entries.next, truncated: entries.truncated })
             }
             Err(error) => Err(self.refuse_selection(&error)),
         })
