@@ -7,7 +7,10 @@ use act::component::{
     ComponentFailure, Grant, GuestFailure, Limit, Limits, Llm, RepoRead, Services,
 };
 use act::event::{EventKind, ModelUsage};
-use act::model::{Model, ModelError, ModelErrorKind};
+use act::model::{Model, ModelError, ModelErrorKind, Pause};
+use act::scout::query::{self, QueryEnd, ReportCheck};
+use act::scout::{ComponentScout, Question};
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
@@ -43,6 +46,78 @@ async fn security_line_15_an_endless_loop_is_stopped_and_its_thread_ends() {
         let ended = hostile.ask(question(waste, &[]), services, SHORT, &never).await;
         assert!(matches!(ended, Err(ComponentFailure::Deadline(SHORT))), "{waste}: {ended:?}");
         gone(&mut hear).await;
+    }
+}
+
+// security line 15: also inside a host call, which no tick can reach
+#[tokio::test]
+async fn security_line_15_a_host_call_that_nobody_wants_any_more_ends() {
+    let repository = Repository::new();
+    std::fs::write(repository.root().join("big"), "x".repeat(8 << 20)).unwrap();
+    let caps = RepoRead { file_bytes: u64::MAX, query_bytes: u64::MAX };
+    let hostile = load(Grant { repo_read: Some(caps), ..Grant::builtin_scout() });
+    let view = repository.views()[0].clone();
+    let (model, mut hear) = Scripted::new(vec![]);
+    let services = Services { view: Some(view), ..talking(&model) };
+    drop(model);
+    // One call that would read and hash hundreds of gigabytes.
+    let often = question("batch-read-often", &["big", "40000"]);
+    let never = CancellationToken::new();
+    let ended = hostile.ask(often, services, SHORT, &never).await;
+    assert!(matches!(ended, Err(ComponentFailure::Deadline(SHORT))), "{ended:?}");
+    gone(&mut hear).await;
+}
+
+/// Writes the waits down instead of waiting.
+#[derive(Default)]
+struct Waits(std::sync::Mutex<Vec<Duration>>);
+
+impl Pause for Waits {
+    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.0.lock().unwrap().push(time);
+        Box::pin(async {})
+    }
+}
+
+/// Believes nothing, and is not asked.
+struct Unasked;
+
+impl ReportCheck for Unasked {
+    fn check<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        panic!("there was no report")
+    }
+}
+
+// security line 15
+#[tokio::test]
+async fn security_line_15_three_loops_are_three_attempts_and_the_query_has_failed() {
+    let heard = Heard::default();
+    let services = Services { events: heard.events(), ..nothing() };
+    let loaded = load(Grant::builtin_scout());
+    let scout = ComponentScout::new("scout-a", loaded, services, SHORT);
+    let (waits, never) = (Waits::default(), CancellationToken::new());
+    let question = Question { text: "loop".to_owned(), context: vec![] };
+    let events = heard.events();
+    let ended = query::ask(&scout, &question, &Unasked, &events, &waits, &never).await;
+    let Err(QueryEnd::Failed(why)) = ended else { panic!("{ended:?}") };
+    assert!(why.contains("3 attempts") && why.contains("300 ms"), "{why}");
+    assert_eq!(*waits.0.lock().unwrap(), [1, 2].map(Duration::from_secs));
+    let outcomes: Vec<_> = heard
+        .kinds()
+        .into_iter()
+        .filter_map(|kind| match kind {
+            EventKind::ScoutFinished { outcome, duration_ms, .. } => Some((outcome, duration_ms)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outcomes.len(), 3);
+    for (outcome, duration) in outcomes {
+        // Not before the time it had, and not long after it.
+        assert_eq!(
+            (outcome.as_str(), (300..10_300).contains(&duration)),
+            ("failed", true),
+            "{duration}"
+        );
     }
 }
 
@@ -335,9 +410,16 @@ async fn calls_and_tokens_of_the_model_are_counted() {
     assert_eq!(hear.try_recv().ok(), Some(Told::Opened { role: "hostile".to_owned(), system }));
     assert_eq!(hear.try_recv().ok(), Some(Told::Asked { attempt: 2, max_tokens: None }));
 
-    let (little, _) = answers(llm(9, 250)).await;
+    let (little, mut hear) = answers(llm(9, 250)).await;
     assert_eq!(little[2]["ok"], "yes", "a call that has begun is answered");
     assert_eq!(little[3]["error"], "Refusal::Limit(\"llm.tokens: used up\")");
+    let mut bounds = vec![];
+    while let Ok(told) = hear.try_recv() {
+        if let Told::Asked { max_tokens, .. } = told {
+            bounds.push(max_tokens);
+        }
+    }
+    assert_eq!(bounds, [Some(250), Some(150), Some(50)], "a reply is no longer than what is left");
 }
 
 #[tokio::test]
@@ -361,6 +443,21 @@ async fn what_is_left_can_be_asked() {
 async fn the_history_of_conversations_is_bounded() {
     let (model, _hear) = Scripted::new(vec![]);
     let ended = attack(&load(Grant::builtin_scout()), "chat-forever", &[], talking(&model)).await;
+    assert!(matches!(ended, Err(ComponentFailure::Limit(Limit::Conversation))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_the_model_says_counts_into_the_history_as_well() {
+    let long: &str = "x".repeat(6 << 20).leak();
+    let replies = (0..3).map(|_| Reply::Text(long, usage(1, 1))).collect();
+    let (model, _hear) = Scripted::new(replies);
+    let hostile = load(Grant::builtin_scout());
+    let ended = attack(&hostile, "chat", &["2"], talking(&model)).await;
+    // It came to its end: what is too long is its report.
+    assert!(matches!(ended, Err(ComponentFailure::Limit(Limit::HostCall))), "{ended:?}");
+    let replies = (0..3).map(|_| Reply::Text(long, usage(1, 1))).collect();
+    let (model, _hear) = Scripted::new(replies);
+    let ended = attack(&hostile, "chat", &["3"], talking(&model)).await;
     assert!(matches!(ended, Err(ComponentFailure::Limit(Limit::Conversation))), "{ended:?}");
 }
 

@@ -225,3 +225,26 @@ async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
         .collect();
     assert!(reasons.contains(&"protected") && reasons.contains(&"guarded"), "{reasons:?}");
 }
+
+#[tokio::test]
+async fn a_listing_that_cannot_show_everything_says_so() {
+    let tools = Tools::new();
+    let listed = tools.call("list", json!({ "path": "sub" })).await;
+    assert_eq!(listed.get("truncated"), None, "{listed}");
+    let deep = vec!["d"; 300].join("/");
+    fs::create_dir_all(tools.repository.root().join("sub").join(deep)).unwrap();
+    let listed = tools.call("list", json!({ "path": "sub" })).await;
+    assert_eq!(listed["truncated"], true, "{listed}");
+}
+
+#[tokio::test]
+async fn a_large_directory_behind_a_link_is_listed_by_its_real_names() {
+    let tools = Tools::new();
+    for n in 0..250 {
+        fs::create_dir_all(tools.repository.root().join("sub/many")).unwrap();
+        fs::write(tools.repository.root().join(format!("sub/many/{n}")), "").unwrap();
+    }
+    let listed = tools.call("list", json!({ "path": "linkdir" })).await;
+    let entries = json!(["sub/b.txt", "sub/link-up@", "sub/many/ (250 files)"]);
+    assert_eq!(listed["entries"], entries, "{listed}");
+}

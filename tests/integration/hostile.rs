@@ -15,7 +15,7 @@ use act::event::{Event, EventKind, Events, Sink};
 use act::model::{
     Ask, Conversation, Model, ModelError, ModelUsage, Stop, ToolResult, ToolSpec, Turn,
 };
-use act::workspace::{Profile, RepoView};
+use act::workspace::{Profile, RepoView, RepoWriter, WriteRules};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -49,6 +49,42 @@ pub(crate) fn load(grant: Grant) -> LoadedComponent {
 
 pub(crate) fn load_with(needs: &[&str], grant: Grant) -> Result<LoadedComponent, LoadError> {
     host().load(&packed("hostile", needs), grant, &Events::silent())
+}
+
+/// The hostile tool component, with everything that a tool may be granted.
+pub(crate) fn load_tool() -> LoadedComponent {
+    let needs = [("repo.read", "to attack"), ("repo.write", "to attack")]
+        .map(|(grant, why)| json!({ "grant": grant, "why": why }));
+    let manifest = json!({
+        "kind": "tool", "name": "hostile-tool", "version": "0.1.0", "about": "Attacks.", "needs": needs,
+        "tools": [{ "name": "attack", "description": "Attacks.", "parameters": {} }],
+    });
+    let packed = custom_section::pack(&bytes("hostile-tool"), manifest.to_string().as_bytes());
+    host().load(&packed, Grant::builtin_tool(), &Events::silent()).unwrap()
+}
+
+/// What the Editor lends its tools.
+pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> Services {
+    Services {
+        view: Some(writer.view().clone()),
+        versions: Some(writer.versions().clone()),
+        writer: Some(Arc::clone(writer)),
+        events,
+        ..nothing()
+    }
+}
+
+/// Runs one attack of the hostile tool to its end.
+pub(crate) async fn attack_as_tool(
+    tool: &LoadedComponent,
+    attack: &str,
+    arguments: &[&str],
+    services: Services,
+) -> Value {
+    let never = CancellationToken::new();
+    let arguments = json!(arguments).to_string();
+    let outcome = tool.call(attack, &arguments, services, PLENTY, &never).await.unwrap();
+    serde_json::from_str(&outcome.text).unwrap()
 }
 
 /// Services that lend nothing.
@@ -155,6 +191,12 @@ impl Repository {
     pub(crate) fn views(&self) -> [RepoView; 2] {
         let view = RepoView::open(&self.root(), Profile::Scout).unwrap();
         [view.clone(), view.without_openat2()]
+    }
+
+    /// The writer of a task, with `openat2` and without.
+    pub(crate) fn writers(&self) -> [Arc<RepoWriter>; 2] {
+        let open = || RepoWriter::open(&self.root(), WriteRules::default()).unwrap();
+        [Arc::new(open()), Arc::new(open().without_openat2())]
     }
 
     /// Everything that an attack could have changed, inside and outside.

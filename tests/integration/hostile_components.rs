@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use act::component::{Grant, Services};
+use act::event::Events;
 use act::workspace::RepoView;
 use serde_json::Value;
 
-use crate::hostile::{Heard, Repository, SECRET, attack, load, load_with, nothing, reading};
+use crate::hostile::{
+    Heard, PLENTY, Repository, SECRET, attack, attack_as_tool, editing, load, load_tool, load_with,
+    nothing, reading,
+};
 
 /// Every answer is an error, and no secret is anywhere in them.
 fn all_refused(answers: &Value, paths: &[&str]) {
@@ -73,6 +77,77 @@ async fn security_line_1_nothing_outside_opens() {
             assert!(!answers.to_string().contains(passwd.lines().next().unwrap()), "{answers:#}");
         }
     }
+}
+
+#[tokio::test]
+async fn security_lines_1_and_4_batches_within_the_outside_find_nothing() {
+    let outside = [
+        "../outside",
+        "../outside/x",
+        "sub/../../outside",
+        "..",
+        "/etc",
+        "/etc/passwd",
+        "out-dir",
+        "out-dir/x",
+        "out",
+        "etc",
+        "etc/passwd",
+        "passwd",
+        "loop",
+        "sub\0",
+    ];
+    let repository = Repository::new();
+    let (hostile, tool) = (load(Grant::builtin_scout()), load_tool());
+    let mut answers = vec![];
+    for view in repository.views() {
+        answers.push(attack(&hostile, "batch-within", &outside, reading(&view)).await.unwrap());
+    }
+    for writer in repository.writers() {
+        let services = editing(&writer, Events::silent());
+        answers.push(attack_as_tool(&tool, "batch-within", &outside, services).await);
+    }
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+    for answers in answers {
+        let all = answers.to_string();
+        assert!(!all.contains(SECRET) && !all.contains(passwd.lines().next().unwrap()), "{all}");
+        for path in outside {
+            let answer = &answers[path];
+            for call in ["list under", "search under"] {
+                assert!(answer[call]["error"].is_string(), "{path}: {answer}");
+            }
+            // A glob names nothing outside; a link that it matches is shown as itself and not searched.
+            if let Some(found) = answer["search globs"]["ok"].as_array() {
+                assert_eq!(found.len(), 0, "{path}: {answer}");
+            }
+            if let Some(listed) = answer["list globs"]["ok"].as_array() {
+                let itself = path.trim_start_matches('/');
+                assert!(listed.iter().all(|entry| entry == itself), "{path}: {answer}");
+            }
+        }
+    }
+}
+
+// security line 2: the writing grant opens `repo.edit` and nothing else
+#[tokio::test]
+async fn security_line_2_a_tool_that_may_write_changes_nothing_through_its_directory() {
+    let repository = Repository::new();
+    let tool = load_tool();
+    let before = repository.state();
+    for writer in repository.writers() {
+        for target in ["a.txt", "link", "sub/b.txt"] {
+            let heard = Heard::default();
+            let services = editing(&writer, heard.events());
+            let outcomes = attack_as_tool(&tool, "change", &[target], services).await;
+            let outcomes = outcomes.as_object().unwrap();
+            assert!(outcomes.len() >= 24, "every attack ran: {outcomes:#?}");
+            for (call, outcome) in outcomes {
+                assert!(outcome["error"].is_string(), "{call} on {target}: {outcome}");
+            }
+            assert!(heard.denials().iter().any(|(grant, _)| grant == "repo.write"));
+        }
+    }
+    assert_eq!(repository.state(), before);
 }
 
 #[tokio::test]
@@ -181,6 +256,52 @@ async fn security_line_7_secrets_neither_open_nor_list() {
 }
 
 #[tokio::test]
+async fn security_line_7_secrets_neither_open_nor_list_for_a_tool() {
+    let secrets = [
+        ".env",
+        ".ENV",
+        "sub/.env.local",
+        "id_rsa",
+        "x.PEM",
+        ".npmrc",
+        ".git/config",
+        ".GIT/config",
+        ".git",
+        "link-env",
+        "sub/link-up",
+        "git-link/config",
+        "linkdir/../.env",
+    ];
+    let repository = Repository::new();
+    let tool = load_tool();
+    for writer in repository.writers() {
+        let ask = async |attack: &str, arguments: &[&str]| {
+            attack_as_tool(&tool, attack, arguments, editing(&writer, Events::silent())).await
+        };
+        for route in ["read", "batch-read"] {
+            all_refused(&ask(route, &secrets).await, &secrets);
+        }
+        all_refused(&ask("list", &[".git", "git-link"]).await, &[".git", "git-link"]);
+        let shown = ask("list", &[".", "sub"]).await.to_string();
+        let batch = ask("batch-list", &[]).await.to_string();
+        assert!(shown.contains("a.txt") && batch.contains("a.txt"), "{shown} {batch}");
+        for hidden in ["\".env\"", ".env.local", "id_rsa", "PEM", ".npmrc", "\".git\""] {
+            assert!(!shown.contains(hidden) && !batch.contains(hidden), "{shown} {batch}");
+        }
+        // What git ignores is a tool's to read; of what was found nothing is in a hidden file.
+        let found = ask("batch-search", &[SECRET]).await;
+        let paths: Vec<_> =
+            found["ok"].as_array().unwrap().iter().map(|hit| hit[0].as_str().unwrap()).collect();
+        for path in &paths {
+            assert!(
+                ["ignored.txt", "logs/x", "node_modules/m/x", "image.PNG"].contains(path),
+                "{paths:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_hidden_name_is_audited_as_a_denial_and_an_absent_one_is_not() {
     let repository = Repository::new();
     let hostile = load(Grant::builtin_scout());
@@ -202,11 +323,27 @@ async fn a_hidden_name_is_audited_as_a_denial_and_an_absent_one_is_not() {
     }
 }
 
-#[tokio::test]
-async fn security_line_9_a_fifo_does_not_hang_the_host() {
+/// Opening a FIFO would wait for a writer that never comes: the refusal arrives all the same, and the runtime
+/// ends with no thread left waiting, so leaving the program is not delayed either.
+#[test]
+fn security_line_9_a_fifo_delays_neither_the_query_nor_the_exit() {
+    // Compiled here, so that compiling is not what is waited for.
+    drop((load(Grant::builtin_scout()), load_tool()));
+    let (ended, end) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(special_files_are_refused());
+        // Dropping it waits for every blocking call.
+        drop(runtime);
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(PLENTY).expect("refused, and nothing waits");
+}
+
+async fn special_files_are_refused() {
     let special = ["README.md", "socket"];
     let repository = Repository::new();
-    let hostile = load(Grant::builtin_scout());
+    let (hostile, tool) = (load(Grant::builtin_scout()), load_tool());
     for view in repository.views() {
         for answers in read_both_ways(&view, &special).await {
             all_refused(&answers, &special);
@@ -214,6 +351,20 @@ async fn security_line_9_a_fifo_does_not_hang_the_host() {
         let shown = attack(&hostile, "list", &["."], reading(&view)).await.unwrap();
         assert!(!shown.to_string().contains("README.md"), "{shown}");
     }
+    let before = repository.state();
+    for writer in repository.writers() {
+        let services = editing(&writer, Events::silent());
+        let answers = attack_as_tool(&tool, "edit", &special, services).await;
+        for path in special {
+            for call in ["create", "replace", "delete", "move from", "move onto"] {
+                assert!(
+                    answers[path][call].as_str().unwrap().starts_with("not_a_file"),
+                    "{answers}"
+                );
+            }
+        }
+    }
+    assert_eq!(repository.state(), before);
 }
 
 /// A directory in view and a link to one that is not change places all the time; no read between them ever
@@ -313,4 +464,85 @@ async fn symbols_invent_nothing_without_a_grammar() {
         answers["outlines"][0],
         "Refusal::Invalid(\"no_grammar: no language can be parsed here\")"
     );
+}
+
+/// Raw paths, as a component can hand them to the host, and the word of each refusal.
+const UNWRITABLE: [(&str, &str); 32] = [
+    // security line 51
+    (".git/hooks/pre-commit", "protected"),
+    (".git/config", "protected"),
+    (".git", "protected"),
+    (".GIT/config", "protected"),
+    ("sub/.git/hooks/x", "protected"),
+    ("x/../.git/HEAD", "outside_repo"),
+    ("./.git/HEAD", "protected"),
+    // security line 52
+    ("agent.yaml", "protected"),
+    ("./agent.yaml", "protected"),
+    ("AGENT.YAML", "protected"),
+    ("agent", "protected"),
+    ("agent/x", "protected"),
+    ("Agent/x", "protected"),
+    ("././agent.yaml", "bad_arguments"),
+    // security line 57
+    ("out-dir/x", "not_a_file"),
+    ("out-dir/new", "not_a_file"),
+    ("out", "not_a_file"),
+    ("etc/passwd", "not_a_file"),
+    ("linkdir/b.txt", "not_a_file"),
+    ("link", "not_a_file"),
+    // security line 60
+    ("", "bad_arguments"),
+    (".", "bad_arguments"),
+    ("..", "outside_repo"),
+    ("../outside/x", "outside_repo"),
+    ("/etc/passwd", "outside_repo"),
+    ("a.txt/", "bad_arguments"),
+    ("sub//b.txt", "bad_arguments"),
+    ("sub/./b.txt", "bad_arguments"),
+    ("sub\\b.txt", "bad_arguments"),
+    ("..\\outside\\x", "bad_arguments"),
+    ("a.txt\0", "bad_arguments"),
+    // hidden, so not to be written blindly either
+    (".env", "excluded"),
+];
+
+#[tokio::test]
+async fn security_lines_51_52_57_60_raw_hostile_paths_are_refused_by_their_reason() {
+    let repository = Repository::new();
+    std::fs::write(repository.root().join("agent.yaml"), "steps: []").unwrap();
+    let tool = load_tool();
+    let long = "x".repeat(5_000);
+    let paths: Vec<_> = UNWRITABLE.into_iter().chain([(long.as_str(), "bad_arguments")]).collect();
+    let names: Vec<&str> = paths.iter().map(|(path, _)| *path).collect();
+    let before = repository.state();
+    for writer in repository.writers() {
+        let heard = Heard::default();
+        let services = editing(&writer, heard.events());
+        let answers = attack_as_tool(&tool, "edit", &names, services).await;
+        for (path, word) in &paths {
+            for call in ["create", "replace", "delete", "move from", "move onto"] {
+                let why = answers[path][call].as_str().unwrap_or("done");
+                let said = why.split(':').next();
+                assert_eq!(said, Some(*word), "{call} {path:?}: {why}");
+            }
+        }
+        assert_eq!(repository.state(), before);
+        assert!(writer.changed().is_empty());
+        let refused = heard
+            .kinds()
+            .into_iter()
+            .filter(|kind| matches!(kind, act::event::EventKind::EditRefused { .. }));
+        assert_eq!(refused.count(), 5 * paths.len(), "each refusal is told");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_writes_what_it_may() {
+    let repository = Repository::new();
+    let [writer, _] = repository.writers();
+    let services = editing(&writer, Events::silent());
+    let answers = attack_as_tool(&load_tool(), "edit", &["sub/new.txt"], services).await;
+    assert_eq!(answers["sub/new.txt"]["create"], Value::Null, "{answers}");
+    assert_eq!(std::fs::read_to_string(repository.root().join("sub/new.txt")).unwrap(), "owned");
 }

@@ -126,8 +126,6 @@ fn reason_of<'a>(text: &'a str, otherwise: &'a str) -> (&'a str, &'a str) {
     ];
     match text.split_once(':').map(|(word, rest)| (word.trim(), rest.trim())) {
         Some((word, rest)) if KNOWN.contains(&word) => (word, rest),
-        // A link or a special file is no file that could be written.
-        Some(("link" | "special", rest)) => ("not_a_file", rest),
         _ if KNOWN.contains(&text) => (text, text),
         _ => (otherwise, text),
     }

@@ -51,7 +51,7 @@ impl Repository for Host {
         Ok(Page {
             items: page.items.into_iter().map(entry).collect(),
             next: page.next,
-            truncated: false,
+            truncated: page.truncated,
         })
     }
 

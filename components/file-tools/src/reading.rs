@@ -49,7 +49,7 @@ pub(crate) fn list(repository: &dyn Repository, path: &str) -> Result<Answer, Tr
     }
     let leaves = entries.iter().filter(|entry| entry.kind != Kind::Directory).collect::<Vec<_>>();
     let names = match leaves.len() > LISTED {
-        true => folded(&path, &leaves),
+        true => folded(base(&path, &entries), &leaves),
         false => leaves.into_iter().map(name).collect::<Vec<_>>(),
     };
     truncated |= names.len() > LISTED * 2;
@@ -65,6 +65,19 @@ fn name(entry: &Entry) -> String {
     match entry.kind {
         Kind::Link => format!("{}@", entry.path),
         _ => entry.path.clone(),
+    }
+}
+
+/// The real name of the directory that was listed as `path`. Behind a link the entries lie elsewhere; the first
+/// of them, in path order, stands in the directory itself.
+fn base<'a>(path: &'a str, entries: &'a [Entry]) -> &'a str {
+    let in_path =
+        |entry: &Entry| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+    match entries.first() {
+        Some(first) if !path.is_empty() && !in_path(first) => {
+            first.path.rsplit_once('/').map_or("", |(directory, _)| directory)
+        }
+        _ => path,
     }
 }
 

@@ -14,6 +14,8 @@ struct Memory {
     cap: Option<usize>,
     /// Somebody else writes this between the look and the edit.
     intruder: RefCell<Option<(String, Vec<u8>)>>,
+    /// A link to a directory: its name and what it leads to.
+    link: Option<(&'static str, &'static str)>,
 }
 
 impl Memory {
@@ -52,6 +54,7 @@ impl Memory {
 
 impl Repository for Memory {
     fn list(&self, under: &str, cursor: Option<String>) -> Result<Page<Entry>, Denial> {
+        let under = self.link.filter(|(name, _)| *name == under).map_or(under, |(_, real)| real);
         let prefix = if under.is_empty() { String::new() } else { format!("{under}/") };
         let from = cursor.unwrap_or_default();
         let files = self.files.borrow();
@@ -191,6 +194,21 @@ fn binary_and_huge_files_are_refused() {
     );
     let answer = repository.call("read", json!({"path": "huge"}));
     assert_eq!(answer["reason"], "too_large");
+}
+
+// TOOLS-6
+#[test]
+fn a_large_directory_behind_a_link_is_folded_by_its_real_name() {
+    for (name, real) in [("l", "deep/down/src"), ("a-much-longer-name", "x"), ("\u{fc}", "src")] {
+        let mut repository = Memory { link: Some((name, real)), ..Memory::default() };
+        for n in 0..300 {
+            repository.files.get_mut().insert(format!("{real}/many/{n}"), (1, vec![]));
+        }
+        repository.files.get_mut().insert(format!("{real}/a"), (1, vec![]));
+        let folded = repository.call("list", json!({ "path": name }));
+        let expected = json!([format!("{real}/a"), format!("{real}/many/ (300 files)")]);
+        assert_eq!(folded["entries"], expected, "{name}");
+    }
 }
 
 // TOOLS-6

@@ -27,12 +27,13 @@ impl Repository for Host {
             found.items.extend(
                 page.items.into_iter().map(|entry| File { path: entry.path, size: entry.size }),
             );
+            found.truncated |= page.truncated;
             cursor = page.next;
             if cursor.is_none() || found.items.len() >= most {
                 break;
             }
         }
-        found.truncated = cursor.is_some() || found.items.len() > most;
+        found.truncated |= cursor.is_some() || found.items.len() > most;
         found.items.truncate(most);
         Ok(found)
     }

@@ -52,9 +52,7 @@ pub(super) fn code(
     });
     if let Some(cache) = cache {
         // A cache that cannot be written costs time at the next start and nothing else.
-        if let Err(error) = cache.keep(&component.serialize()?) {
-            tracing::debug!(%error, "compiled code was not kept");
-        }
+        let _ = cache.keep(&component.serialize()?);
     }
     Ok(component)
 }

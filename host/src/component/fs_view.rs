@@ -19,10 +19,13 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use super::fs_reader::{Reader, ReaderError, Spent};
 use super::fs_words::{code, identity, stat, type_of};
 use super::state::{Query, Reading, State};
-use crate::workspace::{self, Kind, Last, Profile, Seen, ViewError};
+use crate::workspace::{self, DirEntry, DirMark, Kind, Last, Profile, Seen, ViewError};
 
 /// Where a component finds the repository.
 const MOUNT: &str = "/repo";
+const LISTINGS: &str = "limits.listings";
+/// What a name takes beside its own bytes.
+const NAME_BYTES: u64 = 64;
 const READ: &str = "repo.read";
 const READ_BYTES: &str = "repo.read.bytes";
 const WRITE: &str = "repo.write";
@@ -35,7 +38,48 @@ struct Open {
     file: Option<Arc<File>>,
 }
 
-struct Listing(std::vec::IntoIter<DirectoryEntry>);
+/// A directory that is being listed: a part of its names, and where the next part begins.
+struct Listing {
+    dir: Seen,
+    names: std::vec::IntoIter<DirEntry>,
+    next: Next,
+    /// What the part took out of the query's bytes for names.
+    held: u64,
+}
+
+enum Next {
+    First,
+    After(DirMark),
+    End,
+}
+
+impl Listing {
+    /// The next name. Parts are read when they are needed, and given back before another one is taken.
+    fn next(&mut self, query: &mut Query) -> FsResult<Option<DirEntry>> {
+        loop {
+            if let Some(entry) = self.names.next() {
+                return Ok(Some(entry));
+            }
+            let after = match &self.next {
+                Next::First => None,
+                Next::After(mark) => Some(mark),
+                Next::End => return Ok(None),
+            };
+            let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
+            let part = view.read_dir(&self.dir, after).map_err(|error| code(&error))?;
+            query.names_left += std::mem::take(&mut self.held);
+            let size = |entry: &DirEntry| entry.name.len() as u64 + NAME_BYTES;
+            let taken = part.entries.iter().map(size).sum();
+            let Some(left) = query.names_left.checked_sub(taken) else {
+                query.denials.deny(LISTINGS, &self.dir.path);
+                return Err(ErrorCode::Quota.into());
+            };
+            (query.names_left, self.held) = (left, taken);
+            self.names = part.entries.into_iter();
+            self.next = part.next.map_or(Next::End, Next::After);
+        }
+    }
+}
 
 pub(super) struct FsView<'a> {
     table: &'a mut ResourceTable,
@@ -254,13 +298,14 @@ impl HostDescriptor for FsView<'_> {
     }
 
     async fn read_directory(&mut self, handle: Handle) -> FsResult<Resource<DirectoryEntryStream>> {
-        let view = self.reading()?.view.clone();
-        let entries = view.read_dir(&self.get(&handle)?.seen).map_err(|error| code(&error))?;
-        let entries: Vec<_> = entries
-            .into_iter()
-            .map(|entry| DirectoryEntry { type_: type_of(entry.kind), name: entry.name })
-            .collect();
-        let listing = self.table.push(Listing(entries.into_iter())).map_err(FsError::trap)?;
+        let Seen { fd, path, kind, stat } = &self.get(&handle)?.seen;
+        if *kind != Kind::Directory {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let fd = fd.try_clone().map_err(|_| ErrorCode::Io)?;
+        let dir = Seen { fd, path: path.clone(), kind: *kind, stat: *stat };
+        let listing = Listing { dir, names: vec![].into_iter(), next: Next::First, held: 0 };
+        let listing = self.table.push(listing).map_err(FsError::trap)?;
         Ok(Resource::new_own(listing.rep()))
     }
 
@@ -373,11 +418,14 @@ impl HostDirectoryEntryStream for FsView<'_> {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let listing = Resource::<Listing>::new_borrow(stream.rep());
-        Ok(self.table.get_mut(&listing).map_err(FsError::trap)?.0.next())
+        let listing = self.table.get_mut(&listing).map_err(FsError::trap)?;
+        let entry = listing.next(self.query)?;
+        Ok(entry.map(|entry| DirectoryEntry { type_: type_of(entry.kind), name: entry.name }))
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        let listing = self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        self.query.names_left += listing.held;
         Ok(())
     }
 }

@@ -4,10 +4,11 @@
 //! may block on files. At the end of the time the thread is told to stop and left alone: a guest ends at its
 //! next check, a host function when it returns, and a thread stuck in the kernel is never waited for.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::InstancePre;
@@ -84,12 +85,16 @@ pub(super) async fn run(
     let token = CancellationToken::new();
     let query = query(name, grant, services, wall, requests, token.clone());
     let voice = query.voice.clone();
-    let mut stop = Stop { token, voice, engine: pre.engine().clone(), finished: false };
+    let (running, ended) = std::sync::mpsc::channel();
+    let mut stop = Stop { token, voice, engine: pre.engine().clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
     std::thread::Builder::new()
         .name(format!("component {name}"))
-        // Nobody listens any more when the query was stopped.
-        .spawn(move || drop(done.send(on_thread(&pre, query, job))))
+        .spawn(move || {
+            let _running: Sender<Infallible> = running;
+            // Nobody listens any more when the query was stopped.
+            drop(done.send(on_thread(&pre, query, job)));
+        })
         .map_err(|error| ComponentFailure::Host(format!("no thread for a query: {error}")))?;
     let deadline = tokio::time::sleep(wall);
     tokio::pin!(deadline);
@@ -98,7 +103,7 @@ pub(super) async fn run(
             biased;
             () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
             result = &mut finished => {
-                stop.finished = true;
+                stop.running = None;
                 return result.unwrap_or_else(|_| {
                     Err(ComponentFailure::Host(format!("a fault of its own while `{name}` ran; please report it")))
                 });
@@ -131,6 +136,8 @@ fn query(
     let voice = Voice::new(events);
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
         let left = ReadLeft::new(caps.query_bytes);
+        let over = stop.clone();
+        let view = view.until(move || over.is_cancelled());
         Reading { view, versions, caps, left }
     });
     let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
@@ -152,6 +159,7 @@ fn query(
         denials: Denials::new(name, voice.clone()),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
+        names_left: grant.limits.host_call_bytes,
         grant: grant.clone(),
         voice,
     }
@@ -163,25 +171,39 @@ struct Stop {
     token: CancellationToken,
     voice: Voice,
     engine: Engine,
-    finished: bool,
+    /// Disconnected when the query's thread ends; none when it has answered.
+    running: Option<Receiver<Infallible>>,
 }
 
 impl Drop for Stop {
     fn drop(&mut self) {
-        if self.finished {
-            return;
-        }
+        let Some(running) = self.running.take() else { return };
         self.token.cancel();
         self.voice.silence();
         self.engine.increment_epoch();
-        // A guest that was just about to set its next check in this moment finds the second one.
+        // A guest that was just about to set its next check goes on until the epoch moves again, however
+        // long its thread was kept from running in between.
         let engine = self.engine.clone();
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                engine.increment_epoch();
-            });
+        let ticking = move || tick_until_ended(&running, || engine.increment_epoch());
+        let _ = std::thread::Builder::new().name("component stop".to_owned()).spawn(ticking);
+    }
+}
+
+/// First wait between two ticks, and the longest.
+const TICK: Duration = Duration::from_millis(10);
+const SLOW_TICK: Duration = Duration::from_secs(1);
+/// After about an hour the thread hangs in the kernel and no tick will reach it.
+const TICKS: u32 = 3600;
+
+fn tick_until_ended(running: &Receiver<Infallible>, mut tick: impl FnMut()) {
+    let mut wait = TICK;
+    for _ in 0..TICKS {
+        match running.recv_timeout(wait) {
+            Ok(never) => match never {},
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => tick(),
         }
+        wait = (wait * 2).min(SLOW_TICK);
     }
 }
 
@@ -279,5 +301,24 @@ async fn call(
             }))
         }
         _ => wasmtime::bail!("a scout has no tools and a tool component no answers"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // security line 15: a guest that missed one tick, or many, meets another
+    #[test]
+    fn ticks_go_on_until_the_thread_has_ended() {
+        let (running, ended) = std::sync::mpsc::channel();
+        let (mut running, mut ticks) = (Some(running), 0);
+        tick_until_ended(&ended, || {
+            ticks += 1;
+            if ticks == 5 {
+                running = None;
+            }
+        });
+        assert_eq!(ticks, 5);
     }
 }

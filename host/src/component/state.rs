@@ -12,7 +12,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
 use super::closed_wasi::{self, Output};
 use super::denials::Denials;
-use super::failure::one_line;
+use super::failure::{Ended, one_line};
 use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
@@ -60,6 +60,8 @@ pub(super) struct Query {
     /// Set when the query is over for its caller.
     pub(super) stop: CancellationToken,
     pub(super) voice: Voice,
+    /// Bytes of names that its open listings may still hold together.
+    pub(super) names_left: u64,
     /// Bytes that it may still say to people and journal.
     pub(super) log_left: u64,
 }
@@ -119,6 +121,11 @@ impl Clock {
 }
 
 impl Query {
+    /// Ends the guest when the query is over for its caller.
+    pub(super) fn go_on(&self) -> Result<(), Ended> {
+        if self.stop.is_cancelled() { Err(Ended::Stopped) } else { Ok(()) }
+    }
+
     /// A line of at most `most` bytes out of what a component says; none when it has said enough.
     pub(super) fn line(&mut self, message: &str, most: usize) -> Option<String> {
         let line = one_line(message, most);

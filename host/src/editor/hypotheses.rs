@@ -45,8 +45,9 @@ pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
         kinds.push(kind);
         items.push(Hypothesis {
             text: format!(
-                "Step {} fails for the reason its output names.",
-                attempt.step.as_deref().unwrap_or("-")
+                "Step {} fails for what its output says first: {}",
+                attempt.step.as_deref().unwrap_or("-"),
+                attempt.first_failing_line
             ),
             run_id: attempt.run_id.clone(),
             evidence: evidence(attempt),

@@ -1,6 +1,12 @@
 //! Whether a report is believed: its schema, and that every path and line it names is in the repository as
 //! a Scout sees it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::future::BoxFuture;
+
 use super::grounding::{Ungrounded, ground_a, ground_b};
 use super::query::ReportCheck;
 use super::report_a::ReportA;
@@ -9,6 +15,10 @@ use crate::workspace::{RepoView, Slice, read};
 
 /// Bytes of a file that are looked through for its lines; a range behind them does not exist for us.
 const MAX_FILE: u64 = 64 << 20;
+/// Bytes that one check reads. A report that needs more is not checked, and not believed.
+const MAX_READ: u64 = 256 << 20;
+/// What looking for a file costs out of them, so that their number is bounded too.
+const LOOK: u64 = 4 << 10;
 
 /// Checks reports against one repository.
 pub struct Grounded {
@@ -20,8 +30,80 @@ impl Grounded {
     pub fn new(view: RepoView) -> Self {
         Self { view }
     }
+}
 
-    fn lines(&self, path: &str) -> Option<u32> {
+impl ReportCheck for Grounded {
+    /// Reads files, so on a thread that may wait; a check whose caller has gone stops reading.
+    fn check<'a>(&'a self, scout: &'a str, raw: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        Box::pin(async move {
+            let gone = Gone::default();
+            let seen = Arc::clone(&gone.0);
+            let view = self.view.until(move || seen.load(Ordering::Relaxed));
+            let (scout, raw) = (scout.to_owned(), raw.to_owned());
+            let checked = tokio::task::spawn_blocking(move || {
+                check(&scout, &raw, &mut Files::new(view, MAX_READ))
+            });
+            checked
+                .await
+                .unwrap_or_else(|_| Err("the check itself failed; please report it".into()))
+        })
+    }
+}
+
+/// Set when it goes out of scope.
+#[derive(Default)]
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn check(scout: &str, raw: &str, files: &mut Files) -> Result<String, String> {
+    let mut lines = |path: &str| files.lines(path);
+    let (summary, wrong) = match scout {
+        "scout-a" => {
+            let report = ReportA::parse(raw).map_err(|error| error.to_string())?;
+            (report.summary(), ground_a(&report, &mut lines))
+        }
+        "scout-b" => {
+            let report = ReportB::parse(raw).map_err(|error| error.to_string())?;
+            (report.summary(), ground_b(&report, &mut lines))
+        }
+        other => return Err(format!("no report schema is known for {other}")),
+    };
+    if files.over {
+        return Err("too much to check: name fewer and smaller files".to_owned());
+    }
+    if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
+}
+
+/// What one check knows of the files that a report names; each is read once.
+struct Files {
+    view: RepoView,
+    lines: HashMap<String, Option<u32>>,
+    left: u64,
+    /// There was more to read than may be.
+    over: bool,
+}
+
+impl Files {
+    fn new(view: RepoView, most: u64) -> Self {
+        Self { view, lines: HashMap::new(), left: most, over: false }
+    }
+
+    fn lines(&mut self, path: &str) -> Option<u32> {
+        if let Some(known) = self.lines.get(path) {
+            return *known;
+        }
+        let lines = self.count(path);
+        self.lines.insert(path.to_owned(), lines);
+        lines
+    }
+
+    fn count(&mut self, path: &str) -> Option<u32> {
+        self.spend(LOOK)?;
         let (mut offset, mut lines, mut last) = (0, 0_u32, b'\n');
         while offset < MAX_FILE {
             let slice = Slice { path: path.to_owned(), offset, ..Slice::default() };
@@ -31,26 +113,16 @@ impl Grounded {
             let feeds = chunk.bytes.iter().filter(|byte| **byte == b'\n').count();
             lines = lines.saturating_add(u32::try_from(feeds).unwrap_or(u32::MAX));
             offset += chunk.bytes.len() as u64;
+            self.spend(chunk.bytes.len() as u64)?;
         }
         Some(lines.saturating_add(u32::from(last != b'\n')))
     }
-}
 
-impl ReportCheck for Grounded {
-    fn check(&self, scout: &str, raw: &str) -> Result<String, String> {
-        let mut lines = |path: &str| self.lines(path);
-        let (summary, wrong) = match scout {
-            "scout-a" => {
-                let report = ReportA::parse(raw).map_err(|error| error.to_string())?;
-                (report.summary(), ground_a(&report, &mut lines))
-            }
-            "scout-b" => {
-                let report = ReportB::parse(raw).map_err(|error| error.to_string())?;
-                (report.summary(), ground_b(&report, &mut lines))
-            }
-            other => return Err(format!("no report schema is known for {other}")),
-        };
-        if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
+    fn spend(&mut self, bytes: u64) -> Option<()> {
+        let left = self.left.checked_sub(bytes);
+        self.over |= left.is_none();
+        self.left = left.unwrap_or(0);
+        left.map(|_| ())
     }
 }
 
@@ -62,6 +134,8 @@ fn listed(wrong: &[Ungrounded]) -> String {
 mod tests {
     use std::fs;
 
+    use serde_json::json;
+
     use super::*;
     use crate::workspace::Profile;
 
@@ -71,8 +145,61 @@ mod tests {
         for (name, text) in [("a", ""), ("b", "x\n"), ("c", "x\ny"), ("d", "x\ny\n")] {
             fs::write(root.path().join(name), text).unwrap();
         }
-        let check = Grounded::new(RepoView::open(root.path(), Profile::Scout).unwrap());
-        let lines = ["a", "b", "c", "d", "e"].map(|name| check.lines(name));
+        let mut files = files(root.path(), MAX_READ);
+        let lines = ["a", "b", "c", "d", "e"].map(|name| files.lines(name));
         assert_eq!(lines, [Some(0), Some(1), Some(2), Some(2), None]);
+    }
+
+    fn files(root: &std::path::Path, most: u64) -> Files {
+        Files::new(RepoView::open(root, Profile::Scout).unwrap(), most)
+    }
+
+    fn blaming(path: &str, times: usize) -> String {
+        json!({
+            "schema_version": "1",
+            "build": {"detected_system": "custom", "commands": {"install": null, "build": "", "clean": null},
+                      "prerequisites": [], "notes": ""},
+            "test": {"detected_framework": "custom", "commands": {"all": "", "unit": null, "integration": null},
+                     "coverage_command": null, "notes": ""},
+            "failure_analysis": {"root_cause": "", "affected_files": vec![path; times],
+                                 "suggested_investigation": [], "is_flaky": false, "flaky_reason": null},
+            "environment_issues": []
+        })
+        .to_string()
+    }
+
+    // SCOUT-8
+    #[test]
+    fn a_file_that_is_named_often_is_read_once() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), "x\n".repeat(5_000)).unwrap();
+        // Enough for one reading of it and not for two.
+        let mut files = files(root.path(), LOOK + 15_000);
+        assert!(check("scout-b", &blaming("a", 500), &mut files).is_ok());
+    }
+
+    // SCOUT-8
+    #[test]
+    fn a_report_that_takes_too_much_to_check_is_rejected_as_that() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), "x\n".repeat(5_000)).unwrap();
+        for most in [LOOK - 1, LOOK + 5_000] {
+            let rejected = check("scout-b", &blaming("a", 1), &mut files(root.path(), most));
+            assert!(rejected.unwrap_err().starts_with("too much to check"), "{most}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_leaves_the_thread_that_asks_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), "x").unwrap();
+        let check = Grounded::new(RepoView::open(root.path(), Profile::Scout).unwrap());
+        assert!(check.check("scout-b", &blaming("a", 1)).await.is_ok());
+        let wrong = check.check("scout-b", &blaming("b", 1)).await.unwrap_err();
+        assert!(wrong.contains("not in the repository"), "{wrong}");
+        // One thread drives this test: had it done the reading, the check would be ready when first asked.
+        let report = blaming("a", 1);
+        let first = futures_util::poll!(check.check("scout-b", &report));
+        assert!(first.is_pending());
     }
 }

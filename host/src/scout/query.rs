@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::{QueryFailure, Question, Scout};
@@ -11,7 +12,7 @@ use crate::model::{Heal, Pause, with_attempts};
 /// Whether a report is believed.
 pub trait ReportCheck: Send + Sync {
     /// One line about the report, or what is wrong with it: schema, paths or lines that do not exist.
-    fn check(&self, scout: &str, raw: &str) -> Result<String, String>;
+    fn check<'a>(&'a self, scout: &'a str, raw: &'a str) -> BoxFuture<'a, Result<String, String>>;
 }
 
 /// Why a query gave no report after all attempts.
@@ -50,6 +51,20 @@ struct Query<'q> {
     events: &'q Events,
     question: Question,
     attempts: u32,
+}
+
+/// None when the task was cancelled meanwhile.
+async fn checked(
+    check: &dyn ReportCheck,
+    name: &str,
+    raw: &str,
+    cancel: &CancellationToken,
+) -> Option<Result<String, String>> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        checked = check.check(name, raw) => Some(checked),
+    }
 }
 
 /// Asks until a report holds; the third failure, or one that cannot heal, ends it.
@@ -94,9 +109,10 @@ impl Query<'_> {
         let answer = self.scout.ask(&self.question, attempt, cancel).await;
         let (outcome, result) = match answer {
             Err(failure) => ("failed", Err(failure)),
-            Ok(raw) => match self.check.check(&name, &raw) {
-                Ok(summary) => ("ok", Ok((raw, summary))),
-                Err(wrong) => ("rejected", Err(self.reject(wrong))),
+            Ok(raw) => match checked(self.check, &name, &raw, cancel).await {
+                Some(Ok(summary)) => ("ok", Ok((raw, summary))),
+                Some(Err(wrong)) => ("rejected", Err(self.reject(wrong))),
+                None => ("failed", Err(QueryFailure::cancelled())),
             },
         };
         let (summary, error) = match &result {

@@ -12,9 +12,10 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
-use super::handle::{self, DIRECTORY};
+use super::handle::DIRECTORY;
 use super::place::{self, Temp};
 use super::scan::scan;
+use super::stop::StopCheck;
 use super::sweep;
 use super::view::Kind;
 
@@ -62,11 +63,6 @@ impl AgentDir {
         Self::existing(&root)?.ok_or_else(|| failed(AGENT_DIR, Errno::NOENT))
     }
 
-    /// The directory as it stands; none when there is nothing of that name.
-    pub fn find(root: &Path) -> Result<Option<Self>, HostWriteError> {
-        Self::existing(&open_root(root)?)
-    }
-
     fn existing(root: &OwnedFd) -> Result<Option<Self>, HostWriteError> {
         match rustix::fs::openat(root, AGENT_DIR, DIRECTORY, Mode::empty()) {
             Ok(fd) => Ok(Some(Self { dir: Arc::new(fd) })),
@@ -102,19 +98,9 @@ impl AgentDir {
         self.take_over(&temp, name)
     }
 
-    /// The file's bytes; none when there is nothing, no regular file, or more than `most` bytes.
-    pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, HostWriteError> {
-        plain(name)?;
-        match handle::open_regular(&self.dir, name.as_bytes()) {
-            Ok(Some((fd, _))) => handle::read_whole(fd, most).map_err(|error| failed(name, error)),
-            Ok(None) | Err(Errno::LOOP | Errno::ISDIR | Errno::INVAL | Errno::NXIO) => Ok(None),
-            Err(errno) => Err(failed(name, errno)),
-        }
-    }
-
     /// What stands in the directory, sorted; without what a killed write left.
     pub fn names(&self) -> Result<Vec<(String, Kind)>, HostWriteError> {
-        let seen = scan(&self.dir, std::ops::Bound::Unbounded)
+        let seen = scan(&self.dir, std::ops::Bound::Unbounded, &StopCheck::default())
             .map_err(|errno| failed(AGENT_DIR, errno))?;
         let utf8 = |(name, kind)| Some((String::from_utf8(name).ok()?, kind));
         Ok(seen
@@ -191,6 +177,31 @@ mod tests {
         assert_eq!(AgentDir::check(&root), Err(HostWriteError::NotADirectory));
     }
 
+    // security line 64
+    #[test]
+    fn a_directory_swapped_for_a_link_between_check_and_open_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("repo"), dir.path().join("outside"));
+        fs::create_dir_all(root.join("agent")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        AgentDir::check(&root).unwrap();
+        fs::rename(root.join("agent"), root.join("was")).unwrap();
+        symlink(&outside, root.join("agent")).unwrap();
+        assert!(matches!(AgentDir::open(&root), Err(HostWriteError::NotADirectory)));
+
+        // Swapped after it was opened: what is written goes into the directory that was opened.
+        fs::remove_file(root.join("agent")).unwrap();
+        fs::rename(root.join("was"), root.join("agent")).unwrap();
+        let agent = AgentDir::open(&root).unwrap();
+        fs::rename(root.join("agent"), root.join("was")).unwrap();
+        symlink(&outside, root.join("agent")).unwrap();
+        agent.create_new("context_001.md", b"x").unwrap();
+        agent.replace("summary.md", b"x").unwrap();
+        agent.point("context_latest.md", "context_001.md").unwrap();
+        assert!(names(&outside).is_empty());
+        assert_eq!(names(&root.join("was")), ["context_001.md", "context_latest.md", "summary.md"]);
+    }
+
     #[test]
     fn a_check_makes_nothing_and_an_open_makes_the_directory() {
         let root = tempfile::tempdir().unwrap();
@@ -221,7 +232,6 @@ mod tests {
         assert_eq!(agent.create_new("context_003.md", b"again"), exists("context_003.md"));
         agent.point("context_latest.md", "context_003.md").unwrap();
         agent.replace("summary.md", b"done").unwrap();
-        assert_eq!(agent.read("context_001.md", 100).unwrap(), None, "a link is not read through");
 
         assert_eq!(fs::read_to_string(&outside).unwrap(), "the user's");
         assert_eq!(fs::read_to_string(root.join("agent/context_latest.md")).unwrap(), "third");
@@ -230,8 +240,7 @@ mod tests {
             Path::new("context_003.md")
         );
         assert!(!fs::symlink_metadata(root.join("agent/summary.md")).unwrap().is_symlink());
-        assert_eq!(agent.read("summary.md", 100).unwrap().unwrap(), b"done");
-        assert_eq!(agent.read("summary.md", 3).unwrap(), None, "bounded");
+        assert_eq!(fs::read(root.join("agent/summary.md")).unwrap(), b"done");
         assert_eq!(names(&root.join("agent")).len(), 5, "no temporary file is left");
     }
 
@@ -257,7 +266,6 @@ mod tests {
             assert!(agent.create_new(name, b"x").is_err(), "{name:?}");
             assert!(agent.replace(name, b"x").is_err(), "{name:?}");
             assert!(agent.point("ok", name).is_err(), "{name:?}");
-            assert!(agent.read(name, 10).is_err(), "{name:?}");
         }
         assert!(names(&root.path().join("agent")).is_empty());
     }

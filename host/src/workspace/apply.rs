@@ -37,12 +37,14 @@ pub struct RepoWriter {
     rules: WriteRules,
     versions: Versions,
     exchange: bool,
-    task: Mutex<Task>,
+    /// Held for the whole of a call, which may wait for disks.
+    turn: Mutex<Turn>,
+    /// Held for a moment, so that somebody may look while a call is under way.
+    changed: Mutex<BTreeMap<String, ChangedFile>>,
 }
 
 #[derive(Debug, Default)]
-struct Task {
-    changed: BTreeMap<String, ChangedFile>,
+struct Turn {
     bytes: u64,
     /// Directories cleared of what an earlier, killed task left.
     swept: BTreeSet<String>,
@@ -64,8 +66,9 @@ impl RepoWriter {
         let root = Root::open(root)?;
         sweep::sweep_tree(&root);
         let view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
-        let (versions, task) = (Versions::default(), Mutex::default());
-        Ok(Self { root, view, rules, versions, exchange: true, task })
+        let (versions, turn) = (Versions::default(), Mutex::default());
+        let changed = Mutex::default();
+        Ok(Self { root, view, rules, versions, exchange: true, turn, changed })
     }
 
     /// As on a kernel without `openat2`.
@@ -98,9 +101,14 @@ impl RepoWriter {
         self.current(&path)
     }
 
-    /// All or nothing, in order.
-    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Applied>, EditError> {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+    /// All or nothing, in order. `stopped` is asked before each change is looked at and again in the moment
+    /// before it is made; once it says yes, nothing more is done and what was done is undone.
+    pub fn apply(
+        &self,
+        changes: &[Change],
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Applied>, EditError> {
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.len() > MAX_CHANGES {
             return Err(EditError::Arguments(format!(
                 "more than {MAX_CHANGES} changes in one call"
@@ -109,19 +117,22 @@ impl RepoWriter {
         let mut named = BTreeSet::new();
         let mut checked = vec![];
         for change in changes {
+            if stopped() {
+                return Err(EditError::Stopped);
+            }
             checked.push(self.check(change, &mut named)?);
         }
         let bytes = checked.iter().map(|change| change.bytes.len() as u64).sum::<u64>();
-        if task.bytes.saturating_add(bytes) > MAX_TASK_BYTES {
+        if turn.bytes.saturating_add(bytes) > MAX_TASK_BYTES {
             return Err(EditError::Budget("bytes"));
         }
-        if task.changed.len() + named.len() > MAX_TASK_FILES {
+        if self.changes().len() + named.len() > MAX_TASK_FILES {
             return Err(EditError::Budget("files"));
         }
         for path in &named {
-            self.sweep_once(&mut task, path.split().0);
+            self.sweep_once(&mut turn, path.split().0);
         }
-        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN);
+        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
         for change in &checked {
             if let Err(error) = steps.perform(change) {
                 steps.undo();
@@ -132,15 +143,19 @@ impl RepoWriter {
             }
         }
         steps.keep();
-        task.bytes += bytes;
-        Ok(checked.into_iter().map(|change| self.record(&mut task, change)).collect())
+        turn.bytes += bytes;
+        let mut changed = self.changes();
+        Ok(checked.into_iter().map(|change| self.record(&mut changed, change)).collect())
     }
 
     /// Every file that is not what it was before the task, by path.
     pub fn changed(&self) -> Vec<ChangedFile> {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         let differs = |file: &&ChangedFile| file.sha256_before != file.sha256_now;
-        task.changed.values().filter(differs).cloned().collect()
+        self.changes().values().filter(differs).cloned().collect()
+    }
+
+    fn changes(&self) -> MutexGuard<'_, BTreeMap<String, ChangedFile>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check(&self, change: &Change, named: &mut BTreeSet<RepoPath>) -> Result<Checked, EditError> {
@@ -234,13 +249,13 @@ impl RepoWriter {
         EditError::Conflict { path, current }
     }
 
-    fn sweep_once(&self, task: &mut MutexGuard<'_, Task>, dir: &str) {
-        if task.swept.insert(dir.to_owned()) {
+    fn sweep_once(&self, turn: &mut Turn, dir: &str) {
+        if turn.swept.insert(dir.to_owned()) {
             sweep::sweep_directory(&self.root, dir);
         }
     }
 
-    fn record(&self, task: &mut MutexGuard<'_, Task>, change: Checked) -> Applied {
+    fn record(&self, changed: &mut BTreeMap<String, ChangedFile>, change: Checked) -> Applied {
         let before = change.expect;
         let after = match change.op {
             "delete" => None,
@@ -257,7 +272,7 @@ impl RepoWriter {
                 sha256_now: None,
                 guarded,
             };
-            task.changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
+            changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
         };
         let to = change.to.map(|to| to.to_string());
         let version = match (&to, &after) {

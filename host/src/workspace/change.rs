@@ -110,6 +110,9 @@ pub enum EditError {
     TooLarge { path: String, limit: u64 },
     #[error("this task has written as much as it may: {0}")]
     Budget(&'static str),
+    /// Nobody wants it any more.
+    #[error("stopped before anything was changed")]
+    Stopped,
     #[error("{path} cannot be written: {why}")]
     Failed { path: String, why: String },
 }
@@ -127,7 +130,7 @@ impl EditError {
             Self::Arguments(_) => "bad_arguments",
             Self::TooLarge { .. } => "too_large",
             Self::Budget(_) => "budget",
-            Self::Failed { .. } => return None,
+            Self::Stopped | Self::Failed { .. } => return None,
         })
     }
 }

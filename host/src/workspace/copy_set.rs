@@ -17,6 +17,7 @@ use super::globs::PathGlobs;
 use super::handle::{self, DIRECTORY, READ, Root};
 use super::ignored::IgnoreRules;
 use super::place::digest_of;
+use super::stop::StopCheck;
 use super::versions::hex;
 use super::view::Kind;
 use super::walk::{Found, Walk, name_of};
@@ -78,7 +79,8 @@ impl CopySet {
         let root = Root::open(root).map_err(failed)?;
         let ignores = IgnoreRules::new(&root);
         let start = root.open_real(b"", DIRECTORY).map_err(failed)?;
-        let mut walk = Walk::start(&ignores, b"", start, None).map_err(failed)?;
+        let never = StopCheck::default();
+        let mut walk = Walk::start(&ignores, &never, b"", start, None).map_err(failed)?;
         let mut entries = vec![];
         while let Some(found) = walk.next().map_err(failed)? {
             if is_left_out(&found) {

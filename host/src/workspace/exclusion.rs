@@ -17,8 +17,6 @@ pub enum Rule {
     Ignored,
     /// A file that this program writes and that is gone in a moment.
     Temporary,
-    /// Outside the paths that the grant names.
-    Narrowed,
 }
 
 impl Rule {
@@ -30,7 +28,6 @@ impl Rule {
             Self::Binary => "binary",
             Self::Ignored => "ignored",
             Self::Temporary => "temporary",
-            Self::Narrowed => "narrowed",
         }
     }
 }

@@ -97,6 +97,28 @@ pub(super) fn bytes(root: &Root, path: &[u8], most: u64) -> Option<Vec<u8>> {
     handle::read_whole(fd, most).ok()?
 }
 
+/// A file with rules is there and cannot be read, or is too large to be.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+/// The bytes of such a file. None where git reads none: nothing there, a link, no regular file.
+pub(super) fn rules(
+    opened: Result<OwnedFd, Errno>,
+    most: u64,
+) -> Result<Option<Vec<u8>>, Unreadable> {
+    let opened = opened.and_then(handle::regular);
+    match opened {
+        Ok((fd, _)) => match handle::read_whole(fd, most) {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) | Err(_) => Err(Unreadable),
+        },
+        Err(
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ISDIR | Errno::INVAL | Errno::NXIO,
+        ) => Ok(None),
+        Err(_) => Err(Unreadable),
+    }
+}
+
 /// A directory that git's own files point at; it may lie anywhere.
 fn elsewhere(from: impl AsFd, path: &str) -> Option<OwnedFd> {
     let flags = DIRECTORY.difference(OFlags::NOFOLLOW);

@@ -100,15 +100,6 @@ impl Root {
     }
 }
 
-/// The regular file `name` in `dir`, or none when nothing is there. Links and special files are errors.
-pub(super) fn open_regular(dir: impl AsFd, name: &[u8]) -> Result<Option<(OwnedFd, Stat)>, Errno> {
-    match rustix::fs::openat(dir, name, READ, Mode::empty()) {
-        Ok(fd) => regular(fd).map(Some),
-        Err(Errno::NOENT) => Ok(None),
-        Err(errno) => Err(errno),
-    }
-}
-
 /// Judges the open handle itself, so that nothing can be swapped between the look and the use.
 pub(super) fn regular(fd: OwnedFd) -> Result<(OwnedFd, Stat), Errno> {
     let stat = rustix::fs::fstat(&fd)?;

@@ -3,35 +3,41 @@
 //! The files are opened by handle and never through a link, as git does. Rules are read once per view: a
 //! new view sees a changed `.gitignore`. Patterns are matched with case, as git does where the file system
 //! tells cases apart. Nothing outside the repository is asked.
+//!
+//! What cannot be understood hides: where rules are too large or cannot be read, everything that they would
+//! be about counts as ignored.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use rustix::fs::Mode;
 
-use super::git_dir::{self, GitDir};
+use super::git_dir::{self, GitDir, Unreadable};
 use super::handle::{self, DIRECTORY, Root};
 use super::tracked::Tracked;
 
-/// Bytes and patterns of one file; what is larger is read as empty.
+/// Bytes and lines of one file; with more, all in its directory is ignored.
 const MAX_FILE: u64 = 128 << 10;
 const MAX_PATTERNS: usize = 4096;
-/// Patterns of all files of a view; later files are read as empty.
-const MAX_PATTERNS_IN_ALL: usize = 64 << 10;
-/// Directories whose rules are remembered.
+/// Lines of the files from the root to a directory; with more, all in that directory is ignored.
+const MAX_PATTERNS_ON_PATH: usize = 4 * MAX_PATTERNS;
+/// Directories whose rules are remembered, and lines of their files; then they are read anew.
 const MAX_REMEMBERED: usize = 100_000;
+const MAX_PATTERNS_REMEMBERED: usize = 16 * MAX_PATTERNS;
 
 /// What git thinks of something in one directory.
 #[derive(Debug)]
 pub(super) struct DirRules {
     /// The directory itself is ignored, and so is all in it that is not tracked.
     ignored: bool,
+    /// Lines behind `sets`.
+    patterns: usize,
     /// Where each set of patterns starts to look in a path, outermost first.
     sets: Vec<(usize, Arc<Gitignore>)>,
 }
@@ -42,33 +48,41 @@ pub(super) struct IgnoreRules {
     git: Option<GitDir>,
     outermost: Arc<DirRules>,
     tracked: OnceLock<Tracked>,
-    patterns: AtomicUsize,
-    remembered: Mutex<HashMap<Vec<u8>, Arc<DirRules>>>,
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    rules: HashMap<Vec<u8>, Arc<DirRules>>,
+    patterns: usize,
+}
+
+/// What a file with rules holds.
+enum Rules {
+    None,
+    Some {
+        set: Arc<Gitignore>,
+        patterns: usize,
+    },
+    /// They are there and not known.
+    Unknown,
 }
 
 impl IgnoreRules {
     pub(super) fn new(root: &Root) -> Self {
-        let mut rules = Self {
+        let git = GitDir::of(root);
+        let exclude = git.as_ref().map_or(Rules::None, |git| {
+            parse(git_dir::rules(git.common.open_real(b"info/exclude", handle::READ), MAX_FILE))
+        });
+        let nothing = Arc::new(DirRules { ignored: false, patterns: 0, sets: vec![] });
+        let outermost = nothing.with(0, exclude).with(0, parse(read(root.as_fd())));
+        Self {
             root: root.clone(),
-            git: GitDir::of(root),
-            outermost: Arc::new(DirRules { ignored: false, sets: vec![] }),
+            git,
+            outermost,
             tracked: OnceLock::new(),
-            patterns: AtomicUsize::new(0),
             remembered: Mutex::default(),
-        };
-        let exclude = rules
-            .git
-            .as_ref()
-            .and_then(|git| git_dir::bytes(&git.common, b"info/exclude", MAX_FILE));
-        let files = [exclude, read(root.as_fd())];
-        let sets = files
-            .iter()
-            .flatten()
-            .filter_map(|bytes| rules.parse(bytes))
-            .map(|set| (0, set))
-            .collect();
-        rules.outermost = Arc::new(DirRules { ignored: false, sets });
-        rules
+        }
     }
 
     pub(super) fn outermost(&self) -> Arc<DirRules> {
@@ -82,17 +96,16 @@ impl IgnoreRules {
         path: &[u8],
         dir: Option<BorrowedFd<'_>>,
     ) -> Arc<DirRules> {
-        if around.ignored || matched(around, path, true) {
-            return Arc::new(DirRules { ignored: true, sets: vec![] });
+        if let Some(known) = self.known(path) {
+            return known;
         }
-        match dir.and_then(read).and_then(|bytes| self.parse(&bytes)) {
-            None => around.clone(),
-            Some(own) => {
-                let mut sets = around.sets.clone();
-                sets.push((path.len() + 1, own));
-                Arc::new(DirRules { ignored: false, sets })
-            }
-        }
+        let rules = if around.ignored || matched(around, path, true) {
+            DirRules::all_ignored()
+        } else {
+            around.with(path.len() + 1, dir.map_or(Rules::None, |dir| parse(read(dir))))
+        };
+        self.remember(path, around, &rules);
+        rules
     }
 
     /// Whether git ignores `path`, which stands in a directory with the rules `around`. A directory with
@@ -109,29 +122,38 @@ impl IgnoreRules {
     }
 
     pub(super) fn of_dir(&self, dir: &[u8]) -> Arc<DirRules> {
-        let known = |path: &[u8]| self.remembered().get(path).cloned();
+        let mut rules = self.outermost();
         if dir.is_empty() {
-            return self.outermost();
-        }
-        if let Some(rules) = known(dir) {
             return rules;
         }
-        let mut rules = self.outermost();
+        if let Some(known) = self.known(dir) {
+            return known;
+        }
         for end in ends(dir) {
             let path = &dir[..end];
-            rules = known(path).unwrap_or_else(|| {
-                let fd =
-                    if rules.ignored { None } else { self.root.open_real(path, DIRECTORY).ok() };
-                let inside = self.inside(&rules, path, fd.as_ref().map(AsFd::as_fd));
-                let mut remembered = self.remembered();
-                if remembered.len() >= MAX_REMEMBERED {
-                    remembered.clear();
+            rules = match self.known(path) {
+                Some(known) => known,
+                None => {
+                    let fd = (!rules.ignored).then(|| self.root.open_real(path, DIRECTORY).ok());
+                    self.inside(&rules, path, fd.flatten().as_ref().map(AsFd::as_fd))
                 }
-                remembered.insert(path.to_vec(), inside.clone());
-                inside
-            });
+            };
         }
         rules
+    }
+
+    fn known(&self, path: &[u8]) -> Option<Arc<DirRules>> {
+        self.remembered().rules.get(path).cloned()
+    }
+
+    fn remember(&self, path: &[u8], around: &DirRules, rules: &Arc<DirRules>) {
+        let mut remembered = self.remembered();
+        remembered.patterns += rules.patterns.saturating_sub(around.patterns);
+        if remembered.rules.len() >= MAX_REMEMBERED || remembered.patterns > MAX_PATTERNS_REMEMBERED
+        {
+            *remembered = Remembered::default();
+        }
+        remembered.rules.insert(path.to_vec(), rules.clone());
     }
 
     fn is_tracked(&self, path: &[u8], is_dir: bool) -> bool {
@@ -140,24 +162,51 @@ impl IgnoreRules {
         if is_dir { tracked.has(path) || tracked.has_below(path) } else { tracked.has(path) }
     }
 
-    fn remembered(&self) -> std::sync::MutexGuard<'_, HashMap<Vec<u8>, Arc<DirRules>>> {
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn parse(&self, bytes: &[u8]) -> Option<Arc<Gitignore>> {
-        let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes));
-        let lines = text.lines().count();
-        let before = self.patterns.fetch_add(lines, Ordering::Relaxed);
-        if lines > MAX_PATTERNS || before + lines > MAX_PATTERNS_IN_ALL {
-            return None;
+impl DirRules {
+    fn all_ignored() -> Arc<Self> {
+        Arc::new(Self { ignored: true, patterns: 0, sets: vec![] })
+    }
+
+    /// With the rules of one more file, which look at paths from the byte `start` on.
+    fn with(self: &Arc<Self>, start: usize, own: Rules) -> Arc<Self> {
+        match own {
+            Rules::None => self.clone(),
+            Rules::Some { set, patterns } if self.patterns + patterns <= MAX_PATTERNS_ON_PATH => {
+                let mut sets = self.sets.clone();
+                sets.push((start, set));
+                let patterns = self.patterns + patterns;
+                Arc::new(Self { ignored: self.ignored, patterns, sets })
+            }
+            Rules::Some { .. } | Rules::Unknown => Self::all_ignored(),
         }
-        let mut builder = GitignoreBuilder::new("");
-        for line in text.lines() {
-            // A pattern that is none is passed over, as git does.
-            let _ = builder.add_line(None, line);
-        }
-        let set = builder.build().ok()?;
-        (!set.is_empty()).then(|| Arc::new(set))
+    }
+}
+
+fn parse(read: Result<Option<Vec<u8>>, Unreadable>) -> Rules {
+    let bytes = match read {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Rules::None,
+        Err(Unreadable) => return Rules::Unknown,
+    };
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
+    let patterns = text.lines().count();
+    if patterns > MAX_PATTERNS {
+        return Rules::Unknown;
+    }
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.lines() {
+        // A pattern that is none is passed over, as git does.
+        let _ = builder.add_line(None, line);
+    }
+    match builder.build() {
+        Ok(set) if set.is_empty() => Rules::None,
+        Ok(set) => Rules::Some { set: Arc::new(set), patterns },
+        Err(_) => Rules::Unknown,
     }
 }
 
@@ -174,9 +223,9 @@ fn matched(around: &DirRules, path: &[u8], is_dir: bool) -> bool {
     false
 }
 
-fn read(dir: BorrowedFd<'_>) -> Option<Vec<u8>> {
-    let (fd, _) = handle::open_regular(dir, b".gitignore").ok()??;
-    handle::read_whole(fd, MAX_FILE).ok()?
+/// A `.gitignore`; none where git has none either: nothing there, a link, a directory.
+fn read(dir: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Unreadable> {
+    git_dir::rules(rustix::fs::openat(dir, ".gitignore", handle::READ, Mode::empty()), MAX_FILE)
 }
 
 /// Where each directory on a path ends.
@@ -184,3 +233,6 @@ fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
     let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     slashes.chain([path.len()])
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,13 +20,6 @@ pub enum Acquired {
     Busy,
 }
 
-/// Which directory a root is, whatever it is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RootIdentity {
-    pub device: u64,
-    pub inode: u64,
-}
-
 impl RepoLock {
     pub fn try_acquire(root: &Path) -> Result<Acquired, Errno> {
         let held = open(root)?;
@@ -35,13 +28,6 @@ impl RepoLock {
             Err(Errno::WOULDBLOCK) => Ok(Acquired::Busy),
             Err(errno) => Err(errno),
         }
-    }
-}
-
-impl RootIdentity {
-    pub fn of(root: &Path) -> Result<Self, Errno> {
-        let stat = rustix::fs::fstat(open(root)?)?;
-        Ok(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 })
     }
 }
 
@@ -70,7 +56,6 @@ mod tests {
         assert!(is_held(&first));
         assert!(!is_held(&RepoLock::try_acquire(&root.join(".")).unwrap()));
         assert!(!is_held(&RepoLock::try_acquire(&link).unwrap()));
-        assert_eq!(RootIdentity::of(&root).unwrap(), RootIdentity::of(&link).unwrap());
         drop(first);
         assert!(is_held(&RepoLock::try_acquire(&link).unwrap()));
     }

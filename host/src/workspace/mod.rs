@@ -28,6 +28,7 @@ mod search;
 mod selection;
 mod special;
 mod steps;
+mod stop;
 mod sweep;
 #[cfg(test)]
 mod testing;
@@ -46,7 +47,7 @@ pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, list};
-pub use lock::{Acquired, RepoLock, RootIdentity};
+pub use lock::{Acquired, RepoLock};
 pub use protected::{WriteRule, WriteRules, is_guarded, is_protected};
 pub use reading::{BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, is_binary, read};
 pub use repo_path::{PathError, RepoPath};
@@ -55,4 +56,4 @@ pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, searc
 pub use selection::{Selection, SelectionError};
 pub use special::{Special, special};
 pub use versions::{Version, Versions, digest};
-pub use view::{DirEntry, Kind, Last, Profile, RepoView, Seen, ViewError};
+pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};

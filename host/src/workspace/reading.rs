@@ -52,6 +52,7 @@ pub fn read(
     want: &Slice,
     versions: Option<&Versions>,
 ) -> Result<Chunk, ReadError> {
+    view.stop().go_on().map_err(ViewError::from)?;
     let seen = view.resolve("", &want.path, Last::Follow)?;
     let path = seen.path;
     if seen.kind != Kind::File {

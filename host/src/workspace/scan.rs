@@ -7,12 +7,15 @@ use std::os::fd::AsFd;
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
+use super::stop::StopCheck;
 use super::view::Kind;
 
 /// Names that are kept of one directory at a time; the rest is found by scanning again.
 const WINDOW: usize = 20_000;
 /// Names that are looked at in one directory; what the system says after them is left out.
 const MAX_NAMES: usize = 2_000_000;
+/// Names between two looks at whether the answer is still wanted.
+const BETWEEN_CHECKS: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -24,14 +27,23 @@ pub(super) struct Scan {
     pub(super) cut: bool,
 }
 
-pub(super) fn scan(dir: impl AsFd, from: Bound<&[u8]>) -> Result<Scan, Errno> {
-    scan_window(dir, from, WINDOW)
+pub(super) fn scan(dir: impl AsFd, from: Bound<&[u8]>, stop: &StopCheck) -> Result<Scan, Errno> {
+    scan_window(dir, from, WINDOW, stop)
 }
 
-fn scan_window(dir: impl AsFd, from: Bound<&[u8]>, window: usize) -> Result<Scan, Errno> {
+/// The same with at most `window` names.
+pub(super) fn scan_window(
+    dir: impl AsFd,
+    from: Bound<&[u8]>,
+    window: usize,
+    stop: &StopCheck,
+) -> Result<Scan, Errno> {
     let mut kept: BinaryHeap<(Vec<u8>, Kind)> = BinaryHeap::new();
     let mut scan = Scan::default();
     for (looked_at, entry) in Dir::read_from(&dir)?.enumerate() {
+        if looked_at % BETWEEN_CHECKS == 0 {
+            stop.go_on()?;
+        }
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         let wanted = match from {
@@ -92,7 +104,7 @@ mod tests {
         loop {
             let from =
                 seen.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.as_slice()));
-            let part = scan_window(&handle, from, 10).unwrap();
+            let part = scan_window(&handle, from, 10, &StopCheck::default()).unwrap();
             assert!(part.names.len() <= 10 && !part.cut);
             seen.extend(part.names.into_iter().map(|(name, _)| name));
             if !part.more {

@@ -1,7 +1,9 @@
 //! Lines that match, in path order, over everything in view that is text.
 //!
-//! The pattern comes from a component, so compiled size, bytes read and hits are bounded; the engine works
-//! in linear time.
+//! The pattern comes from a component. A pattern is held against one line after the other, so it costs the
+//! same whatever it could cross; only where a match may span lines it is held against a whole, smaller file,
+//! and every match begins behind the one before. Compiled size, bytes and hits are bounded, and between two
+//! attempts to match somebody looks whether the answer is still wanted.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,6 +13,7 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::reading::is_binary;
 use super::selection::{Selection, SelectionError, Step, Sweep};
+use super::stop::StopCheck;
 use super::view::{Kind, RepoView, ViewError};
 
 /// Hits in one answer at most.
@@ -19,11 +22,15 @@ pub const MAX_HITS: usize = 1_000;
 pub const MAX_HIT_BYTES: usize = 400;
 /// Bytes of a file that is searched at most; a larger one is passed over and the answer says so.
 const MAX_FILE: u64 = 8 << 20;
+/// The same where a match may span lines: one attempt to match cannot be interrupted.
+const MAX_SPANNED: u64 = 1 << 20;
+/// Bytes of a line that are searched.
+const MAX_LINE: usize = 64 << 10;
 /// Bytes that one call reads before it answers with a cursor.
 const MAX_SEARCHED: u64 = 128 << 20;
 const MAX_PATTERN: usize = 4096;
 /// Bytes of the compiled pattern and of its lazily built tables.
-const MAX_COMPILED: usize = 2 << 20;
+const MAX_COMPILED: usize = 1 << 20;
 const MAX_TABLES: usize = 8 << 20;
 
 #[derive(Debug, Clone, Default)]
@@ -73,7 +80,7 @@ pub fn search(
     within: &Selection,
     cursor: Option<&str>,
 ) -> Result<Hits, SearchError> {
-    let matcher = Matcher::new(want)?;
+    let matcher = Matcher::new(want, view.stop())?;
     let cursor = cursor.map(Cursor::parse).transpose()?;
     let selection = Selection { kinds: vec![Kind::File], ..within.clone() };
     let mut hits = Hits::default();
@@ -83,8 +90,8 @@ pub fn search(
     if let Some(cursor) = cursor.filter(|cursor| cursor.line > 0) {
         match view.resolve("", &cursor.path, super::view::Last::Link) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
-                let text = read(seen.fd, &mut searched, &mut hits.truncated);
-                matcher.find(&cursor.path, &text, cursor.line, &mut hits);
+                let text = matcher.read(seen.fd, &mut searched, &mut hits.truncated);
+                matcher.find(&cursor.path, &text, cursor.line, &mut hits)?;
             }
             // Gone meanwhile: its hits went with it.
             _ => {}
@@ -103,30 +110,13 @@ pub fn search(
             Step::Item(item) => {
                 let path = item.path.clone();
                 let Ok((fd, _)) = sweep.open(item) else { continue };
-                let text = read(fd, &mut searched, &mut hits.truncated);
-                matcher.find(&path, &text, 0, &mut hits);
+                let text = matcher.read(fd, &mut searched, &mut hits.truncated);
+                matcher.find(&path, &text, 0, &mut hits)?;
             }
         }
     }
     hits.truncated |= sweep.cut;
     Ok(hits)
-}
-
-/// The file's text; nothing when it is binary or too large.
-fn read(fd: OwnedFd, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
-    let mut text = vec![];
-    if File::from(fd).take(MAX_FILE + 1).read_to_end(&mut text).is_err() {
-        return vec![];
-    }
-    *searched += text.len() as u64;
-    if is_binary(&text) {
-        return vec![];
-    }
-    if text.len() as u64 > MAX_FILE {
-        *truncated = true;
-        return vec![];
-    }
-    text
 }
 
 /// After which line of which file to go on; line 0 means after the file.
@@ -149,16 +139,14 @@ impl std::fmt::Display for Cursor {
     }
 }
 
-struct Matcher {
+struct Matcher<'v> {
     regex: Regex,
     multi_line: bool,
-    /// A match in the whole text tells in which line to look; not so for a pattern that means the text's
-    /// own start or end.
-    whole_text_tells: bool,
+    stop: &'v StopCheck,
 }
 
-impl Matcher {
-    fn new(want: &Pattern) -> Result<Self, SearchError> {
+impl<'v> Matcher<'v> {
+    fn new(want: &Pattern, stop: &'v StopCheck) -> Result<Self, SearchError> {
         if want.regex.len() > MAX_PATTERN {
             return Err(SearchError::Pattern(format!("more than {MAX_PATTERN} bytes")));
         }
@@ -170,43 +158,75 @@ impl Matcher {
             .dfa_size_limit(MAX_TABLES)
             .build()
             .map_err(|error| SearchError::Pattern(error.to_string()))?;
-        let whole_text_tells = !["\\A", "\\z"].iter().any(|anchor| want.regex.contains(anchor));
-        Ok(Self { regex, multi_line: want.multi_line, whole_text_tells })
+        Ok(Self { regex, multi_line: want.multi_line, stop })
+    }
+
+    /// The file's text; nothing when it is binary or too large.
+    fn read(&self, fd: OwnedFd, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
+        let most = if self.multi_line { MAX_SPANNED } else { MAX_FILE };
+        let mut text = vec![];
+        if File::from(fd).take(most + 1).read_to_end(&mut text).is_err() {
+            return vec![];
+        }
+        *searched += text.len() as u64;
+        if is_binary(&text) {
+            return vec![];
+        }
+        if text.len() as u64 > most {
+            *truncated = true;
+            return vec![];
+        }
+        text
     }
 
     /// Adds the hits after line `after`, one for each line at most.
-    fn find(&self, path: &str, text: &[u8], after: u32, hits: &mut Hits) {
+    fn find(
+        &self,
+        path: &str,
+        text: &[u8],
+        after: u32,
+        hits: &mut Hits,
+    ) -> Result<(), SelectionError> {
         let mut lines = Lines { text, number: 0, end: 0 };
         let mut from = 0;
         while from < text.len() {
-            if self.multi_line || self.whole_text_tells {
-                match self.regex.find_at(text, from) {
-                    Some(found) => from = found.start(),
-                    None => return,
-                }
-            }
-            let Some((number, start, line)) = lines.at(from) else { return };
-            let column = match self.multi_line {
-                true => Some(from - start),
-                false => self.regex.find(line).map(|found| found.start()),
+            self.stop.go_on()?;
+            let matched = match self.multi_line {
+                true => match self.regex.find_at(text, from) {
+                    Some(found) => Some(found.range()),
+                    None => return Ok(()),
+                },
+                false => None,
             };
-            if let Some(column) = column.filter(|_| number > after) {
-                if hits.items.len() >= MAX_HITS {
-                    let line = number - 1;
-                    hits.next =
-                        Some(Cursor { path: path.to_owned(), line: line.max(after) }.to_string());
-                    return;
-                }
-                let column = u32::try_from(column + 1).unwrap_or(u32::MAX);
-                hits.items.push(Hit {
-                    path: path.to_owned(),
-                    line: number,
-                    column,
-                    text: shown(line),
-                });
+            let at = matched.as_ref().map_or(from, |found| found.start);
+            let Some((number, start, line)) = lines.at(at) else { return Ok(()) };
+            let next_line = start + line.len() + 1;
+            from = matched.as_ref().map_or(next_line, |found| found.end.max(next_line));
+            if number <= after {
+                continue;
             }
-            from = start + line.len() + 1;
+            let column = match matched {
+                Some(found) => Some(found.start - start),
+                None => self.column(line, &mut hits.truncated),
+            };
+            let Some(column) = column else { continue };
+            if hits.items.len() >= MAX_HITS {
+                let line = (number - 1).max(after);
+                hits.next = Some(Cursor { path: path.to_owned(), line }.to_string());
+                return Ok(());
+            }
+            let column = u32::try_from(column + 1).unwrap_or(u32::MAX);
+            let text = shown(line);
+            hits.items.push(Hit { path: path.to_owned(), line: number, column, text });
         }
+        Ok(())
+    }
+
+    fn column(&self, line: &[u8], truncated: &mut bool) -> Option<usize> {
+        let searched = &line[..line.len().min(MAX_LINE)];
+        let found = self.regex.find(searched).map(|found| found.start());
+        *truncated |= found.is_none() && searched.len() < line.len();
+        found
     }
 }
 

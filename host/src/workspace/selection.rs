@@ -37,14 +37,16 @@ impl From<Errno> for SelectionError {
 
 /// Entries that one call may look at, in view or not, before it answers with a cursor.
 pub(super) const MAX_LOOKED_AT: usize = 50_000;
+/// Paths that one call may name.
+const MAX_UNDER: usize = 256;
 
 /// Goes through a selection; each thing in view comes once, links as links.
 pub(super) struct Sweep<'v> {
     view: &'v RepoView,
     globs: PathGlobs,
     kinds: Vec<Kind>,
-    /// Where to start, last first.
-    starts: Vec<Seen>,
+    /// Where to start, last first: real names, opened when their turn comes.
+    starts: Vec<String>,
     after: Option<String>,
     walk: Option<Walk<'v>>,
     /// Something that was named and is a directory not yet entered.
@@ -80,17 +82,23 @@ impl<'v> Sweep<'v> {
         if after.is_some_and(|after| after.len() > MAX_PATH || after.is_empty()) {
             return Err(SelectionError::Invalid("no cursor of ours"));
         }
+        if want.under.len() > MAX_UNDER {
+            return Err(SelectionError::Invalid(
+                "more than 256 paths to look under; name wider ones",
+            ));
+        }
         let globs = PathGlobs::new(&want.globs)?;
         let mut starts = vec![];
-        if want.under.is_empty() {
-            starts.push(view.resolve("", ".", Last::Follow)?);
-        }
         for path in &want.under {
-            starts.push(view.resolve("", path, Last::Follow)?);
+            view.stop().go_on()?;
+            starts.push(view.resolve("", path, Last::Follow)?.path);
         }
-        starts.sort_by(|a, b| in_order(&a.path, &b.path));
+        if want.under.is_empty() {
+            starts.push(String::new());
+        }
+        starts.sort_by(|a, b| in_order(a, b));
         // What lies in another start comes with it.
-        starts.dedup_by(|later, kept| is_at_or_below(later.path.as_bytes(), kept.path.as_bytes()));
+        starts.dedup_by(|later, kept| is_at_or_below(later.as_bytes(), kept.as_bytes()));
         starts.reverse();
         Ok(Self {
             view,
@@ -108,6 +116,7 @@ impl<'v> Sweep<'v> {
 
     pub(super) fn step(&mut self) -> Result<Step, SelectionError> {
         loop {
+            self.view.stop().go_on()?;
             if self.walk.is_none() {
                 match self.begin()? {
                     Begun::Walk => {}
@@ -129,12 +138,22 @@ impl<'v> Sweep<'v> {
             // Only one start can hold the cursor; those before it are done.
             let within = match self.after.as_deref() {
                 None => None,
-                Some(after) => match below(after, &start.path) {
+                Some(after) => match below(after, &start) {
                     Some(rest) => Some(rest.to_owned()),
-                    None if in_order(&start.path, after) == Ordering::Greater => None,
+                    None if in_order(&start, after) == Ordering::Greater => None,
                     None => continue,
                 },
             };
+            // A real name leads through no link; what changed since it was resolved is judged again.
+            let path = if start.is_empty() { "." } else { &start };
+            let start = match self.view.resolve("", path, Last::Link) {
+                Ok(start) => start,
+                Err(ViewError::NotFound | ViewError::Excluded { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if start.kind == Kind::Link {
+                continue;
+            }
             if start.kind == Kind::File {
                 if within.is_none() && self.is_wanted(&start.path, Kind::File) {
                     self.looked_at += 1;
@@ -149,8 +168,13 @@ impl<'v> Sweep<'v> {
             }
             let within = within.filter(|rest| !rest.is_empty());
             let after = within.as_deref().map(str::as_bytes);
-            self.walk =
-                Some(Walk::start(self.view.ignores(), start.path.as_bytes(), start.fd, after)?);
+            self.walk = Some(Walk::start(
+                self.view.ignores(),
+                self.view.stop(),
+                start.path.as_bytes(),
+                start.fd,
+                after,
+            )?);
             return Ok(Begun::Walk);
         }
         Ok(Begun::Nothing)

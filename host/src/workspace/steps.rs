@@ -20,6 +20,7 @@ pub(super) struct Steps<'r> {
     root: &'r Root,
     exchange: bool,
     most: u64,
+    stopped: &'r dyn Fn() -> bool,
     done: Vec<Done>,
 }
 
@@ -53,8 +54,18 @@ enum Done {
 }
 
 impl<'r> Steps<'r> {
-    pub(super) fn new(root: &'r Root, exchange: bool, most: u64) -> Self {
-        Self { root, exchange, most, done: vec![] }
+    pub(super) fn new(
+        root: &'r Root,
+        exchange: bool,
+        most: u64,
+        stopped: &'r dyn Fn() -> bool,
+    ) -> Self {
+        Self { root, exchange, most, stopped, done: vec![] }
+    }
+
+    /// The last look before something changes.
+    fn go_on(&self) -> Result<(), EditError> {
+        if (self.stopped)() { Err(EditError::Stopped) } else { Ok(()) }
     }
 
     pub(super) fn perform(&mut self, change: &Checked) -> Result<(), EditError> {
@@ -74,6 +85,7 @@ impl<'r> Steps<'r> {
 
     /// Back to how it was, the last change first. What somebody else changed meanwhile is left alone.
     pub(super) fn undo(mut self) {
+        self.stopped = &|| false;
         while let Some(done) = self.done.pop() {
             match done {
                 Done::MadeDirectory { parent, name } => {
@@ -105,6 +117,7 @@ impl<'r> Steps<'r> {
         let dir = self.directory_made(&change.path)?;
         let name = change.path.split().1;
         let temp = Temp::write(&dir, &change.bytes, None).map_err(failed(&change.path))?;
+        self.go_on()?;
         match place::rename_new(dir.as_fd(), &temp.name, dir.as_fd(), name) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Err(EditError::Exists { path: change.path.to_string() }),
@@ -136,6 +149,7 @@ impl<'r> Steps<'r> {
                 self.done.push(done(temp));
                 Ok(())
             }
+            Err(Swap::Stopped) => Err(EditError::Stopped),
             Err(Swap::Surprise) => Err(conflict()),
             Err(Swap::Failed(Errno::NOENT)) => Err(conflict()),
             Err(Swap::Failed(errno)) => Err(failed(errno.into())),
@@ -146,6 +160,7 @@ impl<'r> Steps<'r> {
                 if !self.is(&dir, name, expect) {
                     return Err(conflict());
                 }
+                self.go_on()?;
                 rustix::fs::renameat(&dir, &temp.name, &dir, name)
                     .map_err(|errno| failed(errno.into()))?;
                 self.done.push(done(old));
@@ -157,11 +172,13 @@ impl<'r> Steps<'r> {
     fn delete(&mut self, change: &Checked, expect: &str) -> Result<(), EditError> {
         let dir = self.directory(&change.path)?;
         let name = change.path.split().1;
+        self.go_on()?;
         match self.take_out(&dir, name, expect) {
             Ok(old) => {
                 self.done.push(Done::Deleted { dir, name: name.to_owned(), old });
                 Ok(())
             }
+            Err(Swap::Stopped) => Err(EditError::Stopped),
             Err(Swap::Surprise | Swap::Failed(Errno::NOENT)) => {
                 Err(EditError::Conflict { path: change.path.to_string(), current: None })
             }
@@ -174,6 +191,7 @@ impl<'r> Steps<'r> {
         let (from, old) = (self.directory(&change.path)?, change.path.split().1);
         let (into, new) = (self.directory_made(to)?, to.split().1);
         let conflict = || EditError::Conflict { path: change.path.to_string(), current: None };
+        self.go_on()?;
         match place::rename_new(from.as_fd(), old, into.as_fd(), new) {
             Ok(()) => {}
             Err(Errno::EXIST) => return Err(EditError::Exists { path: to.to_string() }),
@@ -193,6 +211,9 @@ impl<'r> Steps<'r> {
     fn swap(&self, dir: &Arc<OwnedFd>, temp: &Temp, name: &str, expect: &str) -> Result<(), Swap> {
         let exchange = || place::exchange(dir, &temp.name, name);
         let put_in = self.what(dir, &temp.name);
+        if (self.stopped)() {
+            return Err(Swap::Stopped);
+        }
         exchange().map_err(Swap::of)?;
         let mut came_out = self.what(dir, &temp.name);
         if came_out.as_deref() == Some(expect) {
@@ -269,6 +290,7 @@ impl<'r> Steps<'r> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Swap {
+    Stopped,
     Surprise,
     Unsupported,
     Failed(Errno),

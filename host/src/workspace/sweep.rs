@@ -12,6 +12,7 @@ use rustix::fs::AtFlags;
 use super::exclusion::{by_name, is_in_build_directory, is_temporary};
 use super::handle::{DIRECTORY, Root};
 use super::scan::scan;
+use super::stop::StopCheck;
 use super::view::{Kind, Profile, join};
 
 /// Names that are looked at in all.
@@ -47,7 +48,9 @@ pub(super) fn sweep_directory(root: &Root, dir: &str) {
 
 /// Removes what was left over; answers the names that were seen.
 pub(super) fn clear(dir: &OwnedFd) -> Vec<(Vec<u8>, Kind)> {
-    let Ok(seen) = scan(dir.as_fd(), Bound::Unbounded) else { return vec![] };
+    let Ok(seen) = scan(dir.as_fd(), Bound::Unbounded, &StopCheck::default()) else {
+        return vec![];
+    };
     for (name, kind) in &seen.names {
         if *kind != Kind::Directory && std::str::from_utf8(name).is_ok_and(is_temporary) {
             let _ = rustix::fs::unlinkat(dir, name.as_slice(), AtFlags::empty());

@@ -11,15 +11,16 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
-use super::globs::{PathGlobs, is_at_or_below};
+use super::globs::PathGlobs;
 use super::handle::Root;
 use super::ignored::IgnoreRules;
 use super::scan;
+use super::stop::StopCheck;
 
 /// Bytes of a path at most, the system's own bound.
 pub(super) const MAX_PATH: usize = 4096;
-/// Names that one directory may show.
-const MAX_NAMES: usize = 200_000;
+/// Names of a directory that are held at a time.
+const NAMES_AT_ONCE: usize = 4_096;
 
 /// Whose eyes: what is left out differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,17 @@ pub struct DirEntry {
     pub kind: Kind,
 }
 
+/// Where another look into a directory goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirMark(Vec<u8>);
+
+/// Some of a directory's names. A part may be empty and not the last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirPart {
+    pub entries: Vec<DirEntry>,
+    pub next: Option<DirMark>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     #[error("nothing there")]
@@ -119,8 +131,7 @@ struct Inner {
     ignores: Arc<IgnoreRules>,
     /// Secret names that the user lifted for tools.
     lifted: PathGlobs,
-    /// The only paths in view, where a grant names some.
-    only: Option<Vec<String>>,
+    stop: StopCheck,
 }
 
 impl RepoView {
@@ -132,7 +143,7 @@ impl RepoView {
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
         let lifted = PathGlobs::default();
-        Self(Arc::new(Inner { root, profile, ignores, lifted, only: None }))
+        Self(Arc::new(Inner { root, profile, ignores, lifted, stop: StopCheck::default() }))
     }
 
     /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
@@ -141,9 +152,10 @@ impl RepoView {
         Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
     }
 
-    /// Nothing but these paths and what lies in them.
-    pub fn narrowed(&self, paths: &[String]) -> Self {
-        Self(Arc::new(Inner { only: Some(paths.to_vec()), ..(*self.0).clone() }))
+    /// The same for a reader who may lose interest: once `stopped` says so, whatever goes over names, files
+    /// or lines ends with an error.
+    pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
     }
 
     /// Always walk component by component, as where the kernel has no `openat2`.
@@ -158,36 +170,28 @@ impl RepoView {
         self.0.profile
     }
 
-    /// What the directory shows, sorted by name: links as links, special files and what is excluded left
-    /// out, and so is a name that is no UTF-8.
-    pub fn read_dir(&self, dir: &Seen) -> Result<Vec<DirEntry>, ViewError> {
+    /// What the directory shows, sorted by name, in parts: links as links, special files and what is
+    /// excluded left out, and so is a name that is no UTF-8. A part goes on after the mark of the last one.
+    pub fn read_dir(&self, dir: &Seen, after: Option<&DirMark>) -> Result<DirPart, ViewError> {
         if dir.kind != Kind::Directory {
             return Err(ViewError::NotDirectory);
         }
         let around = self.0.ignores.of_dir(dir.path.as_bytes());
+        let from = after.map_or(Bound::Unbounded, |DirMark(name)| Bound::Excluded(name.as_slice()));
+        let scanned = scan::scan_window(&dir.fd, from, NAMES_AT_ONCE, &self.0.stop)?;
+        let next =
+            scanned.names.last().filter(|_| scanned.more).map(|last| DirMark(last.0.clone()));
         let mut entries = vec![];
-        let mut from = Bound::Unbounded;
-        loop {
-            let part = scan::scan(&dir.fd, from.as_ref().map(Vec::as_slice))?;
-            let last = part.names.last().map(|(name, _)| name.clone());
-            for (name, kind) in part.names {
-                let Ok(name) = String::from_utf8(name) else { continue };
-                let path = join(&dir.path, &name);
-                let ignored =
-                    || self.0.ignores.ignores(&around, path.as_bytes(), kind == Kind::Directory);
-                if self.rule_with(&path, Some(kind), ignored).is_none() {
-                    entries.push(DirEntry { name, kind });
-                }
-            }
-            match last {
-                Some(last) if part.more && entries.len() < MAX_NAMES => {
-                    from = Bound::Excluded(last)
-                }
-                _ => break,
+        for (name, kind) in scanned.names {
+            let Ok(name) = String::from_utf8(name) else { continue };
+            let path = join(&dir.path, &name);
+            let ignored =
+                || self.0.ignores.ignores(&around, path.as_bytes(), kind == Kind::Directory);
+            if self.rule_with(&path, Some(kind), ignored).is_none() {
+                entries.push(DirEntry { name, kind });
             }
         }
-        entries.truncate(MAX_NAMES);
-        Ok(entries)
+        Ok(DirPart { entries, next })
     }
 
     /// The rule that keeps a real path out of this view, if one does.
@@ -213,7 +217,6 @@ impl RepoView {
             return None;
         }
         let inner = &*self.0;
-        let narrowed = || !inner.only.as_ref().is_none_or(|only| is_within(path, only));
         let by_git = || match inner.profile {
             Profile::Scout => ignored().then_some(Rule::Ignored),
             Profile::Tool => (exclusion::is_in_build_directory(path, kind) && ignored())
@@ -223,7 +226,6 @@ impl RepoView {
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })
-            .or_else(|| narrowed().then_some(Rule::Narrowed))
             .or_else(by_git)
     }
 
@@ -236,17 +238,13 @@ impl RepoView {
         &self.0.root
     }
 
+    pub(super) fn stop(&self) -> &StopCheck {
+        &self.0.stop
+    }
+
     pub(super) fn ignores(&self) -> &IgnoreRules {
         &self.0.ignores
     }
-}
-
-/// At one of `paths`, in it, or on the way to it.
-fn is_within(path: &str, paths: &[String]) -> bool {
-    let path = path.as_bytes();
-    paths
-        .iter()
-        .any(|only| is_at_or_below(path, only.as_bytes()) || is_at_or_below(only.as_bytes(), path))
 }
 
 pub(super) fn join(dir: &str, name: &str) -> String {

@@ -13,10 +13,12 @@ use rustix::io::Errno;
 use super::handle::{DIRECTORY, MAX_DEPTH};
 use super::ignored::{DirRules, IgnoreRules};
 use super::scan::scan;
+use super::stop::StopCheck;
 use super::view::Kind;
 
 pub(super) struct Walk<'a> {
     ignores: &'a IgnoreRules,
+    stop: &'a StopCheck,
     frames: Vec<Frame>,
     /// The rest of the path to go on after; its first name is looked for in the next directory entered.
     resume: Vec<Vec<u8>>,
@@ -54,11 +56,12 @@ impl<'a> Walk<'a> {
     /// Through the directory `path`; `after` is relative to it.
     pub(super) fn start(
         ignores: &'a IgnoreRules,
+        stop: &'a StopCheck,
         path: &[u8],
         fd: OwnedFd,
         after: Option<&[u8]>,
     ) -> Result<Self, Errno> {
-        let mut walk = Self { ignores, frames: vec![], resume: vec![], cut: false };
+        let mut walk = Self { ignores, stop, frames: vec![], resume: vec![], cut: false };
         if let Some(after) = after {
             walk.resume = after.split(|byte| *byte == b'/').map(<[u8]>::to_vec).rev().collect();
         }
@@ -85,7 +88,7 @@ impl<'a> Walk<'a> {
                 return Ok(Some(Found { path, kind, ignored, named_before }));
             }
             if frame.more {
-                let next = scan(&frame.fd, Bound::Excluded(&frame.last))?;
+                let next = scan(&frame.fd, Bound::Excluded(&frame.last), self.stop)?;
                 frame.more = next.more;
                 frame.names = next.names.into_iter();
                 self.cut |= next.cut;
@@ -119,7 +122,7 @@ impl<'a> Walk<'a> {
     fn push(&mut self, path: Vec<u8>, fd: OwnedFd, rules: Arc<DirRules>) -> Result<(), Errno> {
         let resume = self.resume.pop();
         let from = resume.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let first = scan(&fd, from)?;
+        let first = scan(&fd, from, self.stop)?;
         self.cut |= first.cut;
         let names = first.names.into_iter();
         self.frames.push(Frame { path, fd, rules, names, last: vec![], more: first.more, resume });

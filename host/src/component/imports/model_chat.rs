@@ -15,6 +15,10 @@ use crate::component::failure::{Ended, Limit};
 use crate::component::state::State;
 use crate::model::{self, Ask, Conversation, ModelError, ModelErrorKind};
 
+/// A reply without a bound of its own may be as long as models write at all. A server may refuse a bound
+/// over its model's own, so none is sent as long as the tokens left are more than this.
+const LONGEST_REPLY: u32 = 128 << 10;
+
 /// The guest's end of a conversation. None while a request is under way, and where nothing was granted.
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct Chat(Option<Box<dyn Conversation>>);
@@ -98,7 +102,9 @@ impl HostConversation for State {
         talk.calls_left -= 1;
         let tokens_left = u32::try_from(talk.tokens_left).unwrap_or(u32::MAX);
         let ask = Ask {
-            max_tokens: max_tokens.map(|most| most.min(tokens_left)),
+            max_tokens: max_tokens
+                .or((tokens_left < LONGEST_REPLY).then_some(tokens_left))
+                .map(|most| most.min(tokens_left)),
             output,
             attempt: talk.attempt,
         };
@@ -115,6 +121,9 @@ impl HostConversation for State {
                 let spent = turn.usage.input.saturating_add(turn.usage.output);
                 talk.tokens_left = talk.tokens_left.saturating_sub(spent);
                 talk.failed = None;
+                let call =
+                    |call: &model::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
+                self.keep_text(turn.text.len() + turn.calls.iter().map(call).sum::<usize>())?;
                 Ok(Ok(turn.into()))
             }
             Err(error) => {

@@ -19,15 +19,17 @@ impl Host for State {
     ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
         let query = &mut self.query;
         // A query that was stopped must not write any more: somebody else may already be at work.
-        if query.stop.is_cancelled() {
-            return Err(Ended::Stopped.into());
-        }
+        query.go_on()?;
         let Some(writer) = query.writer.clone() else {
             query.denials.deny(GRANT, "repo.edit");
             return Ok(Err(EditError::Refused(denied(GRANT))));
         };
         let changes: Vec<_> = changes.into_iter().map(change).collect();
-        Ok(match writer.apply(&changes) {
+        // Asked again by the writer in the moment before a file changes.
+        let stop = query.stop.clone();
+        let outcome = writer.apply(&changes, &|| stop.is_cancelled());
+        Ok(match outcome {
+            Err(workspace::EditError::Stopped) => return Err(Ended::Stopped.into()),
             Ok(applied) => {
                 applied.iter().for_each(|applied| query.tell(applied));
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
@@ -75,7 +77,8 @@ impl Query {
 
 fn path_of(error: &workspace::EditError) -> Option<&str> {
     use workspace::EditError::{
-        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, TooLarge,
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
+        TooLarge,
     };
     match error {
         Conflict { path, .. }
@@ -86,7 +89,7 @@ fn path_of(error: &workspace::EditError) -> Option<&str> {
         | Path { path, .. }
         | TooLarge { path, .. }
         | Failed { path, .. } => Some(path),
-        Arguments(_) | Budget(_) => None,
+        Arguments(_) | Budget(_) | Stopped => None,
     }
 }
 
@@ -121,6 +124,6 @@ fn refusal(error: workspace::EditError) -> EditError {
             EditError::Refused(Refusal::Invalid(text))
         }
         Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
-        Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
+        Error::Stopped | Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
     }
 }

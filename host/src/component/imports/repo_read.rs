@@ -97,10 +97,11 @@ impl Host for State {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let listed = workspace::list(&view, &selection(want), cursor.as_deref(), MAX_ENTRIES);
+        self.query.go_on()?;
         Ok(match listed {
             Ok(entries) => {
                 let items = entries.items.into_iter().map(entry).collect();
-                Ok(Entries { items, next: entries.next })
+                Ok(Entries { items, next: entries.next, truncated: entries.truncated })
             }
             Err(error) => Err(self.refuse_selection(&error)),
         })
@@ -108,7 +109,12 @@ impl Host for State {
 
     fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
         let mut room = self.query.grant.limits.host_call_bytes;
-        Ok(want.into_iter().map(|slice| self.read_slice(slice, &mut room)).collect())
+        want.into_iter()
+            .map(|slice| {
+                self.query.go_on()?;
+                Ok(self.read_slice(slice, &mut room))
+            })
+            .collect()
     }
 
     fn search(
@@ -126,7 +132,9 @@ impl Host for State {
             ignore_case: want.ignore_case,
             multi_line: want.multi_line,
         };
-        Ok(match workspace::search(&view, &pattern, &selection(within), cursor.as_deref()) {
+        let found = workspace::search(&view, &pattern, &selection(within), cursor.as_deref());
+        self.query.go_on()?;
+        Ok(match found {
             Ok(hits) => {
                 let given = hits.items.iter().map(|hit| hit.text.len() as u64 + HIT_BYTES).sum();
                 if let Some(reading) = &self.query.read {

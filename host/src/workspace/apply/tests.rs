@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::*;
 use crate::workspace::testing::Fixture;
 
+const GO_ON: &dyn Fn() -> bool = &|| false;
+
 fn writer(repo: &Fixture) -> RepoWriter {
     RepoWriter::open(&repo.root, WriteRules::default()).unwrap()
 }
@@ -48,7 +50,7 @@ fn words(writer: &RepoWriter, path: &str) -> Vec<&'static str> {
     every_change(path)
         .into_iter()
         .chain([onto])
-        .map(|change| writer.apply(&[change]).unwrap_err().word().unwrap())
+        .map(|change| writer.apply(&[change], GO_ON).unwrap_err().word().unwrap())
         .collect()
 }
 
@@ -61,7 +63,7 @@ fn changes_are_made_counted_and_told() {
     each_way(|open| {
         let repo = Fixture::new(&[("a.txt", "one"), ("gone.txt", "g"), ("old.txt", "o")]);
         let writer = open(&repo);
-        let first = writer.apply(&[replace(&writer, "a.txt", "two")]).unwrap();
+        let first = writer.apply(&[replace(&writer, "a.txt", "two")], GO_ON).unwrap();
         let expected = Applied {
             op: "replace",
             path: "a.txt".into(),
@@ -78,7 +80,7 @@ fn changes_are_made_counted_and_told() {
             expect: at(&writer, "old.txt"),
             to: "new/dir/n.txt".into(),
         };
-        let more = writer.apply(&[create("x/y/z.txt", "z"), delete, rename]).unwrap();
+        let more = writer.apply(&[create("x/y/z.txt", "z"), delete, rename], GO_ON).unwrap();
         let numbers: Vec<_> =
             more.iter().map(|done| done.version.as_ref().map(|v| v.number)).collect();
         assert_eq!(numbers, [Some(1), None, Some(1)]);
@@ -96,7 +98,7 @@ fn changes_are_made_counted_and_told() {
             ("create", "x/y/z.txt"),
         ];
         assert_eq!(changed, expected.map(|(op, path)| (op, path.to_owned())));
-        writer.apply(&[replace(&writer, "a.txt", "one")]).unwrap();
+        writer.apply(&[replace(&writer, "a.txt", "one")], GO_ON).unwrap();
         assert!(writer.changed().iter().all(|file| file.path != "a.txt"), "back to how it was");
         assert_eq!(at(&writer, "a.txt").number, 3);
         assert!(
@@ -189,7 +191,7 @@ fn odd_paths_are_refused_with_the_reason() {
         assert_eq!(words(&writer, path), [word; 5], "{path:?}");
     }
     let deep = create(&"d/".repeat(1_000).replace("d/d", "d/e"), "x");
-    assert_eq!(writer.apply(&[deep]).unwrap_err().word(), Some("bad_arguments"));
+    assert_eq!(writer.apply(&[deep], GO_ON).unwrap_err().word(), Some("bad_arguments"));
 }
 
 // security line 66
@@ -202,18 +204,18 @@ fn a_change_from_outside_is_a_mismatch_and_survives() {
         repo.write("a", "user");
         let current = Some(Version { number: 2, digest: digest(b"user") });
         let conflict = EditError::Conflict { path: "a".into(), current };
-        assert_eq!(writer.apply(&[edit]), Err(conflict.clone()));
+        assert_eq!(writer.apply(&[edit], GO_ON), Err(conflict.clone()));
         assert_eq!(conflict.word(), Some("version_mismatch"));
         assert_eq!(repo.text("a"), "user");
 
         fs::remove_file(repo.root.join("b")).unwrap();
         let gone = Change::Delete { path: "b".into(), expect: read.clone() };
-        assert_eq!(writer.apply(&[gone]), Err(EditError::NotFound { path: "b".into() }));
+        assert_eq!(writer.apply(&[gone], GO_ON), Err(EditError::NotFound { path: "b".into() }));
         repo.write("b", "one");
         let stale = Version { number: 7, ..read };
         let wrong = Change::Replace { path: "b".into(), expect: stale, bytes: vec![] };
         assert!(
-            matches!(writer.apply(&[wrong]), Err(EditError::Conflict { .. })),
+            matches!(writer.apply(&[wrong], GO_ON), Err(EditError::Conflict { .. })),
             "the number counts as well"
         );
         assert!(writer.changed().is_empty());
@@ -258,7 +260,7 @@ fn no_update_from_outside_is_lost_to_a_race() {
                 expect: expect.clone(),
                 bytes: bytes.clone().into(),
             };
-            match writer.apply(&[change]) {
+            match writer.apply(&[change], GO_ON) {
                 Ok(_) => drop(made.insert(digest(bytes.as_bytes()), expect.digest)),
                 Err(EditError::Conflict { .. }) => refused += 1,
                 Err(other) => panic!("{other}"),
@@ -308,16 +310,16 @@ fn several_changes_are_made_all_or_none() {
         // Found when all are checked.
         let mut refused = changes();
         refused.push(create("d", "exists"));
-        assert_eq!(writer.apply(&refused), Err(EditError::Exists { path: "d".into() }));
+        assert_eq!(writer.apply(&refused, GO_ON), Err(EditError::Exists { path: "d".into() }));
         assert_eq!(Fixture::picture(&repo.root), before);
         // Found only when it is made: the first change puts a file where this one needs a directory.
         let mut late = changes();
         late.push(create("new/deep/file/below", "x"));
-        assert_eq!(writer.apply(&late).unwrap_err().word(), Some("not_a_file"));
+        assert_eq!(writer.apply(&late, GO_ON).unwrap_err().word(), Some("not_a_file"));
         assert_eq!(Fixture::picture(&repo.root), before);
         assert!(writer.changed().is_empty());
         assert_eq!(at(&writer, "a").number, 1);
-        writer.apply(&changes()).unwrap();
+        writer.apply(&changes(), GO_ON).unwrap();
         assert_eq!(repo.text("moved/c"), "three");
     });
 }
@@ -330,7 +332,7 @@ fn one_path_is_named_once_in_a_call() {
         vec![replace(&writer, "a", "x"), replace(&writer, "./a", "y")],
         vec![Change::Move { from: "a".into(), expect: at(&writer, "a"), to: "a".into() }],
     ] {
-        assert_eq!(writer.apply(&twice).unwrap_err().word(), Some("bad_arguments"));
+        assert_eq!(writer.apply(&twice, GO_ON).unwrap_err().word(), Some("bad_arguments"));
     }
     assert_eq!(repo.text("a"), "one");
 }
@@ -343,7 +345,7 @@ fn a_hard_link_is_broken_and_modes_are_kept() {
         fs::set_permissions(repo.root.join("run.sh"), fs::Permissions::from_mode(0o4751)).unwrap();
         let writer = open(&repo);
         writer
-            .apply(&[replace(&writer, "shared", "mine"), replace(&writer, "run.sh", "new")])
+            .apply(&[replace(&writer, "shared", "mine"), replace(&writer, "run.sh", "new")], GO_ON)
             .unwrap();
         assert_eq!(fs::read_to_string(repo.outside.join("file")).unwrap(), "outside");
         assert_eq!(repo.text("shared"), "mine");
@@ -364,9 +366,9 @@ fn a_killed_write_leaves_no_pile() {
     assert!(repo.outside.join(left).exists());
     // Where the sweep of the whole tree does not look, the first write does.
     repo.write(&format!("node_modules/{left}"), "half");
-    writer.apply(&[create("node_modules/x", "x")]).unwrap();
+    writer.apply(&[create("node_modules/x", "x")], GO_ON).unwrap();
     assert!(!repo.root.join("node_modules").join(left).exists());
-    let hidden = writer.apply(&[create(left, "x")]).unwrap_err();
+    let hidden = writer.apply(&[create(left, "x")], GO_ON).unwrap_err();
     assert_eq!(hidden.word(), Some("excluded"));
 }
 
@@ -381,14 +383,15 @@ fn secrets_are_not_written_unless_the_user_names_the_path() {
     assert_eq!(words(&closed, ".envrc"), ["guarded"; 5]);
     let rules = WriteRules::new(&[".env".into(), ".envrc".into()], &[]).unwrap();
     let open = RepoWriter::open(&repo.root, rules).unwrap();
-    let done =
-        open.apply(&[replace(&open, ".env", "new"), replace(&open, ".envrc", "new")]).unwrap();
+    let done = open
+        .apply(&[replace(&open, ".env", "new"), replace(&open, ".envrc", "new")], GO_ON)
+        .unwrap();
     assert_eq!(done.iter().map(|applied| applied.guarded).collect::<Vec<_>>(), [false, true]);
     assert!(
         open.changed().iter().any(|file| file.path == ".envrc" && file.guarded),
         "for the summary"
     );
-    assert_eq!(open.apply(&[create("new.pem", "x")]).unwrap_err().word(), Some("excluded"));
+    assert_eq!(open.apply(&[create("new.pem", "x")], GO_ON).unwrap_err().word(), Some("excluded"));
 }
 
 #[test]
@@ -399,11 +402,11 @@ fn what_is_written_is_bounded() {
         path: "big".into(),
         bytes: vec![b'x'; usize::try_from(MAX_WRITE).unwrap() + 1],
     };
-    assert_eq!(writer.apply(&[big]).unwrap_err().word(), Some("too_large"));
+    assert_eq!(writer.apply(&[big], GO_ON).unwrap_err().word(), Some("too_large"));
     let many: Vec<Change> = (0..=MAX_CHANGES).map(|n| create(&format!("f{n}"), "")).collect();
-    assert_eq!(writer.apply(&many).unwrap_err().word(), Some("bad_arguments"));
-    writer.task.lock().unwrap().bytes = MAX_TASK_BYTES;
-    assert_eq!(writer.apply(&[create("one", "x")]), Err(EditError::Budget("bytes")));
+    assert_eq!(writer.apply(&many, GO_ON).unwrap_err().word(), Some("bad_arguments"));
+    writer.turn.lock().unwrap().bytes = MAX_TASK_BYTES;
+    assert_eq!(writer.apply(&[create("one", "x")], GO_ON), Err(EditError::Budget("bytes")));
     assert!(fs::read_dir(&repo.root).unwrap().next().is_none());
 }
 
@@ -425,7 +428,7 @@ fn a_swapped_directory_never_takes_a_write_outside() {
             });
             let (mut made, mut refused) = (0, 0);
             for round in 0..500_000 {
-                match writer.apply(&[create(&format!("d/{round}"), "x")]) {
+                match writer.apply(&[create(&format!("d/{round}"), "x")], GO_ON) {
                     Ok(_) => made += 1,
                     Err(_) => refused += 1,
                 }
@@ -441,4 +444,56 @@ fn a_swapped_directory_never_takes_a_write_outside() {
             fs::read_dir(&repo.outside).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(outside, ["file"]);
     }
+}
+
+/// Four changes that can all be made.
+fn one_of_each(writer: &RepoWriter) -> Vec<Change> {
+    let gone = Change::Delete { path: "gone".into(), expect: at(writer, "gone") };
+    let moved =
+        Change::Move { from: "old".into(), expect: at(writer, "old"), to: "new/name".into() };
+    vec![create("made/x", "x"), replace(writer, "a", "changed"), gone, moved]
+}
+
+// CAPABILITY-12
+#[test]
+fn a_call_that_nobody_wants_any_more_changes_nothing_however_far_it_was() {
+    each_way(|open| {
+        let mut stopped_at = 0;
+        loop {
+            let repo = Fixture::new(&[("a", "a"), ("gone", "gone"), ("old", "old")]);
+            let (writer, before) = (open(&repo), Fixture::picture(&repo.root));
+            let changes = one_of_each(&writer);
+            let looks = AtomicUsize::new(0);
+            let stopped = || looks.fetch_add(1, Ordering::Relaxed) >= stopped_at;
+            match writer.apply(&changes, &stopped) {
+                Err(error) => {
+                    assert_eq!(error, EditError::Stopped, "{stopped_at}");
+                    assert_eq!(Fixture::picture(&repo.root), before, "{stopped_at}");
+                    assert!(writer.changed().is_empty());
+                }
+                Ok(applied) => {
+                    assert_eq!(applied.len(), 4);
+                    break;
+                }
+            }
+            stopped_at += 1;
+        }
+        assert!(stopped_at >= 8, "before each is looked at, and before each is made: {stopped_at}");
+    });
+}
+
+#[test]
+fn what_was_changed_can_be_asked_while_a_call_is_under_way() {
+    let repo = Fixture::new(&[("a", "a")]);
+    let writer = writer(&repo);
+    writer.apply(&[create("b", "b")], GO_ON).unwrap();
+    let looks = AtomicUsize::new(0);
+    let looking = || {
+        assert_eq!(writer.changed().len(), 1);
+        assert_eq!(writer.versions().observe("b", &digest(b"b")).number, 1);
+        looks.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    writer.apply(&[replace(&writer, "a", "changed")], &looking).unwrap();
+    assert_eq!(looks.into_inner(), 2);
 }

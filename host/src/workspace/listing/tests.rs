@@ -148,3 +148,29 @@ fn deep_nesting_is_cut_and_the_answer_says_so() {
         assert!(answer.items.len() < 300 && answer.items.iter().any(|entry| entry.path == "near"));
     }
 }
+
+#[test]
+fn a_call_that_names_too_many_paths_is_refused() {
+    let repo = Fixture::new(&[("d/x", ""), ("e/y", "")]);
+    let view = repo.view(Profile::Scout);
+    let under = |count: usize| Selection { under: vec!["d".into(); count], ..Selection::default() };
+    let refused = list(&view, &under(257), None, 10).unwrap_err();
+    assert!(matches!(refused, SelectionError::Invalid(why) if why.contains("256")), "{refused}");
+    assert_eq!(list(&view, &under(256), None, 10).unwrap().items.len(), 1);
+}
+
+#[test]
+fn a_named_directory_is_opened_when_its_turn_comes_and_judged_again() {
+    let repo = Fixture::new(&[("d/x", ""), ("e/y", ""), ("f/z", "")]);
+    let view = repo.view(Profile::Scout);
+    let under = ["d", "e", "f"].map(String::from).to_vec();
+    let mut sweep = Sweep::new(&view, &Selection { under, ..Selection::default() }, None).unwrap();
+    std::fs::remove_dir_all(repo.root.join("d")).unwrap();
+    std::fs::remove_dir_all(repo.root.join("e")).unwrap();
+    repo.link("../outside", "e");
+    let mut seen = vec![];
+    while let Step::Item(item) = sweep.step().unwrap() {
+        seen.push(item.path);
+    }
+    assert_eq!(seen, ["f/z"], "nothing of them was held open meanwhile");
+}

@@ -1,6 +1,10 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::io::Errno;
+
 use super::*;
 use crate::workspace::testing::Fixture;
-use crate::workspace::view::Profile;
+use crate::workspace::view::{Last, Profile};
 
 fn pattern(regex: &str) -> Pattern {
     Pattern { regex: regex.into(), ..Pattern::default() }
@@ -105,4 +109,80 @@ fn a_file_that_is_too_large_is_passed_over_and_the_answer_says_so() {
         search(&repo.view(Profile::Scout), &pattern("x"), &Selection::default(), None).unwrap();
     assert!(hits.truncated);
     assert_eq!(hits.items.iter().map(|hit| hit.path.as_str()).collect::<Vec<_>>(), ["z"]);
+}
+
+/// A stop that comes after so many looks.
+fn stopping_after(view: &RepoView, looks: usize) -> RepoView {
+    let left = AtomicUsize::new(looks);
+    let spend = |left: usize| left.checked_sub(1);
+    view.until(move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err())
+}
+
+const STOPPED: SelectionError = SelectionError::View(ViewError::Io(Errno::CANCELED));
+
+#[test]
+fn what_a_pattern_could_cross_does_not_make_it_go_over_the_rest_again() {
+    let line = "call foo(a, b\n";
+    let repo = Fixture::new(&[("a", &line.repeat(100_000))]);
+    let view = repo.view(Profile::Scout);
+    // Each of these would run to the end of the text from every single line.
+    for crossing in [r"(?s)foo.*bar", r"foo\([^)]*bar", r"foo\((\s|\S)*bar"] {
+        assert_eq!(found(&view, &pattern(crossing)), [], "{crossing}");
+    }
+    let spanning = |regex| Pattern { multi_line: true, ..pattern(regex) };
+    let repo = Fixture::new(&[("a", &line.repeat(3_000)), ("b", "foo(\nbar\nfoo(\nbar")]);
+    let view = repo.view(Profile::Scout);
+    assert_eq!(found(&view, &pattern(r"(?s)foo.*b"))[2_999], hit("a", 3_000, 6, line.trim()));
+    assert_eq!(found(&view, &spanning(r"(?s)foo.*b")).len(), 2, "a match begins behind the last");
+    let both = [hit("b", 1, 1, "foo("), hit("b", 3, 1, "foo(")];
+    assert_eq!(found(&view, &spanning(r"foo\([^)]*?bar")), both);
+}
+
+// security line 15
+#[test]
+fn a_search_that_nobody_wants_any_more_ends_inside_a_file() {
+    let repo = Fixture::new(&[("a", &"x\n".repeat(10_000))]);
+    for multi_line in [false, true] {
+        let want = Pattern { multi_line, ..pattern("y|x$") };
+        for looks in [0, 1, 50, 900] {
+            let view = stopping_after(&repo.view(Profile::Scout), looks);
+            let ended = search(&view, &want, &Selection::default(), None);
+            assert_eq!(ended, Err(SearchError::Selection(STOPPED)), "{looks}");
+        }
+    }
+    let seldom = stopping_after(&repo.view(Profile::Scout), 1_000_000);
+    assert!(search(&seldom, &pattern("x"), &Selection::default(), None).is_ok());
+}
+
+// security line 15
+#[test]
+fn listings_and_reads_that_nobody_wants_any_more_end_too() {
+    let names: Vec<_> = (0..3_000).map(|n| format!("d/{n}")).collect();
+    let repo = Fixture::new(&names.iter().map(|n| (n.as_str(), "")).collect::<Vec<_>>());
+    let view = repo.view(Profile::Scout);
+    for looks in [0, 1, 2, 100] {
+        let ended = crate::workspace::list(
+            &stopping_after(&view, looks),
+            &Selection::default(),
+            None,
+            5_000,
+        );
+        assert_eq!(ended, Err(STOPPED), "{looks}");
+    }
+    let dir = view.resolve("", "d", Last::Follow).unwrap();
+    let ended = stopping_after(&view, 1).read_dir(&dir, None);
+    assert_eq!(ended, Err(ViewError::Io(Errno::CANCELED)), "inside one directory");
+    let slice = crate::workspace::Slice { path: "d/1".into(), ..Default::default() };
+    let ended = crate::workspace::read(&stopping_after(&view, 0), &slice, None);
+    assert_eq!(ended, Err(ViewError::Io(Errno::CANCELED).into()));
+}
+
+#[test]
+fn a_line_is_searched_up_to_its_bound_and_the_answer_says_so() {
+    let long = "a".repeat(MAX_LINE);
+    let repo = Fixture::new(&[("a", &format!("{long}b\n{}b", &long[1..]))]);
+    let hits =
+        search(&repo.view(Profile::Scout), &pattern("b"), &Selection::default(), None).unwrap();
+    assert_eq!(hits.items.iter().map(|hit| hit.line).collect::<Vec<_>>(), [2]);
+    assert!(hits.truncated);
 }

@@ -1,0 +1,101 @@
+use crate::workspace::globs::PathGlobs;
+use crate::workspace::testing::Fixture;
+use crate::workspace::view::{Kind, Profile};
+use crate::workspace::{CopySet, Selection, list};
+
+/// The files that a Scout sees, and those that a verification copies.
+fn seen_and_copied(repo: &Fixture) -> (Vec<String>, Vec<String>) {
+    let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
+    let listed = list(&repo.view(Profile::Scout), &want, None, 5_000).unwrap();
+    let copied = CopySet::of(&repo.root, &PathGlobs::default()).unwrap();
+    (
+        listed.items.into_iter().map(|entry| entry.path).collect(),
+        copied.entries.iter().map(|entry| entry.path.to_str().unwrap().to_owned()).collect(),
+    )
+}
+
+fn both(paths: &[&str]) -> (Vec<String>, Vec<String>) {
+    let paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
+    (paths.clone(), paths)
+}
+
+const FILES: [(&str, &str); 5] =
+    [("private", ""), ("kept", ""), ("sub/private", ""), ("sub/kept", ""), ("other", "")];
+
+// WORKSPACE-9
+#[test]
+fn rules_that_are_too_large_hide_everything_in_their_directory_that_is_not_tracked() {
+    let large = format!("private\n#{}", "x".repeat(128 << 10));
+    let many = "private\n".repeat(4_097);
+    for rules in [&large, &many] {
+        let repo = Fixture::new(&FILES);
+        repo.track(&["kept", "sub/kept"]);
+        repo.write("sub/.gitignore", rules);
+        assert_eq!(seen_and_copied(&repo), both(&["kept", "other", "private", "sub/kept"]));
+        repo.write(".gitignore", rules);
+        assert_eq!(seen_and_copied(&repo), both(&["kept", "sub/kept"]));
+    }
+    for rules in [&large, &many] {
+        let repo = Fixture::new(&FILES);
+        repo.track(&["kept", "sub/kept"]);
+        repo.write(".git/info/exclude", rules);
+        assert_eq!(seen_and_copied(&repo), both(&["kept", "sub/kept"]));
+    }
+}
+
+#[test]
+fn rules_from_root_to_directory_are_bounded_together_and_too_many_hide() {
+    let many = "private\n".repeat(4_000);
+    let repo = Fixture::new(&[]);
+    let mut dir = String::new();
+    for depth in 0..5 {
+        repo.write(&format!("{dir}.gitignore"), &many);
+        repo.write(&format!("{dir}file{depth}"), "");
+        dir.push_str("d/");
+    }
+    let (seen, copied) = seen_and_copied(&repo);
+    let names = ["file0", "d/file1", "d/d/file2", "d/d/d/file3", "d/d/d/d/file4"];
+    for (name, shown) in names.into_iter().zip([true, true, true, true, false]) {
+        assert_eq!(seen.iter().any(|path| path == name), shown, "{name}: {seen:?}");
+        assert_eq!(copied.iter().any(|path| path == name), shown, "{name}: {copied:?}");
+    }
+}
+
+/// Looking again and again, or at many directories, does not use rules up.
+#[test]
+fn rules_hold_however_often_and_however_many_directories_are_listed() {
+    let repo = Fixture::new(&[]);
+    for n in 0..40 {
+        repo.write(&format!("{n}/.gitignore"), "private\n".repeat(4_000));
+        repo.write(&format!("{n}/private"), "");
+        repo.write(&format!("{n}/shown"), "");
+    }
+    let view = repo.view(Profile::Scout);
+    let want = Selection { globs: vec!["private".into(), "shown".into()], ..Selection::default() };
+    for _ in 0..3 {
+        let listed = list(&view, &want, None, 5_000).unwrap();
+        assert_eq!(listed.items.len(), 40, "{:?}", listed.items);
+        assert!(listed.items.iter().all(|entry| entry.path.ends_with("/shown")));
+    }
+}
+
+#[test]
+fn where_git_reads_no_rules_there_are_none() {
+    let repo = Fixture::new(&[("a", ""), ("d/b", ""), ("e/.gitignore/x", ""), ("rules", "*")]);
+    repo.link("rules", ".gitignore");
+    repo.fifo("d/.gitignore");
+    let (seen, _) = seen_and_copied(&repo);
+    assert_eq!(seen, ["a", "d/b", "e/.gitignore/x", "rules"]);
+}
+
+/// Which way is safe when the index cannot be understood: as if nothing were tracked, rules hide more.
+#[test]
+fn an_index_that_cannot_be_read_makes_no_ignored_file_visible() {
+    let repo = Fixture::new(&[(".gitignore", "private\n"), ("private", ""), ("shown", "")]);
+    repo.track(&["private", "shown"]);
+    assert_eq!(seen_and_copied(&repo), both(&[".gitignore", "private", "shown"]));
+    for index in [&b"DIRC of tomorrow"[..], b""] {
+        repo.write(".git/index", index);
+        assert_eq!(seen_and_copied(&repo), both(&[".gitignore", "shown"]));
+    }
+}
