@@ -1,6 +1,7 @@
 //! An engine of the tests' own, which may be killed: in a network namespace of its own, so that the machine's
 //! engine and its networks are left alone.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +60,12 @@ impl OwnEngine {
             .arg(format!("--net=/run/netns/{namespace}"))
             .args(["dockerd", "--host", &format!("unix://{}", at("docker.sock"))])
             .args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")])
-            .args(["--containerd-namespace", "act-test", "--containerd-plugins-namespace", "act-tests"])
+            .args([
+                "--containerd-namespace",
+                "act-test",
+                "--containerd-plugins-namespace",
+                "act-tests",
+            ])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -77,11 +83,22 @@ impl OwnEngine {
 
     fn wait_until_it_answers(&self) {
         let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+        while !self.answers() {
             let log = std::fs::read_to_string(self.place.path().join("log")).unwrap_or_default();
             assert!(began.elapsed() < PATIENCE, "no engine of our own:\n{log}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// A socket that takes connections is not yet an engine.
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = std::os::unix::net::UnixStream::connect(self.socket()) else {
+            return false;
+        };
+        let mut answer = String::new();
+        stream.write_all(b"GET /_ping HTTP/1.0\r\n\r\n").is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains("200 OK")
     }
 
     fn signal(&self, signal: Signal) {
@@ -114,7 +131,8 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         let docker = Docker::connect_with_host(&own.host()).unwrap();
         let docker = docker.negotiate_version().await.unwrap();
         image::import_into(&docker).await;
-        let mut world = World::new().await.step("wait", "echo ready; sleep 300").step("later", "true");
+        let mut world =
+            World::new().await.step("wait", "echo ready; sleep 300").step("later", "true");
         let engine = Engine::connect_to(&own.host()).await.unwrap();
         let image = engine.ensure_image(image::BUSYBOX, &Events::silent(), &world.cancel).await;
         let gate = world.gate_with(engine, image.unwrap().unwrap());
