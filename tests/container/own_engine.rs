@@ -107,7 +107,15 @@ impl OwnEngine {
 
     fn restart(&mut self) {
         self.daemon.wait().unwrap();
-        let _ = std::fs::remove_file(self.place.path().join("pid"));
+        // A killed engine takes its containerd along, and nobody may have buried that one yet.
+        for left in ["pid", "exec/containerd/containerd.pid"] {
+            let left = self.place.path().join(left);
+            let pid = std::fs::read_to_string(&left).ok().and_then(|pid| pid.trim().parse().ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            let _ = std::fs::remove_file(left);
+        }
         self.daemon = Self::daemon(self.place.path(), &self.namespace);
         self.wait_until_it_answers();
     }
