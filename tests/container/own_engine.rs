@@ -1,6 +1,7 @@
 //! An engine of the tests' own, which may be killed: in a network namespace of its own, so that the machine's
 //! engine and its networks are left alone.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,11 +83,22 @@ impl OwnEngine {
 
     fn wait_until_it_answers(&self) {
         let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+        while !self.answers() {
             let log = std::fs::read_to_string(self.place.path().join("log")).unwrap_or_default();
             assert!(began.elapsed() < PATIENCE, "no engine of our own:\n{log}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// A socket that takes connections is not yet an engine.
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = std::os::unix::net::UnixStream::connect(self.socket()) else {
+            return false;
+        };
+        let mut answer = String::new();
+        stream.write_all(b"GET /_ping HTTP/1.0\r\n\r\n").is_ok()
+            && stream.read_to_string(&mut answer).is_ok()
+            && answer.contains("200 OK")
     }
 
     fn signal(&self, signal: Signal) {
@@ -95,7 +107,15 @@ impl OwnEngine {
 
     fn restart(&mut self) {
         self.daemon.wait().unwrap();
-        let _ = std::fs::remove_file(self.place.path().join("pid"));
+        // A killed engine takes its containerd along, and nobody may have buried that one yet.
+        for left in ["pid", "exec/containerd/containerd.pid"] {
+            let left = self.place.path().join(left);
+            let pid = std::fs::read_to_string(&left).ok().and_then(|pid| pid.trim().parse().ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            let _ = std::fs::remove_file(left);
+        }
         self.daemon = Self::daemon(self.place.path(), &self.namespace);
         self.wait_until_it_answers();
     }
