@@ -125,7 +125,7 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
                 .hint("`act doctor --model` looks at the model; `--verbose` shows every attempt")
         }
     })?;
-    let summary = query::ReportCheck::check(&check, scout.name(), &raw).unwrap_or_default();
+    let summary = query::ReportCheck::check(&check, scout.name(), &raw).await.unwrap_or_default();
     Ok(ScoutAnswer {
         scout: args.scout.letter().to_owned(),
         sha256: scout.sha256().to_owned(),

@@ -31,6 +31,24 @@ impl RepoLock {
     }
 }
 
+/// Which directory a path means, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RootIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl RootIdentity {
+    pub(super) fn of(root: &Path) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(open(root)?)?;
+        #[allow(
+            clippy::unnecessary_cast,
+            reason = "the width of these fields differs between systems"
+        )]
+        Ok(Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 })
+    }
+}
+
 fn open(root: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty())
