@@ -103,7 +103,7 @@ fn a_key_is_nowhere_but_in_its_header() {
             .script_over(wire, &script([echo(401)]))
             .act(["run", "--verbose", "write the answer"])
             .status(4)
-            .stderr_has("[redacted]");
+            .stdout_has("[redacted]");
         only_in_headers(&told, wire);
 
         let idle = json!({"role": "editor", "text": "hm", "repeat": 9});
@@ -123,8 +123,8 @@ fn a_spent_budget_ends_the_task_stuck() {
         turns
     };
     for wire in Wire::ALL {
-        // After the plan, after both reports, after a failed attempt.
-        for (at, requests) in [(0, 1), (2, 3), (5, 6)] {
+        // After the plan, after one report (the other may be under way), after a failed attempt.
+        for (at, requests) in [(0, 1..=1), (2, 2..=3), (5, 6..=6)] {
             let turns = opening("write it").into_iter().chain(attempt("one\n")).collect();
             let turns = costing(turns, at).into_iter().map(|mut turn| {
                 let free = json!({"input": 0, "output": 0});
@@ -135,7 +135,8 @@ fn a_spent_budget_ends_the_task_stuck() {
                 .script_over(wire, &script(turns))
                 .act(["run", "--max-tokens", "1000", "write the answer"])
                 .status(3);
-            assert_eq!(told.requests().len(), requests, "{wire:?}: {told}");
+            let asked = told.requests().len();
+            assert!(requests.contains(&asked), "{wire:?}, {asked} requests: {told}");
             assert!(told.read("agent/stuck_report.md").contains("budget"), "{told}");
         }
     }
@@ -167,7 +168,8 @@ fn a_turn_that_was_cut_off_inside_a_call_has_its_effect_once() {
         let editor = told.requests_of("editor");
         assert_eq!(editor[2].raw, editor[3].raw, "{wire:?}: the same turn was asked for again");
         let last = String::from_utf8_lossy(&editor.last().unwrap().raw).into_owned();
-        assert!(!last.contains("version_mismatch"), "{wire:?}: {last}");
+        let mismatch = r#"\"reason\":\"version_mismatch"#;
+        assert!(!last.contains(mismatch), "{wire:?}: {last}");
     }
 }
 
