@@ -69,7 +69,10 @@ fn a_report_that_does_not_hold_is_rejected_three_times() {
     let mut bad = reports().remove(0);
     bad["call"]["arguments"]["repo_map"]["relevant_files"][0]["path"] = json!("invented.txt");
     let told = repository().script(&script(vec![json!({"repeat": 9, "turns": [bad]})]));
-    let told = told.act(["scout", "a", "--json"]).status(4).stderr_has("invented.txt");
+    let told =
+        told.act(["scout", "a", "--json"]).status(4).stderr_has("none of these files exists");
+    let tried = told.stderr_text().matches("Scout A: ").count();
+    assert_eq!(tried, 3, "{told}");
     let failure: Value = serde_json::from_str(&told.stdout_text()).unwrap();
     assert_eq!((&failure["type"], &failure["code"]), (&json!("failed"), &json!("scout_failed")));
     assert_eq!(failure["exit_code"], 4);

@@ -63,7 +63,10 @@ impl Events {
             return;
         }
         stream.ended = matches!(kind, EventKind::TaskFinished { .. });
-        stream.seq += 1;
+        // Not part of what programs read: a number of its own would be a gap there.
+        if !matches!(kind, EventKind::StepOutput(_)) {
+            stream.seq += 1;
+        }
         let event = Event {
             seq: stream.seq,
             time: crate::clock::now(),
@@ -85,7 +88,7 @@ mod tests {
 
     impl Sink for Seen {
         fn event(&mut self, event: &Event) {
-            self.0.lock().unwrap().push(event.to_json().unwrap());
+            self.0.lock().unwrap().extend(event.to_json());
         }
     }
 
@@ -100,6 +103,19 @@ mod tests {
             tokens: Default::default(),
             gate_inputs_changed: vec![],
         }
+    }
+
+    #[test]
+    fn numbers_have_no_gap_where_steps_print() {
+        // EVENT-1
+        let seen = Seen::default();
+        let events = Events::new("t-1", vec![Box::new(seen.clone())]);
+        events.emit(Milestone::Verifying.into());
+        events.emit(EventKind::StepOutput(StepOutput(bytes::Bytes::from_static(b"x"))));
+        events.emit(Milestone::VerificationFailed.into());
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[1].contains(r#""seq":2"#), "{seen:?}");
     }
 
     #[test]
