@@ -87,10 +87,7 @@ impl DocumentFile {
         if !now.is_ok_and(|now| fingerprint(&now) == fingerprint(&self.stat)) {
             return Ok(Written::Overtaken);
         }
-        rustix::fs::renameat(dir, &beside.name, dir, name)
-            .and_then(|()| rustix::fs::fsync(dir))
-            .map_err(Refused::failed("the document cannot be replaced"))?;
-        Ok(Written::Done)
+        beside.take_name(name).map_err(Refused::failed("the document cannot be replaced"))
     }
 }
 
@@ -161,6 +158,9 @@ impl Place {
 struct Beside<'a> {
     dir: &'a OwnedFd,
     name: String,
+    file: File,
+    /// From then on the name is the next editor's.
+    renamed: bool,
 }
 
 impl<'a> Beside<'a> {
@@ -179,21 +179,38 @@ impl<'a> Beside<'a> {
             Err(errno) => return Err(errno.into()),
         }
         let fd = rustix::fs::openat(dir, &name, NEW, Mode::RUSR | Mode::WUSR)?;
-        let beside = Self { dir, name };
+        let mut beside = Self { dir, name, file: File::from(fd), renamed: false };
+        let fd = &beside.file;
         // Only the owner of both may give it away; the file is then ours, as with any editor.
         let (uid, gid) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
-        let _ = rustix::fs::fchown(&fd, Some(uid), Some(gid));
-        rustix::fs::fchmod(&fd, Mode::from_raw_mode(like.st_mode & 0o777))?;
-        let mut file = File::from(fd);
-        file.write_all(bytes)?;
-        file.sync_all()?;
+        let _ = rustix::fs::fchown(fd, Some(uid), Some(gid));
+        rustix::fs::fchmod(fd, Mode::from_raw_mode(like.st_mode & 0o777))?;
+        beside.file.write_all(bytes)?;
+        beside.file.sync_all()?;
         Ok(beside)
+    }
+
+    /// Where somebody who takes no lock put another document in place, two editors can hold locks on two
+    /// files; whoever finds that the file beside is not its own lets go of it.
+    fn take_name(mut self, document: &OsString) -> Result<Written, Errno> {
+        let own = rustix::fs::fstat(&self.file)?;
+        let there = rustix::fs::statat(self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        if !there.is_ok_and(|now| (now.st_dev, now.st_ino) == (own.st_dev, own.st_ino)) {
+            self.renamed = true;
+            return Ok(Written::Overtaken);
+        }
+        rustix::fs::renameat(self.dir, &self.name, self.dir, document)?;
+        self.renamed = true;
+        rustix::fs::fsync(self.dir)?;
+        Ok(Written::Done)
     }
 }
 
 impl Drop for Beside<'_> {
     fn drop(&mut self) {
-        let _ = rustix::fs::unlinkat(self.dir, &self.name, AtFlags::empty());
+        if !self.renamed {
+            let _ = rustix::fs::unlinkat(self.dir, &self.name, AtFlags::empty());
+        }
     }
 }
 
