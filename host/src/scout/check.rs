@@ -189,17 +189,24 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_check_leaves_the_thread_that_asks_for_it() {
+    #[test]
+    fn a_check_leaves_the_thread_that_asks_for_it() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), "x").unwrap();
         let check = Grounded::new(RepoView::open(root.path(), Profile::Scout).unwrap());
-        assert!(check.check("scout-b", &blaming("a", 1)).await.is_ok());
-        let wrong = check.check("scout-b", &blaming("b", 1)).await.unwrap_err();
-        assert!(wrong.contains("not in the repository"), "{wrong}");
-        // One thread drives this test: had it done the reading, the check would be ready when first asked.
-        let report = blaming("a", 1);
-        let first = futures_util::poll!(check.check("scout-b", &report));
-        assert!(first.is_pending());
+        // The only thread for blocking work is busy until it is told otherwise.
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+        runtime.unwrap().block_on(async {
+            let (go_on, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let (right, wrong) = (blaming("a", 1), blaming("b", 1));
+            let mut first = check.check("scout-b", &right);
+            assert!(futures_util::poll!(&mut first).is_pending());
+            go_on.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            assert!(first.await.is_ok());
+            let wrong = check.check("scout-b", &wrong).await.unwrap_err();
+            assert!(wrong.contains("not in the repository"), "{wrong}");
+        });
     }
 }
