@@ -94,7 +94,7 @@ pub(super) fn artifacts(root: Option<&Path>) -> Check {
             let fix = "make room, or set AGENT_ARTIFACT_DIR to a larger disk";
             match bytes {
                 ..TOO_LITTLE => Check::red(NAME, message, fix),
-                ..LITTLE => Check::note(NAME, message, fix),
+                TOO_LITTLE..LITTLE => Check::note(NAME, message, fix),
                 _ => Check::ok(NAME, message),
             }
         }
