@@ -342,6 +342,32 @@ async fn handles_are_bounded() {
     assert!(matches!(ended, Err(ComponentFailure::Limit(Limit::Handles))), "{ended:?}");
 }
 
+// security line 12
+#[tokio::test]
+async fn names_that_open_listings_hold_are_bounded_and_a_large_directory_is_listed_whole() {
+    let repository = Repository::new();
+    for n in 0..5_000 {
+        let name = format!("sub/many/{n:0200}");
+        let path = repository.root().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let hostile = load(Grant::builtin_scout());
+    let view = &repository.views()[0];
+    let heard = Heard::default();
+    let services = Services { events: heard.events(), ..reading(view) };
+    let listed = attack(&hostile, "listings", &["sub/many"], services).await.unwrap();
+    let held = listed["held"].as_u64().unwrap();
+    assert!(
+        (1..10).contains(&held) && listed["error"].as_str().unwrap().contains("\"quota\""),
+        "{listed}"
+    );
+    assert_eq!(listed["again"], true, "what is closed is given back: {listed}");
+    assert!(heard.denials().contains(&("limits.listings".into(), "sub/many".into())));
+    let all = attack(&hostile, "list", &["sub/many"], reading(view)).await.unwrap();
+    assert_eq!(all["sub/many"]["ok"].as_array().map(Vec::len), Some(5_000));
+}
+
 #[tokio::test]
 async fn bytes_that_are_read_are_bounded_per_file_and_per_query() {
     let repository = Repository::new();
