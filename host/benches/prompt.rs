@@ -11,13 +11,14 @@
 )]
 
 #[path = "../../tests/harness/mod.rs"]
+#[allow(unused_imports, reason = "one story needs little of it")]
 mod harness;
 #[path = "../../tests/container/image.rs"]
 mod image;
 
 use act::model::scripted::{Recorded, Wire};
 use harness::script::{call, done, opening, plan, script};
-use harness::{Act, image};
+use harness::Act;
 use serde_json::{Value, json};
 
 const FILES: [(&str, &str); 5] = [
@@ -81,7 +82,7 @@ fn main() {
     for wire in Wire::ALL {
         let told = Act::new()
             .files(&FILES)
-            .pipeline(image(), &[("test", "sh test.sh")])
+            .pipeline(harness::image(), &[("test", "sh test.sh")])
             .script_over(wire, &story())
             .run("leap says that 1900 is a leap year. Fix it.")
             .status(0)
