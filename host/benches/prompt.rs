@@ -11,14 +11,13 @@
 )]
 
 #[path = "../../tests/harness/mod.rs"]
-#[allow(unused_imports, reason = "one story needs little of it")]
 mod harness;
 #[path = "../../tests/container/image.rs"]
 mod image;
 
 use act::model::scripted::{Recorded, Wire};
-use harness::script::{call, done, opening, plan, script};
 use harness::Act;
+use harness::script::{call, done, opening, plan, script};
 use serde_json::{Value, json};
 
 const FILES: [(&str, &str); 5] = [
