@@ -9,6 +9,7 @@ const PID: &str = "act.pid";
 const START_TIME: &str = "act.start_time";
 const BOOT_ID: &str = "act.boot_id";
 const PID_NAMESPACE: &str = "act.pid_namespace";
+const UID: &str = "act.uid";
 const DEADLINE: &str = "act.deadline";
 
 /// Left alone for this long after its deadline, should clocks differ.
@@ -21,6 +22,7 @@ pub(super) struct Process {
     start_time: String,
     boot_id: String,
     pid_namespace: String,
+    uid: u32,
 }
 
 impl Process {
@@ -35,6 +37,7 @@ impl Process {
                 .map(|id| id.trim().to_owned())
                 .unwrap_or_default(),
             pid_namespace: namespace.to_string_lossy().into_owned(),
+            uid: rustix::process::geteuid().as_raw(),
         }
     }
 
@@ -45,6 +48,7 @@ impl Process {
             (START_TIME.to_owned(), self.start_time),
             (BOOT_ID.to_owned(), self.boot_id),
             (PID_NAMESPACE.to_owned(), self.pid_namespace),
+            (UID.to_owned(), self.uid.to_string()),
             (DEADLINE.to_owned(), deadline.to_string()),
         ])
     }
@@ -61,7 +65,8 @@ pub(super) fn start_time(pid: u32) -> Option<String> {
 }
 
 /// Whether the container's owner is dead. Another engine client, another machine, another namespace may own
-/// it as well: what cannot be known is judged by the deadline alone.
+/// it as well, and a system may hide the processes of other users: what cannot be known is judged by the
+/// deadline alone.
 pub(super) fn is_orphan(
     labels: &HashMap<String, String>,
     this: &Process,
@@ -78,7 +83,8 @@ pub(super) fn is_orphan(
     let comparable = !this.boot_id.is_empty()
         && !this.start_time.is_empty()
         && label(BOOT_ID) == this.boot_id
-        && label(PID_NAMESPACE) == this.pid_namespace;
+        && label(PID_NAMESPACE) == this.pid_namespace
+        && (this.uid == 0 || label(UID).parse() == Ok(this.uid));
     match label(PID).parse::<u32>() {
         Ok(pid) if comparable => start_time(pid).is_none_or(|start| start != label(START_TIME)),
         _ => overdue,
@@ -95,6 +101,7 @@ mod tests {
             start_time: "100".into(),
             boot_id: "boot".into(),
             pid_namespace: "pid:[1]".into(),
+            uid: 1000,
         }
     }
 
@@ -121,7 +128,9 @@ mod tests {
     // VERIFIER-18
     #[test]
     fn what_cannot_be_known_is_left_alone_until_its_deadline() {
-        for (name, value) in [(BOOT_ID, "other"), (PID_NAMESPACE, "pid:[2]"), (PID, "x")] {
+        for (name, value) in
+            [(BOOT_ID, "other"), (PID_NAMESPACE, "pid:[2]"), (PID, "x"), (UID, "1001")]
+        {
             let change = |labels: &mut HashMap<String, String>| {
                 labels.insert(name.to_owned(), value.to_owned());
             };

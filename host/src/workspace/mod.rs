@@ -40,7 +40,9 @@ mod walk;
 pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
 pub use change::{Applied, Change, ChangedFile, EditError};
-pub use copy_set::{CopyEntry, CopyError, CopySet, Tree, TreeFile, tree_digest};
+pub use copy_set::{
+    CopyEntry, CopyError, CopySet, READ_AT_ONCE, Tree, TreeBuilder, TreeFile, tree_digest,
+};
 pub use exclusion::Rule;
 pub use git_dir::{GitPlace, git_place};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
