@@ -133,14 +133,6 @@ fn twelve_failures_replan_at_3_6_and_9_and_end_in_a_report() {
 }
 
 #[test]
-fn a_model_that_cannot_answer_gets_three_attempts() {
-    let failing = json!({"repeat": 9, "role": "editor", "status": 500});
-    let told = repository().script(&script([failing])).run("write the answer").status(4);
-    assert_eq!(told.requests().len(), 3, "{told}");
-    assert!(told.runs().is_empty(), "{told}");
-}
-
-#[test]
 fn signals_cancel_and_leave_changes_but_no_container() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let act = Act::new()

@@ -24,6 +24,8 @@ pub struct StuckReport {
     /// `STUCK` or `INFRA_ERROR`.
     pub state: String,
     pub reason: String,
+    /// The reason in words, where the word alone does not say what to do.
+    pub explanation: Option<String>,
     pub hypotheses: Vec<Hypothesis>,
     /// The hypotheses come from the failure matrix, because the model gave none that can be checked.
     pub hypotheses_derived: bool,
@@ -44,6 +46,9 @@ impl StuckReport {
             code(&self.reason),
             quote(&self.task_text)
         );
+        if let Some(explanation) = &self.explanation {
+            let _ = write!(out, "\n## Why it ended\n\n{}", quote(explanation));
+        }
         if let Some((kind, message)) = &self.infrastructure {
             let _ =
                 write!(out, "\n## Infrastructure\n\n- error: {}\n\n{}", code(kind), quote(message));

@@ -97,7 +97,7 @@ impl Session<'_> {
                         None => (hypotheses::derived(&self.attempts), true),
                     },
                     // Nobody is left to be asked.
-                    Ending::ModelIdle | Ending::Budget => {
+                    Ending::ModelIdle | Ending::Budget | Ending::ContextFull { .. } => {
                         (hypotheses::derived(&self.attempts), true)
                     }
                     Ending::Infra { .. } => (vec![], false),
@@ -188,6 +188,7 @@ pub(super) fn write_report(
     ending: &Ending,
     report: StuckReport,
 ) -> Finished {
+    let explanation = ending.explanation().map(str::to_owned);
     let (state, infrastructure) = match ending {
         Ending::Infra { code, diagnosis } => {
             (State::InfraError, Some((code.clone(), diagnosis.clone())))
@@ -199,7 +200,8 @@ pub(super) fn write_report(
         task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
-        infrastructure: infrastructure.clone(),
+        explanation: explanation.clone().filter(|_| infrastructure.is_none()),
+        infrastructure,
         ..report
     });
     if let Err(error) = &written {
@@ -210,7 +212,7 @@ pub(super) fn write_report(
         state,
         run_id: None,
         reason: Some(ending.reason().to_owned()),
-        summary: infrastructure.map(|(_, diagnosis)| diagnosis),
+        summary: explanation,
         report_path: written.ok(),
         gate_inputs_changed: vec![],
     }

@@ -6,7 +6,7 @@ use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
-use super::prompt::{self, FailedStrategy};
+use super::prompt::{self, FailedStrategy, Known};
 use super::session::{End, Session, answered, refusal_hint};
 use super::strategy::SAME_STRATEGY_REFUSALS;
 use super::tools::Plan;
@@ -26,10 +26,38 @@ impl Session<'_> {
         self.same_strategy = 0;
         self.same_tree = 0;
         self.verified_in_strategy = false;
-        let changed = self.changed();
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
-        let tail = verification::tail(log);
-        prompt::replanning(self.assignment(), &self.reports, &self.failed, &changed, tail)
+        let known = Known {
+            reports: &self.reports,
+            tried: &self.failed,
+            changed: &self.changed(),
+            tail: verification::tail(log),
+        };
+        prompt::replanning(self.assignment(), known)
+    }
+
+    /// The conversation has become longer than the model takes: a fresh one goes on with the same plan, once
+    /// between two verifications. One that has no plan yet would only say the same again.
+    pub(super) fn start_over(&mut self, said: String) -> Result<String, End> {
+        let Some(plan) = self.plan.as_ref().filter(|_| self.phase != Phase::Planning) else {
+            return Err(End::Stuck(Ending::ContextFull { said }));
+        };
+        if self.started_over.replace(self.verifications) == Some(self.verifications) {
+            let said = format!("{said}; a fresh conversation became too long as well");
+            return Err(End::Stuck(Ending::ContextFull { said }));
+        }
+        let text = format!("{said}; a fresh conversation goes on with the same plan");
+        self.editor.events.emit(EventKind::Diagnosis { text });
+        let mut tried = self.failed.clone();
+        tried.push(FailedStrategy { plan: plan.clone(), attempts: self.failures.clone() });
+        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let known = Known {
+            reports: &self.reports,
+            tried: &tried,
+            changed: &self.changed(),
+            tail: verification::tail(log),
+        };
+        Ok(prompt::going_on(self.assignment(), known, self.phase == Phase::Closing))
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.

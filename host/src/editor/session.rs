@@ -91,6 +91,8 @@ pub(super) struct Session<'a> {
     pub(super) greens: u32,
     /// Bytes of tool answers in this conversation.
     told_bytes: usize,
+    /// How many verifications there had been when a conversation was last given up for its length.
+    pub(super) started_over: Option<u32>,
 }
 
 pub(super) async fn run(editor: &Editor) -> Finished {
@@ -127,6 +129,7 @@ impl<'a> Session<'a> {
             verifications: 0,
             greens: 0,
             told_bytes: 0,
+            started_over: None,
         }
     }
 
@@ -154,12 +157,14 @@ impl<'a> Session<'a> {
         let mut opening =
             prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
         loop {
-            match self.converse(&opening).await? {
-                Left::Finished(done) => return Ok(done),
-                Left::Replan { number, attempt } => {
+            match self.converse(&opening).await {
+                Ok(Left::Finished(done)) => return Ok(done),
+                Ok(Left::Replan { number, attempt }) => {
                     self.milestone(Milestone::Replanning);
                     opening = self.start_replan(number, attempt);
                 }
+                Err(End::Stuck(Ending::ContextFull { said })) => opening = self.start_over(said)?,
+                Err(end) => return Err(end),
             }
         }
     }
@@ -436,11 +441,11 @@ impl<'a> Session<'a> {
 }
 
 fn model_failed(error: &ModelError) -> End {
-    if error.kind == ModelErrorKind::Budget {
-        return End::Stuck(Ending::Budget);
-    }
-    let diagnosis = format!("the model did not answer: {error}");
-    End::Stuck(Ending::infra("model_unavailable", diagnosis))
+    End::Stuck(match error.kind {
+        ModelErrorKind::Budget => Ending::Budget,
+        ModelErrorKind::TooLong => Ending::ContextFull { said: error.to_string() },
+        _ => Ending::infra("model_unavailable", format!("the model did not answer: {error}")),
+    })
 }
 
 pub(super) fn tree_digest(response: &VerifyResponse) -> Option<String> {

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::terminal_text;
 use crate::event::EventKind;
+use crate::secret::Secrets;
 
 /// Often enough for a spinner, rarely enough for a slow line.
 const REDRAWS_PER_SECOND: u8 = 10;
@@ -26,14 +27,15 @@ pub(super) struct Live {
     bar: ProgressBar,
     status: Status,
     pulling: bool,
+    secrets: Secrets,
 }
 
 impl Live {
     /// On stderr, which is a terminal.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(secrets: Secrets) -> Self {
         let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND);
         let bar = ProgressBar::with_draw_target(None, target).with_style(style(WORK));
-        Self { bar, status: Status::default(), pulling: false }
+        Self { bar, status: Status::default(), pulling: false, secrets }
     }
 
     /// Runs `write` while the line is not there.
@@ -51,7 +53,8 @@ impl Live {
         }
         self.pull(kind);
         if self.status.take(kind) {
-            self.bar.set_message(self.status.text());
+            let text = self.status.text();
+            self.bar.set_message(self.secrets.redact(&text).into_owned());
         }
     }
 

@@ -82,7 +82,7 @@ impl Output {
 
     /// Progress alone, for a command whose result is no event.
     pub fn progress_sink(&self) -> Box<dyn Sink> {
-        let live = self.redraws.then(live::Live::new);
+        let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
         let human = human::Human::new(
             std::io::stderr(),
             self.colour_err,
