@@ -28,6 +28,7 @@ use ending::Ending;
 pub use hands::{Answer, Hands};
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 
+use crate::config::Step;
 use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
 use crate::model::Model;
@@ -62,8 +63,8 @@ pub struct Editor {
     pub tree_digest: Arc<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
-    /// Commands of the pipeline; a changed file that one of them names is told to the user.
-    pub gate_commands: Vec<String>,
+    /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
+    pub steps: Vec<Step>,
     pub notes: Notebook<AgentDir>,
     pub events: Events,
     pub cancel: CancellationToken,
