@@ -10,10 +10,10 @@
 //! 6 task
 //! 5 editor
 //! 4 scout verifier
-//! 3 component artifacts context config publishing
+//! 3 component artifacts context config publishing store
 //! 2 workspace model output
 //! 1 event
-//! 0 clock exit secret
+//! 0 clock exit process secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -33,9 +33,11 @@ pub mod event;
 pub mod exit;
 pub mod model;
 pub mod output;
+pub mod process;
 pub mod publishing;
 pub mod scout;
 pub mod secret;
+pub mod store;
 pub mod task;
 pub mod verifier;
 pub mod workspace;

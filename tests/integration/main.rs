@@ -11,4 +11,5 @@ mod events;
 mod hostile;
 mod hostile_components;
 mod layers;
+mod retention;
 mod specifications;

@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
-use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
+};
 
 use super::run_dir::RunDir;
 use super::run_id::RunId;
@@ -21,6 +24,8 @@ pub struct ArtifactDir {
     top: OwnedFd,
     runs: OwnedFd,
     pub(super) cache: OwnedFd,
+    /// Locked: what is in here is live. A task needs its runs until it has ended.
+    live: Mutex<Vec<OwnedFd>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,21 +89,22 @@ impl ArtifactDir {
         let runs = child("runs").map_err(unusable)?;
         let cache = child("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
-        Ok(Self { path, top, runs, cache })
+        Ok(Self { path, top, runs, cache, live: Mutex::default() })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A fresh run directory under a fresh id.
+    /// A fresh run directory under a fresh id. The run is live until `release_runs`, or as long as the
+    /// process.
     pub fn create_run(&self, at: chrono::DateTime<chrono::Utc>) -> io::Result<RunDir> {
         // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
         for _ in 0..20 {
             let id = RunId::generate(at);
             match mkdirat(&self.runs, id.as_str(), Mode::RWXU) {
                 Ok(()) => {
-                    let handle = openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?;
+                    let Some(handle) = self.hold(&id)? else { continue };
                     let path = self.path.join("runs").join(id.as_str());
                     return RunDir::new(id, path, handle);
                 }
@@ -109,7 +115,31 @@ impl ArtifactDir {
         Err(io::Error::other("no free run id"))
     }
 
+    /// Makes a new run live. None when a remover was faster, for which it looked like an old one.
+    fn hold(&self, id: &RunId) -> io::Result<Option<OwnedFd>> {
+        let handle = match openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            other => other?,
+        };
+        // Whoever looks whether it is live has it for a moment.
+        flock(&handle, FlockOperation::LockExclusive)?;
+        let held = fstat(&handle)?;
+        match statat(&self.runs, id.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) if (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino) => {}
+            _ => return Ok(None),
+        }
+        let live = handle.try_clone()?;
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+        Ok(Some(handle))
+    }
+
+    /// The task has ended: its runs are live no longer, but for those that something still works on.
+    pub fn release_runs(&self) {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
+    /// It is live while it is open.
     pub fn create_journal(&self, task_id: &str) -> io::Result<fs::File> {
         let journal = directory(&self.state()?, "journal")?;
         let flags = OFlags::WRONLY
@@ -118,12 +148,42 @@ impl ArtifactDir {
             .union(OFlags::NOFOLLOW)
             .union(OFlags::CLOEXEC);
         let name = format!("{task_id}.jsonl");
-        Ok(openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?.into())
+        let file = openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?;
+        flock(&file, FlockOperation::LockShared)?;
+        Ok(file.into())
+    }
+
+    /// The directory of journals; none when no task has left one.
+    pub(super) fn journal(&self) -> io::Result<Option<OwnedFd>> {
+        let open =
+            |parent: &OwnedFd, name: &str| match openat(parent, name, DIRECTORY, Mode::empty()) {
+                Ok(handle) => Ok(Some(handle)),
+                Err(rustix::io::Errno::NOENT) => Ok(None),
+                Err(error) => Err(io::Error::from(error)),
+            };
+        match open(&self.top, "state")? {
+            Some(state) => open(&state, "journal"),
+            None => Ok(None),
+        }
     }
 
     /// `state/`, made when it is missing: what outlives runs.
     pub fn state(&self) -> io::Result<OwnedFd> {
         directory(&self.top, "state")
+    }
+
+    /// Runs that are there, oldest first.
+    pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
+        let mut found = vec![];
+        for entry in rustix::fs::Dir::read_from(&self.runs)? {
+            found.extend(entry?.file_name().to_str().ok().and_then(|name| RunId::parse(name).ok()));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    pub(super) fn runs_handle(&self) -> &OwnedFd {
+        &self.runs
     }
 
     /// The handle of an existing run, never through a link.

@@ -8,7 +8,9 @@ mod download;
 mod layout;
 mod log;
 mod manifest;
+mod prune;
 mod remove;
+mod retention;
 mod run_dir;
 mod run_id;
 mod sweep;
@@ -19,6 +21,7 @@ pub use log::{LogError, LogText};
 pub use manifest::{
     CommandExecuted, ComponentDigest, EngineIdentity, Manifest, Platform, SourceWrite,
 };
+pub use prune::Pruned;
 pub use remove::remove_tree;
 pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
 pub use run_id::{RunId, RunIdError};

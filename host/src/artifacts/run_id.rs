@@ -5,6 +5,7 @@ use std::fmt;
 use chrono::{DateTime, NaiveDateTime, Utc};
 use rand::RngExt;
 
+const FORMAT: &str = "%Y%m%d_%H%M%S";
 const SUFFIX: usize = 6;
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -26,7 +27,7 @@ impl RunId {
             .filter_map(|_| ALPHABET.get(rng.random_range(0..ALPHABET.len())))
             .map(|byte| char::from(*byte))
             .collect();
-        Self(format!("run_{}_{suffix}", at.format("%Y%m%d_%H%M%S")))
+        Self(format!("run_{}_{suffix}", at.format(FORMAT)))
     }
 
     pub fn parse(text: &str) -> Result<Self, RunIdError> {
@@ -40,7 +41,7 @@ impl RunId {
                 _ => byte.is_ascii_digit(),
             });
         let named = suffix.len() == SUFFIX && suffix.bytes().all(|byte| ALPHABET.contains(&byte));
-        if digits && named && NaiveDateTime::parse_from_str(time, "%Y%m%d_%H%M%S").is_ok() {
+        if digits && named && NaiveDateTime::parse_from_str(time, FORMAT).is_ok() {
             Ok(Self(text.to_owned()))
         } else {
             Err(refused())
@@ -49,6 +50,14 @@ impl RunId {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// When the run began, to the second.
+    pub fn time(&self) -> DateTime<Utc> {
+        let digits = self.0.get(4..19).unwrap_or_default();
+        let time = NaiveDateTime::parse_from_str(digits, FORMAT);
+        // An id is only made where this holds.
+        time.map(|time| time.and_utc()).unwrap_or_default()
     }
 }
 
@@ -72,6 +81,7 @@ mod tests {
         assert_eq!(ids.len(), 200, "the suffix tells runs of one second apart");
         for id in ids {
             assert!(id.as_str().starts_with("run_20260131_235958_"), "{id}");
+            assert_eq!(id.time(), at);
             assert_eq!(RunId::parse(id.as_str()), Ok(id));
         }
     }

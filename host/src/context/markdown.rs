@@ -47,6 +47,29 @@ pub(super) fn code_list<S: AsRef<str>>(items: &[S]) -> String {
     })
 }
 
+/// The first items in words of `show`, and how many more there are.
+pub(super) fn some<T>(items: &[T], most: usize, show: impl Fn(&T) -> String) -> String {
+    if items.is_empty() {
+        return "none".into();
+    }
+    let shown: Vec<_> = items.iter().take(most).map(show).collect();
+    match items.len().saturating_sub(most) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// At most so many characters, and a word that says how many more there were.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((at, _)) => {
+            let (kept, rest) = text.split_at(at);
+            format!("{kept} [{} more characters]", rest.chars().count())
+        }
+    }
+}
+
 fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
@@ -78,6 +101,16 @@ mod tests {
             "> fixed\n>\n> # How verified\n> run_x\n"
         );
         assert_eq!(quote(" \n"), "> (nothing)\n");
+    }
+
+    #[test]
+    fn long_texts_and_lists_say_what_is_missing() {
+        assert_eq!(cut("äbc", 3), "äbc");
+        assert_eq!(cut("äbcd", 2), "äb [2 more characters]");
+        let show = |n: &i32| n.to_string();
+        assert_eq!(some(&[], 2, show), "none");
+        assert_eq!(some(&[1, 2], 2, show), "1, 2");
+        assert_eq!(some(&[1, 2, 3], 2, show), "1, 2 and 1 more");
     }
 
     proptest! {

@@ -5,6 +5,7 @@
 //! truth: the files are for people and for the next task's model, the host's records are elsewhere.
 
 mod agent_files;
+mod failure_matrix;
 mod markdown;
 mod notebook;
 mod snapshot;
@@ -13,7 +14,8 @@ mod summary;
 mod verified_run;
 
 pub use agent_files::AgentFiles;
-pub use notebook::{ContextError, Notebook, Written};
+pub use failure_matrix::{Replan, Strategy};
+pub use notebook::{ContextError, Notebook, STUCK_REPORT, Written, WrittenReport, sha256};
 pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot};
 pub use stuck_report::{Hypothesis, StuckReport};
 pub use summary::Summary;

@@ -130,6 +130,7 @@ mod tests {
                 strategy: 1,
                 run_id: Some("run_x".into()),
                 status: "FAIL".into(),
+                steps_run: 1,
                 failing_step: None,
                 reason: Some("step_failed".into()),
                 first_failing_line: None,

@@ -4,8 +4,16 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 
-use super::markdown::{code, code_list, quote};
-use super::verified_run::{VerifiedRun, runs};
+use super::failure_matrix::{Strategy, matrix};
+use super::markdown::{code, code_list, cut, quote};
+use super::verified_run::VerifiedRun;
+
+/// Of a task's text, which may be long; the user has it anyway.
+const TASK: usize = 2000;
+/// Of what the model or the machine says at a time.
+const WORDS: usize = 1000;
+const HYPOTHESES: usize = 12;
+const FILES: usize = 50;
 
 /// One explanation, and the evidence it rests on; read from what the model says.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -31,9 +39,13 @@ pub struct StuckReport {
     pub hypotheses_derived: bool,
     /// Kind and message of the trouble when it was the machine's.
     pub infrastructure: Option<(String, String)>,
-    pub strategies: Vec<String>,
+    /// Names of the pipeline's steps, in order.
+    pub steps: Vec<String>,
+    pub strategies: Vec<Strategy>,
     pub runs: Vec<VerifiedRun>,
     pub files_modified: Vec<String>,
+    /// Changed files that the verification depends on.
+    pub gate_inputs_changed: Vec<String>,
 }
 
 impl StuckReport {
@@ -44,14 +56,18 @@ impl StuckReport {
             code(&self.task_id),
             code(&self.state),
             code(&self.reason),
-            quote(&self.task_text)
+            quote(&cut(&self.task_text, TASK))
         );
         if let Some(explanation) = &self.explanation {
             let _ = write!(out, "\n## Why it ended\n\n{}", quote(explanation));
         }
         if let Some((kind, message)) = &self.infrastructure {
-            let _ =
-                write!(out, "\n## Infrastructure\n\n- error: {}\n\n{}", code(kind), quote(message));
+            let _ = write!(
+                out,
+                "\n## Infrastructure\n\n- error: {}\n\n{}",
+                code(kind),
+                quote(&cut(message, WORDS))
+            );
         }
         out.push_str("\n## Hypotheses\n\n");
         if self.hypotheses.is_empty() {
@@ -61,28 +77,36 @@ impl StuckReport {
                 "Derived from the failures alone; the model gave none that can be checked.\n\n",
             );
         }
-        for (at, hypothesis) in self.hypotheses.iter().enumerate() {
+        for (at, hypothesis) in self.hypotheses.iter().take(HYPOTHESES).enumerate() {
             let _ = write!(
                 out,
                 "{}{}\n- run: {}\n- evidence: {}\n",
                 if at == 0 { "" } else { "\n" },
-                quote(&hypothesis.text),
+                quote(&cut(&hypothesis.text, WORDS)),
                 code(&hypothesis.run_id),
-                code(&hypothesis.evidence)
+                code(&cut(&hypothesis.evidence, WORDS))
             );
-        }
-        let _ = write!(out, "\n## Runs\n\n{}", runs(&self.runs));
-        if !self.strategies.is_empty() {
-            let strategies: Vec<_> = self.strategies.iter().map(|text| quote(text)).collect();
-            let _ = write!(out, "\n## Strategies tried\n\n{}", strategies.join("\n"));
         }
         let _ = write!(
             out,
-            "\n## Working tree\n\nChanges are kept. Files modified:\n\n{}",
-            code_list(&self.files_modified)
+            "\n## Failure matrix\n\n{}\n## Working tree\n\nChanges are kept. Files modified:\n\n{}",
+            matrix(&self.steps, &self.strategies, &self.runs),
+            files(&self.files_modified),
         );
+        if !self.gate_inputs_changed.is_empty() {
+            let changed = files(&self.gate_inputs_changed);
+            let _ = write!(out, "\n## Changed, and verification depends on it\n\n{changed}");
+        }
         out
     }
+}
+
+fn files(files: &[String]) -> String {
+    let mut list = code_list(files.get(..FILES).unwrap_or(files));
+    if let Some(more) = files.len().checked_sub(FILES + 1) {
+        let _ = writeln!(list, "\nand {} more", more + 1);
+    }
+    list
 }
 
 #[cfg(test)]
@@ -91,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_report_names_every_run_and_cites_evidence() {
-        // CONTEXT-8
+        // CONTEXT-8, CONTEXT-10
         let report = StuckReport {
             task_id: "t-abc123".into(),
             task_text: "fix it".into(),
@@ -110,12 +134,16 @@ mod tests {
                     strategy: 1,
                     run_id: Some(run_id.into()),
                     status: "FAIL".into(),
+                    steps_run: 1,
                     failing_step: Some("test".into()),
                     reason: Some("step_failed".into()),
                     first_failing_line: Some("expected 5".into()),
                 })
                 .collect(),
+            steps: vec!["test".into()],
+            strategies: vec![Strategy { text: "guess".into(), ..Strategy::default() }],
             files_modified: vec!["a.sh".into()],
+            gate_inputs_changed: vec!["test.sh (a step runs it)".into()],
             ..StuckReport::default()
         };
         assert_eq!(
@@ -123,9 +151,12 @@ mod tests {
             "# Stuck report\n\n- task: `t-abc123`\n- state: `STUCK`\n- reason: `hard_stop`\n\n\
              ## Task\n\n> fix it\n\n\
              ## Hypotheses\n\n> the fixture is stale\n\n- run: `run_b`\n- evidence: `step test, test.sh:4`\n\n\
-             ## Runs\n\n- attempt 1, strategy 1: `run_a`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\
-             - attempt 2, strategy 1: `run_b`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\n\
-             ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n"
+             ## Failure matrix\n\n`+` passed, `x` failed, `.` not reached. Steps: 1 `test`\n\n\
+             ### Strategy 1\n\n> guess\n\nFiles it changed: none\n\n\
+             - attempt 1: `x` `run_a`, step `test`, `step_failed`: `expected 5`\n\
+             - attempt 2: `x` `run_b`, step `test`, `step_failed`: the same as attempt 1\n\n\
+             ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n\n\
+             ## Changed, and verification depends on it\n\n- `test.sh (a step runs it)`\n"
         );
     }
 
@@ -141,7 +172,32 @@ mod tests {
             text.contains("## Infrastructure\n\n- error: `image_pull`\n\n> no such image\n> # x\n"),
             "{text}"
         );
-        assert!(text.contains("## Hypotheses\n\nnone\n\n## Runs\n\nnone\n"), "{text}");
+        assert!(
+            text.contains("## Hypotheses\n\nnone\n\n## Failure matrix\n\nnothing was verified\n"),
+            "{text}"
+        );
+    }
+
+    // CONTEXT-10
+    #[test]
+    fn a_report_stays_small_whatever_was_said() {
+        let long = "word ".repeat(50_000);
+        let hypothesis = Hypothesis {
+            text: long.clone(),
+            run_id: "run_20261121_100000_abc123".into(),
+            evidence: long.clone(),
+        };
+        let text = StuckReport {
+            task_text: long.clone(),
+            infrastructure: Some(("unknown".into(), long)),
+            hypotheses: vec![hypothesis; 100],
+            files_modified: (0..5000).map(|n| format!("src/file{n}.rs (changed)")).collect(),
+            gate_inputs_changed: (0..5000).map(|n| format!("test{n}.sh (named)")).collect(),
+            ..StuckReport::default()
+        }
+        .render();
+        assert!(text.len() < 40_000, "{}", text.len());
+        assert!(text.contains("\nand 4950 more\n"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One verification as snapshots and reports show it: a line of the failure matrix.
+//! One verification as snapshots and reports show it: a row of the failure matrix.
 
 use std::fmt::Write as _;
 
@@ -13,6 +13,8 @@ pub struct VerifiedRun {
     pub run_id: Option<String>,
     /// `PASS`, `FAIL` or `INFRA_ERROR`.
     pub status: String,
+    /// Steps that were started, the failing one included.
+    pub steps_run: usize,
     pub failing_step: Option<String>,
     pub reason: Option<String>,
     /// The first line of the log that looks like the failure itself.

@@ -46,6 +46,7 @@ impl Attempt {
             strategy: self.strategy,
             run_id: response.run_id.clone(),
             status: response.status.as_str().to_owned(),
+            steps_run: commands(response).len(),
             failing_step: self.step.clone().filter(|_| failed),
             reason: match response.status {
                 Status::Pass => None,
@@ -66,14 +67,18 @@ pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
     }
 }
 
+fn commands(response: &VerifyResponse) -> &[serde_json::Value] {
+    let manifest = response.manifest.as_ref();
+    let executed = manifest.and_then(|manifest| manifest.get("commands_executed")?.as_array());
+    executed.map(Vec::as_slice).unwrap_or_default()
+}
+
 /// The last executed command of the manifest: the pipeline stops at the first failure. No step is to blame
 /// when the tree changed under the run.
 pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
-    let last = response
-        .manifest
-        .as_ref()
-        .and_then(|manifest| manifest.get("commands_executed")?.as_array()?.last().cloned());
-    let Some(last) = last.filter(|_| response.reason != Some(FailReason::TreeChanged)) else {
+    let Some(last) =
+        commands(response).last().filter(|_| response.reason != Some(FailReason::TreeChanged))
+    else {
         return (None, None);
     };
     (

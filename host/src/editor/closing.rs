@@ -5,7 +5,7 @@ use super::hands::Answer;
 use super::session::{End, Session};
 use super::tools::{self, Done};
 use super::{Brief, Finished, State, hypotheses, prompt, verification};
-use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary};
+use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
 use crate::verifier::{GateChange, gate_inputs_changed};
@@ -27,7 +27,7 @@ impl Session<'_> {
             what: "The files below were changed.".to_owned(),
             why: format!(
                 "The task asked for it. Strategy: {}",
-                self.strategies.last().map(String::as_str).unwrap_or_default()
+                self.strategies.last().map(|last| last.text.as_str()).unwrap_or_default()
             ),
             tests: None,
         });
@@ -82,7 +82,8 @@ impl Session<'_> {
                 text_now: None,
             })
             .collect();
-        let commands: Vec<&str> = self.editor.gate_commands.iter().map(String::as_str).collect();
+        let commands: Vec<&str> =
+            self.editor.steps.iter().map(|step| step.command.as_str()).collect();
         let inputs = gate_inputs_changed(&changes, &commands);
         inputs.into_iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
     }
@@ -157,9 +158,11 @@ impl Session<'_> {
         let report = StuckReport {
             hypotheses: theories,
             hypotheses_derived: derived,
-            strategies: self.strategies.clone(),
+            steps: editor.steps.iter().map(|step| step.name.clone()).collect(),
+            strategies: self.strategies_so_far(),
             runs: self.verified.clone(),
             files_modified: self.changed(),
+            gate_inputs_changed: self.gate_inputs(),
             ..StuckReport::default()
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
@@ -204,16 +207,21 @@ pub(super) fn write_report(
         infrastructure,
         ..report
     });
-    if let Err(error) = &written {
-        let text = format!("the stuck report could not be written: {error}");
-        events.emit(EventKind::Diagnosis { text });
+    match &written {
+        Ok(WrittenReport { path, sha256 }) => {
+            events.emit(EventKind::ReportWritten { path: path.clone(), sha256: sha256.clone() });
+        }
+        Err(error) => {
+            let text = format!("the stuck report could not be written: {error}");
+            events.emit(EventKind::Diagnosis { text });
+        }
     }
     Finished {
         state,
         run_id: None,
         reason: Some(ending.reason().to_owned()),
         summary: explanation,
-        report_path: written.ok(),
+        report_path: written.ok().map(|report| report.path),
         gate_inputs_changed: vec![],
     }
 }

@@ -28,6 +28,7 @@ use ending::Ending;
 pub use hands::{Answer, Hands};
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 
+use crate::config::Step;
 use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
 use crate::model::Model;
@@ -42,8 +43,16 @@ pub struct Brief {
     pub request: TaskRequest,
     /// Directory of the monorepo package the task is scoped to.
     pub package: Option<String>,
-    /// Our own unresolved stuck report of an earlier task in this repository.
-    pub stuck_report: Option<String>,
+    /// Our own unresolved stuck report of an earlier task in this repository; nothing else of the past.
+    pub stuck_report: Option<EarlierReport>,
+}
+
+/// What an earlier task left when it did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierReport {
+    pub text: String,
+    /// Its verifications, whose logs can still be read.
+    pub run_ids: Vec<String>,
 }
 
 type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
@@ -62,8 +71,8 @@ pub struct Editor {
     pub tree_digest: Arc<TreeDigest>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
-    /// Commands of the pipeline; a changed file that one of them names is told to the user.
-    pub gate_commands: Vec<String>,
+    /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
+    pub steps: Vec<Step>,
     pub notes: Notebook<AgentDir>,
     pub events: Events,
     pub cancel: CancellationToken,

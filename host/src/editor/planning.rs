@@ -10,8 +10,8 @@ use super::prompt::{self, FailedStrategy, Known};
 use super::session::{End, Session, answered, refusal_hint};
 use super::strategy::SAME_STRATEGY_REFUSALS;
 use super::tools::Plan;
-use super::{replan, verification};
-use crate::context::{EditorState, Moment, Snapshot};
+use super::{replan, strategy, verification};
+use crate::context::{EditorState, Moment, Replan, Snapshot, Strategy};
 use crate::event::{EventKind, Milestone};
 use crate::scout::Question;
 
@@ -111,7 +111,14 @@ impl Session<'_> {
             self.decisions.push(format!("asked {}", names.join(" and ")));
         }
 
-        self.strategies.push(format!("{}{mark}", plan.strategy.trim()));
+        self.strategies = self.strategies_so_far();
+        self.strategy_began = self.tree();
+        self.strategies.push(Strategy {
+            text: format!("{}{mark}", plan.strategy.trim()),
+            replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
+            requery: requery.clone(),
+            changed: vec![],
+        });
         self.tried.add_strategy(&plan.strategy);
         if let Some(replaced) = self.plan.replace(plan)
             && !self.failures.is_empty()
@@ -122,7 +129,7 @@ impl Session<'_> {
         }
         match self.replanning.take() {
             Some((number, attempt)) => {
-                let strategy = self.strategies.last().cloned().unwrap_or_default();
+                let strategy = self.strategies.last().cloned().unwrap_or_default().text;
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
                 self.snapshot(Moment::Replan { number })?;
             }
@@ -136,13 +143,22 @@ impl Session<'_> {
         Ok(answered(&answer))
     }
 
+    /// With what the one in hand has changed until now.
+    pub(super) fn strategies_so_far(&self) -> Vec<Strategy> {
+        let mut strategies = self.strategies.clone();
+        if let Some(last) = strategies.last_mut() {
+            last.changed = strategy::changed(&self.strategy_began, &self.tree());
+        }
+        strategies
+    }
+
     pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {
         let strategies = self.strategies.iter().enumerate();
         let mut decisions: Vec<String> =
-            strategies.map(|(at, strategy)| format!("strategy {}: {strategy}", at + 1)).collect();
+            strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
         decisions.extend(self.decisions.iter().cloned());
         let state = EditorState {
-            hypothesis: self.strategies.last().cloned().unwrap_or_default(),
+            hypothesis: self.strategies.last().cloned().unwrap_or_default().text,
             files_modified: self.changed(),
             verify_attempts: self.verified.clone(),
             decisions,

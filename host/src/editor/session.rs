@@ -1,6 +1,7 @@
 //! One task from its first conversation to its end: asks, edits, verifies and does what the pure modules
 //! beside it decide. Only sequence and IO.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use super::prompt::{self, Assignment, FailedStrategy};
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Plan};
 use super::{Editor, Finished, verification};
-use crate::context::{ScoutPayload, VerifiedRun};
+use crate::context::{ScoutPayload, Strategy, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
     Ask, Conversation, ModelError, ModelErrorKind, Stop, TimerPause, ToolCall, ToolResult,
@@ -76,7 +77,9 @@ pub(super) struct Session<'a> {
     pub(super) attempts: Vec<Attempt>,
     /// Every verification, green ones too, as snapshots show them.
     pub(super) verified: Vec<VerifiedRun>,
-    pub(super) strategies: Vec<String>,
+    pub(super) strategies: Vec<Strategy>,
+    /// The task's changes when the strategy in hand began: path and digest.
+    pub(super) strategy_began: BTreeMap<String, Option<String>>,
     pub(super) decisions: Vec<String>,
     pub(super) same_strategy: u32,
     pub(super) same_tree: u32,
@@ -118,6 +121,7 @@ impl<'a> Session<'a> {
             attempts: vec![],
             verified: vec![],
             strategies: vec![],
+            strategy_began: BTreeMap::new(),
             decisions: vec![],
             same_strategy: 0,
             same_tree: 0,
@@ -155,7 +159,7 @@ impl<'a> Session<'a> {
     async fn drive(&mut self) -> Result<Option<Done>, End> {
         self.milestone(Milestone::Analyzing);
         let mut opening =
-            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
+            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_ref());
         loop {
             match self.converse(&opening).await {
                 Ok(Left::Finished(done)) => return Ok(done),
@@ -307,8 +311,9 @@ impl<'a> Session<'a> {
     }
 
     fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
-        let known = self.verified.iter().filter_map(|run| run.run_id.as_deref());
-        if !known.into_iter().any(|run_id| run_id == wanted.run_id) {
+        let earlier = self.editor.brief.stuck_report.iter().flat_map(|report| &report.run_ids);
+        let mut known = self.verified.iter().filter_map(|run| run.run_id.as_ref()).chain(earlier);
+        if !known.any(|run_id| *run_id == wanted.run_id) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
         match (self.editor.read_log)(&wanted.run_id, wanted.step.as_deref()) {
@@ -366,7 +371,7 @@ impl<'a> Session<'a> {
                 return Ok(Answer::refusal("same_strategy", message).into());
             }
             if let Some(last) = self.strategies.last_mut() {
-                last.push_str(" (verified an unchanged tree)");
+                last.text.push_str(" (verified an unchanged tree)");
             }
         }
         self.verified_in_strategy = true;
@@ -417,15 +422,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The changes of this task so far, as one text that is equal when they are.
+    /// The changes of this task so far: every changed file and what it is now.
+    pub(super) fn tree(&self) -> BTreeMap<String, Option<String>> {
+        let files = self.editor.hands.changed().into_iter();
+        files.map(|file| (file.path, file.sha256_now)).collect()
+    }
+
+    /// The same as one text that is equal when they are.
     fn fingerprint(&self) -> String {
         let mut text = String::new();
-        for file in self.editor.hands.changed() {
-            text.push_str(&format!(
-                "{} {}\n",
-                file.sha256_now.as_deref().unwrap_or("-"),
-                file.path
-            ));
+        for (path, sha256) in self.tree() {
+            text.push_str(&format!("{} {path}\n", sha256.as_deref().unwrap_or("-")));
         }
         text
     }

@@ -1,5 +1,7 @@
 //! Whether a REPLAN is a new strategy or an old one in other clothes. Pure.
 
+use std::collections::BTreeMap;
+
 /// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
 pub(super) const SAME_STRATEGY_REFUSALS: u32 = 2;
 
@@ -40,9 +42,33 @@ impl Tried {
     }
 }
 
+/// Paths that differ between two states of a task's changes, each a path and the digest of what it is now.
+pub(super) fn changed(
+    began: &BTreeMap<String, Option<String>>,
+    now: &BTreeMap<String, Option<String>>,
+) -> Vec<String> {
+    let undone = began.keys().filter(|path| !now.contains_key(*path));
+    let made = now.iter().filter(|(path, sha256)| began.get(*path) != Some(sha256));
+    let mut paths: Vec<_> = undone.chain(made.map(|(path, _)| path)).cloned().collect();
+    paths.sort();
+    paths
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_strategy_changed_what_differs_from_the_tree_it_began_with() {
+        let tree = |files: &[(&str, &str)]| {
+            let files = files.iter();
+            files.map(|(path, sha256)| (path.to_string(), Some(sha256.to_string()))).collect()
+        };
+        let began = tree(&[("again", "1"), ("kept", "1"), ("undone", "1")]);
+        let now = tree(&[("again", "2"), ("kept", "1"), ("new", "1")]);
+        assert_eq!(changed(&began, &now), ["again", "new", "undone"]);
+        assert!(changed(&now, &now).is_empty());
+    }
 
     #[test]
     fn other_punctuation_is_no_other_strategy() {

@@ -1,9 +1,9 @@
 //! The kinds of events, one variant for each fact; names and fields are those of `specs/events.md`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ModelUsage {
     pub input: u64,
@@ -147,6 +147,11 @@ pub enum EventKind {
     Snapshot {
         path: String,
         milestone: String,
+    },
+    /// A stuck report was written; its bytes are known by their digest.
+    ReportWritten {
+        path: String,
+        sha256: String,
     },
     /// Always the last event of a task.
     TaskFinished {

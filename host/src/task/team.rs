@@ -78,7 +78,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
                 bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
             })
         }),
-        gate_commands: config.pipeline.steps.iter().map(|step| step.command.clone()).collect(),
+        steps: config.pipeline.steps.clone(),
         notes,
         events: events.clone(),
         cancel: cancel.clone(),

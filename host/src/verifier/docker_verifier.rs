@@ -16,7 +16,7 @@ use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::environment::step_environment;
 use super::image::ResolvedImage;
-use super::owner::Process;
+use super::owner;
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
 use super::prepare::{Order, Prepared, prepare};
 use super::reclaim::reclaim;
@@ -29,6 +29,7 @@ use super::view::View;
 use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
+use crate::process::Process;
 use crate::workspace::{CopyError, PathGlobs, tree_digest};
 
 /// Beyond the steps' own time, before a forgotten container ends by itself.
@@ -174,7 +175,7 @@ impl DockerVerifier {
     ) -> Result<Option<(Container, Guard, View)>, InfraError> {
         let mut without_overlay = false;
         loop {
-            let labels = Process::this().labels(run.id().as_str(), self.deadline());
+            let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
             let order = Order {
                 repo: self.repo.clone(),
                 gate: self.gate.clone(),

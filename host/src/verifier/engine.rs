@@ -1,5 +1,6 @@
 //! The container engine: finding it, every call bounded in time, and removing what dead owners left.
 
+use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
@@ -13,8 +14,9 @@ use bollard::query_parameters::{
 
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
 use super::engine_host;
-use super::owner::{Process, RUN_ID, is_orphan, start_time};
+use super::owner::{RUN_ID, is_orphan};
 use crate::artifacts::EngineIdentity;
+use crate::process::{self, Process};
 
 /// For questions that an engine answers from memory.
 pub(super) const QUICK: Duration = Duration::from_secs(20);
@@ -118,7 +120,7 @@ impl Engine {
         let listed =
             self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
         for volume in listed.volumes.unwrap_or_default() {
-            if is_orphan(&volume.labels, &this, now, start_time) {
+            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
                 self.remove_volume(&volume.name).await?;
             }
         }
@@ -135,7 +137,7 @@ impl Engine {
         let (this, now) = (Process::this(), crate::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
-            let id = container.id.filter(|_| is_orphan(&labels, &this, now, start_time))?;
+            let id = container.id.filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
             let name = container.names.unwrap_or_default().into_iter().next();
             let name = name.map(|name| name.trim_start_matches('/').to_owned());
             Some((id.clone(), name.unwrap_or(id)))

@@ -2,7 +2,10 @@
 //! containers are orphans.
 
 use std::collections::HashMap;
-use std::fs;
+
+use rustix::process::{Uid, geteuid};
+
+use crate::process::{Life, Process, Seen};
 
 pub(super) const RUN_ID: &str = "act.run_id";
 const PID: &str = "act.pid";
@@ -15,53 +18,16 @@ const DEADLINE: &str = "act.deadline";
 /// Left alone for this long after its deadline, should clocks differ.
 const GRACE_SECONDS: i64 = 300;
 
-/// A process, told apart from a later one with the same number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Process {
-    pid: u32,
-    start_time: String,
-    boot_id: String,
-    pid_namespace: String,
-    uid: u32,
-}
-
-impl Process {
-    /// Empty words where the system does not tell; then only deadlines count.
-    pub(super) fn this() -> Self {
-        let pid = std::process::id();
-        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-        Self {
-            pid,
-            start_time: start_time(pid).unwrap_or_default(),
-            boot_id: fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .map(|id| id.trim().to_owned())
-                .unwrap_or_default(),
-            pid_namespace: namespace.to_string_lossy().into_owned(),
-            uid: rustix::process::geteuid().as_raw(),
-        }
-    }
-
-    pub(super) fn labels(self, run_id: &str, deadline: i64) -> HashMap<String, String> {
-        HashMap::from([
-            (RUN_ID.to_owned(), run_id.to_owned()),
-            (PID.to_owned(), self.pid.to_string()),
-            (START_TIME.to_owned(), self.start_time),
-            (BOOT_ID.to_owned(), self.boot_id),
-            (PID_NAMESPACE.to_owned(), self.pid_namespace),
-            (UID.to_owned(), self.uid.to_string()),
-            (DEADLINE.to_owned(), deadline.to_string()),
-        ])
-    }
-}
-
-/// When the kernel started a process that still runs; None when there is none. A zombie does not run.
-pub(super) fn start_time(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name stands in parentheses and may hold any character.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    let start = fields.nth(18)?;
-    (!matches!(state, "Z" | "X")).then(|| start.to_owned())
+pub(super) fn labels(of: Process, run_id: &str, deadline: i64) -> HashMap<String, String> {
+    HashMap::from([
+        (RUN_ID.to_owned(), run_id.to_owned()),
+        (PID.to_owned(), of.pid.to_string()),
+        (START_TIME.to_owned(), of.start_time),
+        (BOOT_ID.to_owned(), of.boot_id),
+        (PID_NAMESPACE.to_owned(), of.pid_namespace),
+        (UID.to_owned(), geteuid().as_raw().to_string()),
+        (DEADLINE.to_owned(), deadline.to_string()),
+    ])
 }
 
 /// Whether the container's owner is dead. Another engine client, another machine, another namespace may own
@@ -69,9 +35,9 @@ pub(super) fn start_time(pid: u32) -> Option<String> {
 /// deadline alone.
 pub(super) fn is_orphan(
     labels: &HashMap<String, String>,
-    this: &Process,
+    (this, uid): (&Process, Uid),
     now: i64,
-    start_time: impl Fn(u32) -> Option<String>,
+    look: impl Fn(u32) -> Option<Seen>,
 ) -> bool {
     let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
     if label(RUN_ID).is_empty() {
@@ -80,14 +46,22 @@ pub(super) fn is_orphan(
     let overdue = label(DEADLINE)
         .parse::<i64>()
         .is_ok_and(|deadline| now > deadline.saturating_add(GRACE_SECONDS));
-    let comparable = !this.boot_id.is_empty()
-        && !this.start_time.is_empty()
-        && label(BOOT_ID) == this.boot_id
-        && label(PID_NAMESPACE) == this.pid_namespace
-        && (this.uid == 0 || label(UID).parse() == Ok(this.uid));
-    match label(PID).parse::<u32>() {
-        Ok(pid) if comparable => start_time(pid).is_none_or(|start| start != label(START_TIME)),
-        _ => overdue,
+    let Ok(pid) = label(PID).parse() else { return overdue };
+    let visible = uid.is_root() || label(UID).parse() == Ok(uid.as_raw());
+    // An engine may serve several machines: there, another boot is no earlier one.
+    if label(BOOT_ID) != this.boot_id || !visible {
+        return overdue;
+    }
+    let owner = Process {
+        pid,
+        start_time: label(START_TIME).to_owned(),
+        boot_id: label(BOOT_ID).to_owned(),
+        pid_namespace: label(PID_NAMESPACE).to_owned(),
+    };
+    match owner.life(this, look) {
+        Life::Runs | Life::Stalled => false,
+        Life::Dead => true,
+        Life::Unknown => overdue,
     }
 }
 
@@ -101,7 +75,6 @@ mod tests {
             start_time: "100".into(),
             boot_id: "boot".into(),
             pid_namespace: "pid:[1]".into(),
-            uid: 1000,
         }
     }
 
@@ -110,9 +83,11 @@ mod tests {
         running: Option<&str>,
         now: i64,
     ) -> bool {
-        let mut labels = process().labels("run_x", 1_000);
-        change(&mut labels);
-        is_orphan(&labels, &process(), now, |_| running.map(str::to_owned))
+        let mut changed = super::labels(process(), "run_x", 1_000);
+        changed.insert(UID.to_owned(), "1000".to_owned());
+        change(&mut changed);
+        let seen = |start: &str| Seen { start_time: start.to_owned(), stopped: false };
+        is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| running.map(seen))
     }
 
     // VERIFIER-18, security line 111
@@ -148,28 +123,5 @@ mod tests {
             None,
             i64::MAX
         ));
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_running_process_has_a_start_time_and_a_zombie_has_none() {
-        assert_eq!(start_time(std::process::id()), Some(Process::this().start_time));
-        let mut child = std::process::Command::new("/bin/sh")
-            .arg("-c")
-            .arg("read x")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
-        assert!(start_time(child.id()).is_some());
-        child.kill().unwrap();
-        // Not yet waited for, so it stays in the table as a zombie.
-        let pid = child.id();
-        while fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().split(' ').nth(2)
-            != Some("Z")
-        {
-            std::thread::yield_now();
-        }
-        assert_eq!(start_time(pid), None);
-        child.wait().unwrap();
     }
 }

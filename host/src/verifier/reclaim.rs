@@ -14,10 +14,11 @@ use super::container::Container;
 use super::docker_error::{InfraError, Phase};
 use super::engine::{Engine, WORK};
 use super::image::ResolvedImage;
-use super::owner::Process;
+use super::owner;
 use super::request::{ContainerRequest, StepUser, bind};
 use crate::artifacts::STEP_PARTS;
 use crate::config::Limits;
+use crate::process::Process;
 
 /// For a tree of any size that a run leaves.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -48,7 +49,7 @@ pub(super) async fn reclaim(
         limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
         network: false,
         lifetime_seconds: 600,
-        labels: Process::this().labels(&name, deadline),
+        labels: owner::labels(Process::this(), &name, deadline),
     };
     let never = CancellationToken::new();
     let name = format!("act-{name}-reclaim");

@@ -1,0 +1,175 @@
+//! A process, told apart from a later one with the same number, and whether it still lives.
+
+/// Who did something. Fields are empty where the system does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    /// In the system's own unit; compared, never computed with.
+    pub start_time: String,
+    pub boot_id: String,
+    /// Two namespaces may hold different processes under one number.
+    pub pid_namespace: String,
+}
+
+/// What the system says about a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub start_time: String,
+    /// By SIGSTOP or a terminal; it may go on.
+    pub stopped: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    Runs,
+    /// Stopped, not dead: nobody takes what it owns.
+    Stalled,
+    Dead,
+    /// Of another namespace, or the system does not tell.
+    Unknown,
+}
+
+impl Process {
+    pub fn this() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            start_time: look(pid).map(|seen| seen.start_time).unwrap_or_default(),
+            boot_id: boot_id(),
+            pid_namespace: pid_namespace(),
+        }
+    }
+
+    /// Whether `self`, noted down earlier, lives, as seen from `this`.
+    pub fn life(&self, this: &Self, look: impl Fn(u32) -> Option<Seen>) -> Life {
+        let known = [&this.start_time, &this.boot_id, &self.start_time, &self.boot_id];
+        if known.iter().any(|word| word.is_empty()) {
+            return Life::Unknown;
+        }
+        // One machine: another boot is an earlier one.
+        if self.boot_id != this.boot_id {
+            return Life::Dead;
+        }
+        if self.pid_namespace != this.pid_namespace {
+            return Life::Unknown;
+        }
+        match look(self.pid) {
+            Some(seen) if seen.start_time != self.start_time => Life::Dead,
+            Some(seen) if seen.stopped => Life::Stalled,
+            Some(_) => Life::Runs,
+            None => Life::Dead,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+fn pid_namespace() -> String {
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    namespace.to_string_lossy().into_owned()
+}
+
+/// A process that runs or is stopped; none when there is none. A zombie is none.
+#[cfg(target_os = "linux")]
+pub fn look(pid: u32) -> Option<Seen> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name stands in parentheses and may hold any character.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    let state = fields.next()?;
+    let start_time = fields.nth(18)?.to_owned();
+    let gone = matches!(state, "Z" | "X" | "x");
+    (!gone).then_some(Seen { start_time, stopped: state == "T" })
+}
+
+/// A start time is a date there, so that only machines need telling apart.
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pid_namespace() -> String {
+    String::new()
+}
+
+/// The same through `ps`, which every Unix has.
+#[cfg(not(target_os = "linux"))]
+pub fn look(pid: u32) -> Option<Seen> {
+    let mut ps = std::process::Command::new("/bin/ps");
+    ps.args(["-o", "stat=,lstart=", "-p", &pid.to_string()]).env_clear().env("TZ", "UTC0");
+    let told = String::from_utf8(ps.output().ok()?.stdout).ok()?;
+    let (state, start_time) = told.trim().split_once(' ')?;
+    let seen = Seen { start_time: start_time.trim().to_owned(), stopped: state.starts_with('T') };
+    (!state.starts_with('Z')).then_some(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        Process {
+            pid: 7,
+            start_time: "100".into(),
+            boot_id: "boot".into(),
+            pid_namespace: "pid:[1]".into(),
+        }
+    }
+
+    fn life(change: impl Fn(&mut Process), seen: Option<(&str, bool)>) -> Life {
+        let mut noted = process();
+        change(&mut noted);
+        let seen = seen.map(|(start, stopped)| Seen { start_time: start.into(), stopped });
+        noted.life(&process(), |_| seen.clone())
+    }
+
+    #[test]
+    fn a_process_lives_as_long_as_its_number_has_its_start_time() {
+        // TASK-20
+        let same = |_: &mut Process| {};
+        assert_eq!(life(same, Some(("100", false))), Life::Runs);
+        assert_eq!(life(same, Some(("100", true))), Life::Stalled);
+        assert_eq!(life(same, Some(("101", false))), Life::Dead, "another has its number");
+        assert_eq!(life(same, None), Life::Dead);
+    }
+
+    #[test]
+    fn another_boot_is_death_and_another_namespace_is_unknown() {
+        // TASK-20
+        let here = Some(("100", false));
+        assert_eq!(life(|process| process.boot_id = "earlier".into(), here), Life::Dead);
+        assert_eq!(life(|process| process.pid_namespace = "pid:[2]".into(), None), Life::Unknown);
+        assert_eq!(life(|process| process.start_time.clear(), None), Life::Unknown);
+        assert_eq!(life(|process| process.boot_id.clear(), here), Life::Unknown);
+    }
+
+    #[test]
+    fn a_running_process_is_seen_a_stopped_one_too_and_a_zombie_is_not() {
+        use rustix::process::{Pid, Signal, kill_process};
+        let this = Process::this();
+        assert_eq!(this.life(&this, look), Life::Runs);
+        let mut child = std::process::Command::new("/bin/sh")
+            .args(["-c", "read x"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (pid, number) = (Pid::from_child(&child), child.id());
+        let until = |wanted: &dyn Fn(Option<Seen>) -> bool| {
+            while !wanted(look(number)) {
+                std::thread::yield_now();
+            }
+        };
+        until(&|seen| seen.is_some_and(|seen| !seen.stopped));
+        kill_process(pid, Signal::STOP).unwrap();
+        until(&|seen| seen.is_some_and(|seen| seen.stopped));
+        child.kill().unwrap();
+        // Not yet waited for, so it stays in the table as a zombie.
+        until(&|seen| seen.is_none());
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,68 @@
+//! Why the database cannot be used. It is left as it was found in every case.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{path} is damaged: {reason}")]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{path} is {what}, not the database of act")]
+    Foreign { path: PathBuf, what: String },
+    #[error("{path} was written by a newer act (version {version}, known up to {known})")]
+    Future { path: PathBuf, version: i64, known: i64 },
+    #[error("{path} is held by another process for too long")]
+    Busy { path: PathBuf },
+    #[error("{path} cannot be used: {reason}")]
+    Unusable { path: PathBuf, reason: String },
+}
+
+impl StoreError {
+    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let reason = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Damaged { path, reason }
+            }
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed,
+            ) => Self::Busy { path },
+            Some(_) => Self::Unusable { path, reason },
+            // A value that none of ours would have written.
+            None => Self::Damaged { path, reason },
+        }
+    }
+
+    pub(super) fn io(path: &Path, error: impl Into<std::io::Error>) -> Self {
+        Self::Unusable { path: path.to_owned(), reason: error.into().to_string() }
+    }
+
+    /// A stable word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } => "store_damaged",
+            Self::Foreign { .. } => "store_foreign",
+            Self::Future { .. } => "store_future",
+            Self::Busy { .. } => "store_busy",
+            Self::Unusable { .. } => "store_unusable",
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } | Self::Foreign { .. } => {
+                "it was left as found; keep a copy, then move it and the files beside it that begin \
+                 with its name away to start with an empty queue, or set AGENT_ARTIFACT_DIR"
+            }
+            Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
+            Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
+            Self::Unusable { .. } => {
+                "look at the owner, the modes and the free space there, or set AGENT_ARTIFACT_DIR"
+            }
+        }
+    }
+}
