@@ -4,7 +4,7 @@ use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
 use super::tools::{self, Done};
-use super::{Brief, Finished, State, hypotheses, prompt, verification};
+use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification};
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
@@ -23,14 +23,7 @@ impl Session<'_> {
         let files = self.editor.hands.changed();
         let gate_inputs = self.gate_inputs();
         let by_host = done.is_none();
-        let done = done.unwrap_or_else(|| Done {
-            what: "The files below were changed.".to_owned(),
-            why: format!(
-                "The task asked for it. Strategy: {}",
-                self.strategies.last().map(String::as_str).unwrap_or_default()
-            ),
-            tests: None,
-        });
+        let done = done.unwrap_or_else(|| self.account_of_host());
         let summary = Summary {
             task_id: self.editor.brief.task_id.clone(),
             what: done.what,
@@ -66,6 +59,17 @@ impl Session<'_> {
             summary: Some(summary.render()),
             report_path: None,
             gate_inputs_changed: gate_inputs,
+        }
+    }
+
+    /// What the host says where the Editor says nothing.
+    fn account_of_host(&self) -> Done {
+        let strategy = self.strategies.last().filter(|text| hand_over::found(text).is_none());
+        let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
+        Done {
+            what: "The files below were changed.".to_owned(),
+            why: format!("The task asked for it.{strategy}"),
+            tests: None,
         }
     }
 

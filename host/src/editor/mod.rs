@@ -7,6 +7,7 @@ mod closing;
 mod component_hands;
 mod debug_loop;
 mod ending;
+mod hand_over;
 mod hands;
 mod hypotheses;
 mod phase;

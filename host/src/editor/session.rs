@@ -262,9 +262,6 @@ impl<'a> Session<'a> {
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
             Call::Verify => return self.verify().await,
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) if done.what.trim().is_empty() || done.why.trim().is_empty() => {
-                Answer::refusal("bad_arguments", "what and why say something").into()
-            }
             Call::Done(done) => return self.done(done).await,
             Call::Component => {
                 let answer = self.use_hands(call).await?;
