@@ -32,6 +32,8 @@ pub struct StuckReport {
     pub strategies: Vec<String>,
     pub runs: Vec<VerifiedRun>,
     pub files_modified: Vec<String>,
+    /// How many edits each rule refused: `protected: 3`.
+    pub edits_refused: Vec<String>,
 }
 
 impl StuckReport {
@@ -76,6 +78,10 @@ impl StuckReport {
             "\n## Working tree\n\nChanges are kept. Files modified:\n\n{}",
             code_list(&self.files_modified)
         );
+        if !self.edits_refused.is_empty() {
+            let refused = code_list(&self.edits_refused);
+            let _ = write!(out, "\n## Edits that were refused\n\n{refused}");
+        }
         out
     }
 }
@@ -111,6 +117,7 @@ mod tests {
                 })
                 .collect(),
             files_modified: vec!["a.sh".into()],
+            edits_refused: vec!["protected: 3".into()],
             ..StuckReport::default()
         };
         assert_eq!(
@@ -120,7 +127,8 @@ mod tests {
              ## Hypotheses\n\n> the fixture is stale\n\n- run: `run_b`\n- evidence: `step test, test.sh:4`\n\n\
              ## Runs\n\n- attempt 1, strategy 1: `run_a`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\
              - attempt 2, strategy 1: `run_b`, `FAIL`, step `test`, `step_failed`: `expected 5`\n\n\
-             ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n"
+             ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n\n\
+             ## Edits that were refused\n\n- `protected: 3`\n"
         );
     }
 

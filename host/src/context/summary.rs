@@ -18,6 +18,8 @@ pub struct Summary {
     pub gate_inputs_changed: Vec<String>,
     /// Changed files that are guarded and were allowed for this task.
     pub allowed_paths_changed: Vec<String>,
+    /// How many edits each rule refused: `protected: 3`.
+    pub edits_refused: Vec<String>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
     /// The host wrote it, because the Editor did not.
@@ -48,6 +50,7 @@ impl Summary {
         let lists = [
             ("Changed, and verification depends on it", &self.gate_inputs_changed),
             ("Guarded, and allowed for this task", &self.allowed_paths_changed),
+            ("Edits that were refused", &self.edits_refused),
             ("Warnings of the run", &self.warnings),
         ];
         for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
@@ -90,6 +93,7 @@ mod tests {
         let text = Summary {
             gate_inputs_changed: vec!["test.sh".into()],
             allowed_paths_changed: vec![".envrc".into()],
+            edits_refused: vec!["protected: 3".into()],
             ..summary()
         }
         .render();
@@ -98,6 +102,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+        assert!(text.contains("## Edits that were refused\n\n- `protected: 3`\n"), "{text}");
     }
 
     #[test]

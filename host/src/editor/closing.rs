@@ -1,5 +1,7 @@
 //! The end of a task: summary, stuck report with hypotheses, or nothing at all after a cancel.
 
+use std::collections::BTreeMap;
+
 use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
@@ -38,6 +40,7 @@ impl Session<'_> {
                 .filter(|f| f.guarded)
                 .map(|f| f.path.clone())
                 .collect(),
+            edits_refused: self.refusals(),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
         };
@@ -59,6 +62,7 @@ impl Session<'_> {
             summary: Some(summary.render()),
             report_path: None,
             gate_inputs_changed: gate_inputs,
+            edits_refused: BTreeMap::new(),
         }
     }
 
@@ -71,6 +75,12 @@ impl Session<'_> {
             why: format!("The task asked for it.{strategy}"),
             tests: None,
         }
+    }
+
+    /// As people read it: `protected: 3`.
+    fn refusals(&self) -> Vec<String> {
+        let refused = self.editor.hands.refused().into_iter();
+        refused.map(|(rule, count)| format!("{rule}: {count}")).collect()
     }
 
     /// Changes that could have made the gate easier, for the user to look at.
@@ -164,6 +174,7 @@ impl Session<'_> {
             strategies: self.strategies.clone(),
             runs: self.verified.clone(),
             files_modified: self.changed(),
+            edits_refused: self.refusals(),
             ..StuckReport::default()
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
@@ -181,6 +192,7 @@ fn cancelled() -> Finished {
         summary: None,
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: BTreeMap::new(),
     }
 }
 
@@ -217,5 +229,6 @@ pub(super) fn write_report(
         summary: infrastructure.map(|(_, diagnosis)| diagnosis),
         report_path: written.ok(),
         gate_inputs_changed: vec![],
+        edits_refused: BTreeMap::new(),
     }
 }

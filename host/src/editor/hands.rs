@@ -1,5 +1,7 @@
 //! What the Editor edits with: the tools of a component, and the record of what they changed.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -31,4 +33,6 @@ pub trait Hands: Send + Sync {
     ) -> BoxFuture<'a, Answer>;
     /// Files that differ from what they were when the task began, by path.
     fn changed(&self) -> Vec<ChangedFile>;
+    /// How many edits each rule refused, by its word.
+    fn refused(&self) -> BTreeMap<String, u64>;
 }

@@ -13,6 +13,7 @@ mod hypotheses;
 mod phase;
 mod planning;
 mod prompt;
+mod refused_edit;
 mod replan;
 mod request;
 mod session;
@@ -20,6 +21,7 @@ mod strategy;
 mod tools;
 mod verification;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -102,6 +104,8 @@ pub struct Finished {
     pub report_path: Option<String>,
     /// Changed files that the verification depends on, as `path (why)`.
     pub gate_inputs_changed: Vec<String>,
+    /// How many edits each rule refused, by its word.
+    pub edits_refused: BTreeMap<String, u64>,
 }
 
 impl Editor {

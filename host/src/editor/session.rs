@@ -95,11 +95,11 @@ pub(super) struct Session<'a> {
 
 pub(super) async fn run(editor: &Editor) -> Finished {
     let mut session = Session::new(editor);
-    let end = match session.drive().await {
-        Ok(done) => return session.succeed(done),
-        Err(end) => end,
+    let finished = match session.drive().await {
+        Ok(done) => session.succeed(done),
+        Err(end) => session.end(end).await,
     };
-    session.end(end).await
+    Finished { edits_refused: editor.hands.refused(), ..finished }
 }
 
 impl<'a> Session<'a> {

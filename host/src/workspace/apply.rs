@@ -41,6 +41,7 @@ pub struct RepoWriter {
     turn: Mutex<Turn>,
     /// Held for a moment, so that somebody may look while a call is under way.
     changed: Mutex<BTreeMap<String, ChangedFile>>,
+    refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -67,8 +68,8 @@ impl RepoWriter {
         sweep::sweep_tree(&root);
         let view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
         let (versions, turn) = (Versions::default(), Mutex::default());
-        let changed = Mutex::default();
-        Ok(Self { root, view, rules, versions, exchange: true, turn, changed })
+        let (changed, refused) = (Mutex::default(), Mutex::default());
+        Ok(Self { root, view, rules, versions, exchange: true, turn, changed, refused })
     }
 
     /// As on a kernel without `openat2`.
@@ -104,6 +105,20 @@ impl RepoWriter {
     /// All or nothing, in order. `stopped` is asked before each change is looked at and again in the moment
     /// before it is made; once it says yes, nothing more is done and what was done is undone.
     pub fn apply(
+        &self,
+        changes: &[Change],
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Applied>, EditError> {
+        let outcome = self.carry_out(changes, stopped);
+        if let Err(error) = &outcome
+            && let Some(rule) = error.word()
+        {
+            self.refuse(rule);
+        }
+        outcome
+    }
+
+    fn carry_out(
         &self,
         changes: &[Change],
         stopped: &dyn Fn() -> bool,
@@ -152,6 +167,17 @@ impl RepoWriter {
     pub fn changed(&self) -> Vec<ChangedFile> {
         let differs = |file: &&ChangedFile| file.sha256_before != file.sha256_now;
         self.changes().values().filter(differs).cloned().collect()
+    }
+
+    /// How many calls each rule refused, by its word.
+    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a change that a tool refused by itself, before it came here.
+    pub fn refuse(&self, rule: &'static str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused.entry(rule).or_default() += 1;
     }
 
     fn changes(&self) -> MutexGuard<'_, BTreeMap<String, ChangedFile>> {
