@@ -16,6 +16,7 @@ mod prompt;
 mod refused_edit;
 mod replan;
 mod request;
+mod scope;
 mod session;
 mod strategy;
 mod tools;

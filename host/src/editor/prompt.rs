@@ -44,7 +44,10 @@ fn assignment(task: Assignment<'_>) -> String {
         text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
     }
     if let Some(package) = task.package {
-        text.push_str(&format!("\n\nScope: work inside `{package}`."));
+        text.push_str(&format!(
+            "\n\nScope: the package `{package}`. `list` and `search` mean it unless you name a place; \
+             elsewhere you may read, not write."
+        ));
     }
     text
 }

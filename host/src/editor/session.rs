@@ -13,7 +13,7 @@ use super::phase::{self, Overdue, Phase, Silence};
 use super::prompt::{self, Assignment, FailedStrategy};
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Plan};
-use super::{Editor, Finished, verification};
+use super::{Editor, Finished, scope, verification};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
@@ -278,7 +278,9 @@ impl<'a> Session<'a> {
             return Ok(Answer::refusal("budget", message));
         }
         let (hands, cancel) = (&self.editor.hands, &self.editor.cancel);
-        let answer = hands.call(&call.name, &call.arguments, cancel).await;
+        let package = self.editor.brief.package.as_deref();
+        let arguments = scope::scoped(package, &call.name, &call.arguments);
+        let answer = hands.call(&call.name, &arguments, cancel).await;
         if cancel.is_cancelled() {
             return Err(End::Cancelled);
         }

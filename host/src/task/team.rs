@@ -45,7 +45,8 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let tools = staff.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
     let components: Vec<_> = scouts.iter().chain([&tools]).map(digest).collect();
 
-    let writer = RepoWriter::open(root, ready.rules.clone())
+    let rules = ready.rules.clone().scoped(config.monorepo_package.as_deref());
+    let writer = RepoWriter::open(root, rules)
         .map_err(failed("the repository cannot be opened"))?;
     let hands = ComponentHands::new(tools, Arc::new(writer), events.clone());
     let scouts = scouts.into_iter().map(|component| staff.scout(component)).collect();
