@@ -57,7 +57,7 @@ impl Attempt {
     }
 }
 
-pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
+fn reason_word(reason: Option<FailReason>) -> &'static str {
     match reason {
         Some(FailReason::StepFailed) | None => "step_failed",
         Some(FailReason::Timeout) => "timeout",
@@ -68,7 +68,7 @@ pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
 
 /// The last executed command of the manifest: the pipeline stops at the first failure. No step is to blame
 /// when the tree changed under the run.
-pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
+fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
     let last = response
         .manifest
         .as_ref()

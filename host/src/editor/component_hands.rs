@@ -12,7 +12,7 @@ use super::refused_edit::{RefusedEdit, refused_edit};
 use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
 use crate::event::{EventKind, Events};
 use crate::model::ToolSpec;
-use crate::workspace::{ChangedFile, RepoWriter};
+use crate::workspace::{ChangedFile, FileText, RepoWriter};
 
 /// A tool call has this long.
 const CALL: Duration = Duration::from_secs(30);
@@ -91,6 +91,10 @@ impl Hands for ComponentHands {
 
     fn changed(&self) -> Vec<ChangedFile> {
         self.writer.changed()
+    }
+
+    fn text(&self, path: &str) -> FileText {
+        self.writer.text(path)
     }
 
     fn refused(&self) -> BTreeMap<String, u64> {

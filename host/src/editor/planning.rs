@@ -1,12 +1,14 @@
 //! Plans: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
-use super::prompt::{self, FailedStrategy};
+use super::prompt::{self, Facts, FailedStrategy};
 use super::session::{End, Session, answered, refusal_hint};
 use super::strategy::SAME_STRATEGY_REFUSALS;
 use super::tools::Plan;
@@ -26,10 +28,17 @@ impl Session<'_> {
         self.same_strategy = 0;
         self.same_tree = 0;
         self.verified_in_strategy = false;
-        let changed = self.changed();
+        self.reminded = false;
+        self.reread.start_over();
+        let changed = self.whole_difference();
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
         let tail = verification::tail(log);
-        prompt::replanning(self.assignment(), &self.reports, &self.failed, &changed, tail)
+        let decisions = self.settlements();
+        prompt::replanning(
+            self.assignment(),
+            &Facts { reports: &self.reports, decisions: &decisions, changed: &changed, tail },
+            &self.failed,
+        )
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
@@ -79,7 +88,15 @@ impl Session<'_> {
         let mut answer = json!({"ok": true});
         if !asked.is_empty() {
             let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
+            let tests = first.then(|| {
+                let has_tests = Arc::clone(&self.editor.has_tests);
+                tokio::task::spawn_blocking(move || has_tests())
+            });
             answer["reports"] = self.ask(&asked).await?;
+            if let Some(tests) = tests {
+                self.has_tests = tests.await.ok();
+            }
+            self.annotate(&mut answer);
             self.decisions.push(format!("asked {}", names.join(" and ")));
         }
 
@@ -96,9 +113,9 @@ impl Session<'_> {
             Some((number, attempt)) => {
                 let strategy = self.strategies.last().cloned().unwrap_or_default();
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
-                self.snapshot(Moment::Replan { number })?;
+                self.snapshot_when_settled(Moment::Replan { number })?;
             }
-            None if first => self.snapshot(Moment::TaskStart)?,
+            None if first => self.snapshot_when_settled(Moment::TaskStart)?,
             None => {}
         }
         if self.phase == Phase::Planning {
@@ -113,6 +130,7 @@ impl Session<'_> {
         let mut decisions: Vec<String> =
             strategies.map(|(at, strategy)| format!("strategy {}: {strategy}", at + 1)).collect();
         decisions.extend(self.decisions.iter().cloned());
+        decisions.extend(self.settlements());
         let state = EditorState {
             hypothesis: self.strategies.last().cloned().unwrap_or_default(),
             files_modified: self.changed(),

@@ -70,14 +70,25 @@ pub(super) struct FailedStrategy {
     pub attempts: Vec<Attempt>,
 }
 
+/// What is known when a strategy has failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Facts<'a> {
+    pub reports: &'a [ScoutPayload],
+    /// How contradictions between them were settled.
+    pub decisions: &'a [String],
+    /// The difference so far.
+    pub changed: &'a str,
+    /// The end of the last log.
+    pub tail: &'a str,
+}
+
 /// First message after a REPLAN: facts, constraints, what was tried and why it failed.
 pub(super) fn replanning(
     task: Assignment<'_>,
-    reports: &[ScoutPayload],
+    facts: &Facts<'_>,
     tried: &[FailedStrategy],
-    changed: &[String],
-    tail: &str,
 ) -> String {
+    let Facts { reports, decisions, changed, tail } = *facts;
     let mut text = assignment(task);
     if let Some(first) = tried.first() {
         list(&mut text, "Criteria", &first.plan.criteria);
@@ -86,6 +97,7 @@ pub(super) fn replanning(
     for report in reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
     }
+    list(&mut text, "Decided where the Scouts disagreed", decisions);
     text.push_str("\n\nTried so far, without success:");
     for (index, strategy) in tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, strategy.plan.strategy.trim()));
@@ -93,7 +105,10 @@ pub(super) fn replanning(
             text.push_str(&format!("\n   - {}", attempt_line(attempt)));
         }
     }
-    list(&mut text, "Files changed so far; the tree stands as it was left, fix forward", changed);
+    if !changed.is_empty() {
+        text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
+        text.push_str(changed.trim_end());
+    }
     text.push_str(&format!("\n\nEnd of the last log:\n{}", tail.trim_end()));
     text.push_str(
         "\n\nThree attempts in a row failed. Call `plan` with a strategy that differs from every one above.",
@@ -150,9 +165,11 @@ mod tests {
             questions: Default::default(),
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        for text in
-            [opening(task, None), replanning(task, &[], &tried, &[], ""), hard_stop(task, &[], "")]
-        {
+        for text in [
+            opening(task, None),
+            replanning(task, &Facts::default(), &tried),
+            hard_stop(task, &[], ""),
+        ] {
             assert!(text.contains("- keep the public API"), "{text}");
             assert!(text.contains("always in force"), "{text}");
         }

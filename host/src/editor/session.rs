@@ -7,14 +7,16 @@ use serde_json::{Value, json};
 
 use super::attempt::Attempt;
 use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
+use super::decisions::Conflict;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::{self, Overdue, Phase, Silence};
 use super::prompt::{self, Assignment, FailedStrategy};
+use super::reread::Reread;
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Plan};
 use super::{Editor, Finished, scope, verification};
-use crate::context::{ScoutPayload, VerifiedRun};
+use crate::context::{Moment, ScoutPayload, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
     Ask, Conversation, ModelError, ModelErrorKind, Stop, TimerPause, ToolCall, ToolResult,
@@ -89,6 +91,18 @@ pub(super) struct Session<'a> {
     pub(super) last_attempt: u32,
     pub(super) verifications: u32,
     pub(super) greens: u32,
+    /// Whether there were tests when the task began; none before the first plan.
+    pub(super) has_tests: Option<bool>,
+    /// Contradictions between the Scouts: all, those not yet settled, and how the others were.
+    pub(super) conflicts: Vec<Conflict>,
+    pub(super) open_conflicts: Vec<Conflict>,
+    pub(super) settled: Vec<String>,
+    /// To be written as soon as the Editor has spoken.
+    pub(super) snapshot_due: Option<Moment>,
+    /// What the model has seen of its changes.
+    pub(super) reread: Reread,
+    /// The criteria were said again since the last verification.
+    pub(super) reminded: bool,
     /// Bytes of tool answers in this conversation.
     told_bytes: usize,
 }
@@ -126,6 +140,13 @@ impl<'a> Session<'a> {
             last_attempt: 0,
             verifications: 0,
             greens: 0,
+            has_tests: None,
+            conflicts: vec![],
+            open_conflicts: vec![],
+            settled: vec![],
+            snapshot_due: None,
+            reread: Reread::default(),
+            reminded: false,
             told_bytes: 0,
         }
     }
@@ -175,6 +196,7 @@ impl<'a> Session<'a> {
         let (mut silent, mut turns, mut closing) = (0, 0, 0);
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
+            self.settle(&turn)?;
             let (was_closing, verified) = (self.phase == Phase::Closing, self.verifications);
             let changed = self.editor.hands.changed();
             turns += 1;
@@ -260,7 +282,10 @@ impl<'a> Session<'a> {
             Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
             Call::Plan(plan) => self.adopt(plan).await?.into(),
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
-            Call::Verify => return self.verify().await,
+            Call::Verify => match self.owed() {
+                Some(difference) => difference.into(),
+                None => return self.verify().await,
+            },
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
             Call::Done(done) => return self.done(done).await,
             Call::Component => {
@@ -290,6 +315,7 @@ impl<'a> Session<'a> {
                 "the tool's answer is too large; ask for less",
             ));
         }
+        let answer = self.with_change(answer);
         self.told_bytes += answer.json.len();
         Ok(answer)
     }
@@ -364,6 +390,7 @@ impl<'a> Session<'a> {
             }
         }
         self.verified_in_strategy = true;
+        self.reminded = false;
         self.verified_tree.clone_from(&fingerprint);
 
         let number = self.debug_loop.next_attempt();
@@ -376,8 +403,8 @@ impl<'a> Session<'a> {
             return Err(End::Cancelled);
         };
         let next = self.debug_loop.judge(verification::verdict(&response));
-        let told = answered(&verification::told(&response, number));
         let failure = Attempt::of(number, self.strategies.len() as u32, &response);
+        let told = answered(&verification::told(&response, &failure));
         self.verified.push(failure.shown(&response));
         if response.status == Status::Fail {
             self.milestone(Milestone::VerificationFailed);
