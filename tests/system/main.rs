@@ -9,14 +9,17 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod clumsy_model;
 mod command_line;
 mod conversation;
 mod doctor;
 mod documents;
 mod engine_loss;
+mod guidance;
 mod hostile_model;
 mod init;
 mod json;
+mod monorepo;
 mod refusals;
 mod scout;
 mod streams;

@@ -188,7 +188,7 @@ fn too_long(wire: Wire) -> Value {
     json!({"role": "editor", "status": 400, "body": body})
 }
 
-/// EDITOR-13: the plan and the tree go on in a fresh conversation, once for each attempt.
+/// EDITOR-37: the plan and the tree go on in a fresh conversation, once for each attempt.
 #[test]
 fn a_conversation_that_is_too_long_goes_on_in_a_fresh_one() {
     for wire in Wire::ALL {
@@ -218,7 +218,7 @@ fn a_conversation_that_is_too_long_goes_on_in_a_fresh_one() {
     }
 }
 
-/// EDITOR-13: what a fresh conversation cannot help ends the task, and says why.
+/// EDITOR-37: what a fresh conversation cannot help ends the task, and says why.
 #[test]
 fn a_conversation_that_stays_too_long_ends_the_task_stuck() {
     for wire in Wire::ALL {

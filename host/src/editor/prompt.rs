@@ -45,7 +45,10 @@ fn assignment(task: Assignment<'_>) -> String {
         text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
     }
     if let Some(package) = task.package {
-        text.push_str(&format!("\n\nScope: work inside `{package}`."));
+        text.push_str(&format!(
+            "\n\nScope: the package `{package}`. `list` and `search` mean it unless you name a place; \
+             elsewhere you may read, not write."
+        ));
     }
     text
 }
@@ -73,9 +76,13 @@ pub(super) struct FailedStrategy {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     pub reports: &'a [ScoutPayload],
+    /// How contradictions between them were settled.
+    pub decisions: &'a [String],
     /// In the order of time; the first one's criteria are the task's.
     pub tried: &'a [FailedStrategy],
-    pub changed: &'a [String],
+    /// The difference so far.
+    pub changed: &'a str,
+    /// The end of the last log.
     pub tail: &'a str,
 }
 
@@ -88,6 +95,7 @@ fn known(task: Assignment<'_>, known: Known<'_>) -> String {
     for report in known.reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
     }
+    list(&mut text, "Decided where the Scouts disagreed", known.decisions);
     text.push_str("\n\nStrategies so far, each with its attempts that failed:");
     for (index, strategy) in known.tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, strategy.plan.strategy.trim()));
@@ -95,8 +103,10 @@ fn known(task: Assignment<'_>, known: Known<'_>) -> String {
             text.push_str(&format!("\n   - {}", attempt_line(attempt)));
         }
     }
-    let title = "Files changed so far; the tree stands as it was left, fix forward";
-    list(&mut text, title, known.changed);
+    if !known.changed.is_empty() {
+        text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
+        text.push_str(known.changed.trim_end());
+    }
     text.push_str(&format!("\n\nEnd of the last log:\n{}", known.tail.trim_end()));
     text
 }
@@ -174,7 +184,7 @@ mod tests {
             questions: Default::default(),
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        let known = Known { reports: &[], tried: &tried, changed: &[], tail: "" };
+        let known = Known { reports: &[], decisions: &[], tried: &tried, changed: "", tail: "" };
         for text in [
             opening(task, None),
             replanning(task, known),

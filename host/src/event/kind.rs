@@ -163,5 +163,7 @@ pub enum EventKind {
         report_path: Option<String>,
         tokens: std::collections::BTreeMap<String, ModelUsage>,
         gate_inputs_changed: Vec<String>,
+        /// How many edits each rule refused, by its word.
+        edits_refused: std::collections::BTreeMap<String, u64>,
     },
 }

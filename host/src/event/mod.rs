@@ -102,6 +102,7 @@ mod tests {
             report_path: None,
             tokens: Default::default(),
             gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
         }
     }
 

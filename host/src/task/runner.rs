@@ -122,6 +122,7 @@ async fn perform(
             summary: Some(error.to_string()),
             report_path: None,
             gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
         },
     }
 }
@@ -134,6 +135,7 @@ fn cancelled() -> Finished {
         summary: None,
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
     }
 }
 
@@ -151,6 +153,7 @@ fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
         summary: Some(format!("a fault of act itself: {message}; please report it")),
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
     }
 }
 

@@ -32,6 +32,7 @@ mod stop;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod texts;
 mod tracked;
 mod versions;
 mod view;
@@ -57,5 +58,6 @@ pub use revision::head_commit;
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use selection::{Selection, SelectionError};
 pub use special::{Special, special};
+pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, digest};
 pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};
