@@ -101,6 +101,8 @@ pub enum EventKind {
         attempt: u32,
         usage: ModelUsage,
         duration_ms: u64,
+        /// Why it gave no turn.
+        error: Option<String>,
     },
     /// What the Editor thinks is wrong or decided; shown with `--verbose`.
     Diagnosis {

@@ -17,6 +17,7 @@ mod progress;
 #[cfg(test)]
 mod schemas;
 mod step_lines;
+mod terminal;
 pub mod terminal_text;
 
 use std::fs::File;
