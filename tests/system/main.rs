@@ -19,6 +19,7 @@ mod guidance;
 mod hostile_model;
 mod init;
 mod json;
+mod lifecycle;
 mod monorepo;
 mod refusals;
 mod scout;
