@@ -9,6 +9,7 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod boundaries;
 mod clumsy_model;
 mod command_line;
 mod conversation;
@@ -19,7 +20,6 @@ mod guidance;
 mod hostile_model;
 mod init;
 mod json;
-mod monorepo;
 mod refusals;
 mod scout;
 mod streams;
