@@ -101,6 +101,20 @@ fn done_without_a_green_run_of_this_tree_is_refused() {
     assert!(told.runs().is_empty() && !told.repo().join("agent/summary.md").exists(), "{told}");
 }
 
+/// EDITOR-33, security line 74: the host names the run; one that is made up does not get into the summary.
+#[test]
+fn a_made_up_run_in_the_summary_is_refused() {
+    let forged = json!({"what": "Green in run_20260101_000000_abcdef.", "why": "I say so."});
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let turns = turns.chain([call("done", forged), done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    assert_eq!(reasons(&told), ["bad_arguments"]);
+    assert!(
+        !told.files_with("run_20260101").iter().any(|path| path.ends_with("summary.md")),
+        "{told}"
+    );
+}
+
 /// EDITOR-33: what the user would have to delete again is sent back, and the conversation goes on.
 #[test]
 fn done_with_a_commit_message_is_refused_and_the_next_one_counts() {

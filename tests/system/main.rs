@@ -9,6 +9,7 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod boundaries;
 mod clumsy_model;
 mod command_line;
 mod conversation;

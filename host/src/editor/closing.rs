@@ -10,7 +10,7 @@ use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification}
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
-use crate::verifier::{GateChange, GateInput, adds_tests, gate_inputs_changed};
+use crate::verifier::{GateChange, GateInput, gate_inputs_changed, touches_tests};
 use crate::workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
@@ -71,6 +71,15 @@ impl Session<'_> {
         }
     }
 
+    /// The host says which run proves a task; a run that was none of this one proves nothing.
+    pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
+        let known = self.known_runs();
+        let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
+        let run =
+            texts.into_iter().flatten().find_map(|text| hand_over::foreign_run(text, &known))?;
+        Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
+    }
+
     /// What the host says where the Editor says nothing.
     fn account_of_host(&self) -> Done {
         let strategy = self.strategies.last().map(|last| last.text.as_str());
@@ -88,7 +97,7 @@ impl Session<'_> {
         let hands = &self.editor.hands;
         let is_test = |file: &&ChangedFile| {
             let text = hands.text(&file.path);
-            adds_tests(&file.path, text.before.text(), text.now.text())
+            touches_tests(&file.path, text.before.text(), text.now.text())
         };
         let named = |file: &ChangedFile| format!("{} ({})", file.path, file.op());
         hands.changed().iter().filter(is_test).map(named).collect()

@@ -1,6 +1,8 @@
 //! Whether a summary hands over a commit message or the text of a pull request. The user commits, in his own
 //! words; so what has that form is sent back. Plain prose may speak of commits as often as it likes. Pure.
 
+use crate::artifacts::RunId;
+
 /// What a text hands over, if anything, in words for the model.
 pub(super) fn found(text: &str) -> Option<&'static str> {
     let lowered = text.to_lowercase();
@@ -115,6 +117,13 @@ fn after_request<'a, 'w>(words: &'a [&'w str]) -> Option<&'a [&'w str]> {
     }
 }
 
+/// A run that the text names and that is none of the task's.
+pub(super) fn foreign_run(text: &str, known: &[&str]) -> Option<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mut runs = words.filter(|word| RunId::parse(word).is_ok());
+    runs.find(|run| !known.contains(run)).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +151,18 @@ mod tests {
         ] {
             assert!(found(text).is_some(), "{text}");
         }
+    }
+
+    /// EDITOR-33
+    #[test]
+    fn a_run_of_another_task_is_found() {
+        let (ours, forged) = ("run_20261121_100000_abc123", "run_20261121_100000_zzzzzz");
+        assert_eq!(foreign_run(&format!("green in `{ours}`."), &[ours]), None);
+        assert_eq!(
+            foreign_run(&format!("see {ours}, {forged}."), &[ours]).as_deref(),
+            Some(forged)
+        );
+        assert_eq!(foreign_run("run_x and run_fast_enough", &[]), None);
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Session<'_> {
     ) -> String {
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
         let known = Known {
+            goals: &self.goals,
             reports: &self.reports,
             decisions: &self.settlements(),
             tried,
@@ -137,6 +138,7 @@ impl Session<'_> {
             changed: vec![],
         });
         self.tried.add_strategy(&plan.strategy);
+        self.goals.keep(&plan);
         if let Some(replaced) = self.plan.replace(plan)
             && !self.failures.is_empty()
         {

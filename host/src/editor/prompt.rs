@@ -3,7 +3,7 @@
 
 use super::EarlierReport;
 use super::attempt::Attempt;
-use super::tools::Plan;
+use super::tools::{Goals, Plan};
 use crate::context::ScoutPayload;
 
 pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
@@ -75,6 +75,7 @@ pub(super) struct FailedStrategy {
 /// What a fresh conversation in the middle of a task has to know.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
+    pub goals: &'a Goals,
     pub reports: &'a [ScoutPayload],
     /// How contradictions between them were settled.
     pub decisions: &'a [String],
@@ -88,10 +89,9 @@ pub(super) struct Known<'a> {
 
 fn known(task: Assignment<'_>, known: Known<'_>) -> String {
     let mut text = assignment(task);
-    if let Some(first) = known.tried.first() {
-        list(&mut text, "Criteria", &first.plan.criteria);
-        list(&mut text, "Acceptance", &first.plan.acceptance);
-    }
+    list(&mut text, "Criteria", &known.goals.criteria);
+    list(&mut text, "Acceptance", &known.goals.acceptance);
+    list(&mut text, "Not wanted", &known.goals.non_goals);
     for report in known.reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
     }
@@ -184,7 +184,15 @@ mod tests {
             questions: Default::default(),
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        let known = Known { reports: &[], decisions: &[], tried: &tried, changed: "", tail: "" };
+        let goals = Goals::default();
+        let known = Known {
+            goals: &goals,
+            reports: &[],
+            decisions: &[],
+            tried: &tried,
+            changed: "",
+            tail: "",
+        };
         for text in [
             opening(task, None),
             replanning(task, known),

@@ -49,14 +49,14 @@ impl Session<'_> {
         reread::whole(&paths, &|path| hands.text(path))
     }
 
-    /// What the plan in force wants to be measured by.
+    /// What the task is measured by, as far as its plans say.
     fn measures(&self) -> Map<String, Value> {
-        let Some(plan) = &self.plan else { return Map::new() };
+        let goals = &self.goals;
         let mut all = Map::new();
         for (name, items) in [
-            ("criteria", &plan.criteria),
-            ("acceptance", &plan.acceptance),
-            ("non_goals", &plan.non_goals),
+            ("criteria", &goals.criteria),
+            ("acceptance", &goals.acceptance),
+            ("non_goals", &goals.non_goals),
         ] {
             if !items.is_empty() {
                 all.insert(name.to_owned(), json!(items));

@@ -15,7 +15,7 @@ use super::phase::{self, Overdue, Phase, Silence};
 use super::prompt::{self, Assignment, FailedStrategy};
 use super::reread::Reread;
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
-use super::tools::{self, Call, Done, Plan};
+use super::tools::{self, Call, Done, Goals, Plan};
 use super::{Editor, Finished, scope, verification};
 use crate::context::{Moment, ScoutPayload, Strategy, VerifiedRun};
 use crate::event::{EventKind, Milestone};
@@ -68,8 +68,9 @@ pub(super) struct Session<'a> {
     pub(super) editor: &'a Editor,
     pub(super) debug_loop: DebugLoop,
     pub(super) phase: Phase,
-    /// The plan in force.
+    /// The plan in force, and what all plans of the task wanted.
     pub(super) plan: Option<Plan>,
+    pub(super) goals: Goals,
     /// Raw reports, newest per Scout, in the order of the Scouts.
     pub(super) reports: Vec<ScoutPayload>,
     pub(super) tried: Tried,
@@ -128,6 +129,7 @@ impl<'a> Session<'a> {
             debug_loop: DebugLoop::default(),
             phase: Phase::Planning,
             plan: None,
+            goals: Goals::default(),
             reports: vec![],
             tried: Tried::default(),
             failed: vec![],
@@ -296,7 +298,10 @@ impl<'a> Session<'a> {
                 None => return self.verify().await,
             },
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) => return self.done(done).await,
+            Call::Done(done) => match self.names_foreign_run(&done) {
+                Some(refusal) => refusal.into(),
+                None => return self.done(done).await,
+            },
             Call::Component => {
                 let answer = self.use_hands(call).await?;
                 self.phase = self.phase_of_tree();
@@ -335,10 +340,15 @@ impl<'a> Session<'a> {
         if green && !self.edited() { Phase::Closing } else { Phase::Working }
     }
 
-    fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
+    /// Runs that the model may speak of: this task's and those of the report that it began with.
+    pub(super) fn known_runs(&self) -> Vec<&str> {
         let earlier = self.editor.brief.stuck_report.iter().flat_map(|report| &report.run_ids);
-        let mut known = self.verified.iter().filter_map(|run| run.run_id.as_ref()).chain(earlier);
-        if !known.any(|run_id| *run_id == wanted.run_id) {
+        let own = self.verified.iter().filter_map(|run| run.run_id.as_ref());
+        own.chain(earlier).map(String::as_str).collect()
+    }
+
+    fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
+        if !self.known_runs().contains(&wanted.run_id.as_str()) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
         match (self.editor.read_log)(&wanted.run_id, wanted.step.as_deref()) {

@@ -25,6 +25,27 @@ pub(super) struct Plan {
     pub questions: BTreeMap<String, String>,
 }
 
+/// What the plans of a task want to be measured by. A later plan adds to it and takes nothing away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Goals {
+    pub criteria: Vec<String>,
+    pub acceptance: Vec<String>,
+    pub non_goals: Vec<String>,
+}
+
+impl Goals {
+    pub(super) fn keep(&mut self, plan: &Plan) {
+        for (kept, new) in [
+            (&mut self.criteria, &plan.criteria),
+            (&mut self.acceptance, &plan.acceptance),
+            (&mut self.non_goals, &plan.non_goals),
+        ] {
+            let fresh: Vec<_> = new.iter().filter(|item| !kept.contains(item)).cloned().collect();
+            kept.extend(fresh);
+        }
+    }
+}
+
 /// The model's own account of a finished task.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -201,6 +222,23 @@ mod tests {
             };
             assert!(why.contains("line 1"), "{why}");
         }
+    }
+
+    /// EDITOR-12
+    #[test]
+    fn goals_of_an_earlier_plan_are_kept() {
+        let plan = |criteria: &[&str], non_goals: &[&str]| Plan {
+            criteria: criteria.iter().map(|text| (*text).to_owned()).collect(),
+            acceptance: vec![],
+            non_goals: non_goals.iter().map(|text| (*text).to_owned()).collect(),
+            strategy: "x".to_owned(),
+            questions: BTreeMap::new(),
+        };
+        let mut goals = Goals::default();
+        goals.keep(&plan(&["adds", "fast"], &["speed"]));
+        goals.keep(&plan(&["fast", "small"], &[]));
+        assert_eq!(goals.criteria, ["adds", "fast", "small"]);
+        assert_eq!(goals.non_goals, ["speed"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
@@ -191,4 +192,25 @@ fn what_others_put_among_the_entries_is_named_and_not_followed() {
     let how = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
     let state = rustix::fs::open(other.path(), how, rustix::fs::Mode::empty()).unwrap();
     assert_eq!(Shelves::open(&state).unwrap_err().reason(), "artifact_dir");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    // EDIT-29
+    #[test]
+    fn of_any_concurrent_editors_one_wins(news in prop::collection::vec("[a-z]{1,4}", 2..8)) {
+        let dir = desk();
+        let path = dir.path().join("doc.json");
+        let outcomes: Vec<_> = std::thread::scope(|threads| {
+            let edit = |new| { let path = &path; move || edit_line(path, 3, 1, new) };
+            let started: Vec<_> = news.iter().map(|new| threads.spawn(edit(new))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let winners: Vec<_> = (0..news.len()).filter(|at| outcomes[*at].is_ok()).collect();
+        prop_assert_eq!(winners.len(), 1);
+        let after = show(&path).unwrap();
+        prop_assert_eq!((after.version(), after.lines()[1].as_str()), (4, news[winners[0]].as_str()));
+        prop_assert_eq!(names(dir.path()), ["doc.json"]);
+    }
 }

@@ -48,7 +48,8 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let rules = ready.rules.clone().scoped(config.monorepo_package.as_deref());
     let writer =
         RepoWriter::open(root, rules).map_err(failed("the repository cannot be opened"))?;
-    let (view, package) = (writer.view().clone(), config.monorepo_package.clone());
+    // As Scouts see it: what others brought along is not what the project is tested by.
+    let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
     let hands = ComponentHands::new(tools, Arc::new(writer), events.clone());
     let scouts = scouts.into_iter().map(|component| staff.scout(component)).collect();
 

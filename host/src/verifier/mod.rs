@@ -43,7 +43,7 @@ pub use gate_inputs::{GateChange, GateInput, gate_inputs_changed, is_test};
 pub use image::ResolvedImage;
 pub use pipeline::Gate;
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
-pub use test_files::{adds_tests, has_tests};
+pub use test_files::{has_tests, touches_tests};
 
 /// One run of the whole pipeline.
 pub trait Verifier: Send + Sync {

@@ -46,7 +46,7 @@ fn has_tests_inside(view: &RepoView, under: Vec<String>) -> bool {
 }
 
 /// Whether a changed file is a test or has more of them inside than before.
-pub fn adds_tests(path: &str, before: Option<&str>, now: Option<&str>) -> bool {
+pub fn touches_tests(path: &str, before: Option<&str>, now: Option<&str>) -> bool {
     let inside = |text: Option<&str>| {
         text.unwrap_or_default().lines().filter(|line| is_test_attribute(line)).count()
     };
@@ -96,9 +96,13 @@ mod tests {
     /// EDITOR-16
     #[test]
     fn a_changed_file_is_a_test_or_has_more_inside() {
-        assert!(adds_tests("tests/a.py", None, Some("x")));
-        assert!(adds_tests("src/a.rs", Some("fn a() {}"), Some("fn a() {}\n#[test]\nfn b() {}")));
-        assert!(!adds_tests("src/a.rs", Some("#[test]\n"), Some("#[test]\nfn c() {}")));
-        assert!(!adds_tests("src/a.py", None, Some("#[test]\n")));
+        assert!(touches_tests("tests/a.py", None, Some("x")));
+        assert!(touches_tests(
+            "src/a.rs",
+            Some("fn a() {}"),
+            Some("fn a() {}\n#[test]\nfn b() {}")
+        ));
+        assert!(!touches_tests("src/a.rs", Some("#[test]\n"), Some("#[test]\nfn c() {}")));
+        assert!(!touches_tests("src/a.py", None, Some("#[test]\n")));
     }
 }

@@ -31,9 +31,10 @@ fn whole_tasks(times: u32) -> String {
     script([json!({"repeat": times, "turns": turns})])
 }
 
-/// A model that says nothing: its task runs until it is ended.
+/// A model that says nothing: each task, of a few, runs until it is ended.
 fn silent() -> String {
-    script([json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40})])
+    let turn = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
+    script(vec![turn; 4])
 }
 
 /// One row of the history.

@@ -68,4 +68,27 @@ proptest! {
             bytes = now;
         }
     }
+
+    /// WORKSPACE-24: of editors with the same version one wins, and the file holds what that one wrote.
+    #[test]
+    fn of_any_concurrent_editors_one_wins(
+        news in prop::collection::vec("[a-z]{1,4}", 2..8), exchange in any::<bool>()
+    ) {
+        let repo = Fixture::new(&[("a", "start\n")]);
+        let writer = RepoWriter::open(&repo.root, WriteRules::default()).unwrap();
+        let writer = if exchange { writer } else { writer.without_exchange() };
+        let expect = writer.version("a").unwrap().unwrap();
+        let edit = |new: &String| {
+            let (expect, bytes) = (expect.clone(), new.clone().into_bytes());
+            writer.apply(&[Change::Replace { path: "a".into(), expect, bytes }], &|| false)
+        };
+        let outcomes: Vec<_> = std::thread::scope(|threads| {
+            let started: Vec<_> = news.iter().map(|new| threads.spawn(|| edit(new))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let winners: Vec<_> = (0..news.len()).filter(|at| outcomes[*at].is_ok()).collect();
+        prop_assert_eq!(winners.len(), 1);
+        prop_assert_eq!(&repo.text("a"), &news[winners[0]]);
+        prop_assert_eq!(writer.version("a").unwrap().unwrap().number, expect.number + 1);
+    }
 }

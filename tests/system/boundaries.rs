@@ -1,4 +1,4 @@
-//! Tasks in a package of a monorepo: what is seen without a place being named, and what may be written.
+//! Where a task may write: the package of a monorepo, and the paths that its `Boundaries:` name.
 
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, image};
@@ -87,4 +87,32 @@ fn writes_outside_the_package_are_refused_and_the_loop_goes_on() {
     assert_eq!(refused(&told), json!({"boundary": 7}));
     let first = told.requests_of("editor")[0].body.to_string();
     assert!(first.contains("Scope: the package `packages/core`"), "{first}");
+}
+
+/// WORKSPACE-21, TASK-5: boundaries that are paths hold by every route; a sentence is for the model alone.
+#[test]
+fn boundaries_that_name_paths_are_held() {
+    let turns = opening("write it").into_iter().chain([
+        write("docs/a.md", "owned\n"),
+        call("create", json!({"path": "docs/b.md", "content": "owned\n"})),
+        call("delete", json!({"path": "docs/a.md", "expect_version": 1})),
+        call("move", json!({"from": "docs/a.md", "to": "answer.md", "expect_version": 1})),
+        call("move", json!({"from": "answer.txt", "to": "docs/x", "expect_version": 1})),
+        call("create", json!({"path": ".envrc", "content": "owned\n"})),
+        write("answer.txt", "right\n"),
+        call("verify", json!({})),
+        done(),
+    ]);
+    let act = Act::new()
+        .files(&[("answer.txt", "none\n"), ("docs/a.md", "mine\n")])
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let text = "write the answer\n\nBoundaries:\n- answer.*\n- leave docs/a.md alone\n";
+    let act = act.script(&script(turns));
+    let told = act.act(["run", text, "--allow-path", ".envrc"]).status(0).script_used_up();
+    assert_eq!(told.read("docs/a.md"), "mine\n");
+    assert_eq!(told.read("answer.txt"), "right\n");
+    for path in ["docs/b.md", "docs/x", "answer.md", ".envrc"] {
+        assert!(!told.repo().join(path).exists(), "{path}");
+    }
+    assert_eq!(refused(&told), json!({"boundary": 6}));
 }
