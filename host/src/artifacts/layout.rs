@@ -149,7 +149,7 @@ impl ArtifactDir {
             .union(OFlags::CLOEXEC);
         let name = format!("{task_id}.jsonl");
         let file = openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?;
-        flock(&file, FlockOperation::LockExclusive)?;
+        flock(&file, FlockOperation::LockShared)?;
         Ok(file.into())
     }
 
@@ -170,6 +170,16 @@ impl ArtifactDir {
     /// `state/`, made when it is missing: what outlives runs.
     pub fn state(&self) -> io::Result<OwnedFd> {
         directory(&self.top, "state")
+    }
+
+    /// Runs that are there, oldest first.
+    pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
+        let mut found = vec![];
+        for entry in rustix::fs::Dir::read_from(&self.runs)? {
+            found.extend(entry?.file_name().to_str().ok().and_then(|name| RunId::parse(name).ok()));
+        }
+        found.sort();
+        Ok(found)
     }
 
     pub(super) fn runs_handle(&self) -> &OwnedFd {

@@ -17,6 +17,17 @@ pub struct LogText {
     pub left_out: u64,
 }
 
+impl LogText {
+    /// The last `limit` bytes of an open log.
+    pub fn end_of(file: &mut File, limit: u64) -> io::Result<Self> {
+        let left_out = file.metadata()?.len().saturating_sub(limit);
+        file.seek(SeekFrom::Start(left_out))?;
+        let mut bytes = vec![];
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(Self { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error(transparent)]
@@ -78,15 +89,7 @@ impl ArtifactDir {
     ) -> Result<LogText, LogError> {
         let mut file = self.open_log(run_id, step)?;
         let run_id = RunId::parse(run_id)?;
-        let read = |file: &mut File| -> io::Result<LogText> {
-            let size = file.metadata()?.len();
-            let left_out = size.saturating_sub(limit);
-            file.seek(SeekFrom::Start(left_out))?;
-            let mut bytes = vec![];
-            file.take(limit).read_to_end(&mut bytes)?;
-            Ok(LogText { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
-        };
-        read(&mut file).map_err(|source| LogError::Unreadable { run_id, source })
+        LogText::end_of(&mut file, limit).map_err(|source| LogError::Unreadable { run_id, source })
     }
 }
 

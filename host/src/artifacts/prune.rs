@@ -177,14 +177,14 @@ fn lock(handle: &OwnedFd, how: FlockOperation) -> io::Result<bool> {
     }
 }
 
-/// Journals with the time of their last line; live while their writer holds them.
+/// Journals with the time of their last line; live while a writer holds them, together with others if need be.
 fn journals(directory: &OwnedFd) -> io::Result<Vec<Kept<String>>> {
     let mut found = vec![];
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
         let Some(task) = entry.file_name().to_str().ok().and_then(task_of) else { continue };
         let Some((handle, since)) = open_journal(directory, task)? else { continue };
-        let live = !lock(&handle, FlockOperation::NonBlockingLockShared)?;
+        let live = !lock(&handle, FlockOperation::NonBlockingLockExclusive)?;
         found.push(Kept { name: task.to_owned(), since, spared: live });
     }
     Ok(found)

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use sha2::{Digest, Sha256};
+
 use super::{AgentFiles, Snapshot, StuckReport, Summary};
 use crate::secret::Secrets;
 
@@ -18,6 +20,18 @@ pub enum ContextError {
     List(#[source] io::Error),
     #[error("agent/ has no number left for a snapshot; move old context files away")]
     Full,
+}
+
+/// The file's name in `agent/`.
+pub const STUCK_REPORT: &str = "stuck_report.md";
+
+/// A stuck report that has been written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenReport {
+    /// From the repository's root.
+    pub path: String,
+    /// Of the file's bytes, in hex.
+    pub sha256: String,
 }
 
 /// A snapshot that has been written.
@@ -67,16 +81,18 @@ impl<F: AgentFiles> Notebook<F> {
 
     /// Overwrites the summary of an earlier success; answers its path.
     pub fn summary(&self, summary: &Summary) -> Result<String, ContextError> {
-        self.replace("summary.md", &summary.render())
+        self.replace("summary.md", &self.secrets.redact(&summary.render()))
     }
 
-    /// Overwrites an earlier stuck report; answers its path.
-    pub fn stuck_report(&self, report: &StuckReport) -> Result<String, ContextError> {
-        self.replace("stuck_report.md", &report.render())
+    /// Overwrites an earlier stuck report; answers what makes this one ours.
+    pub fn stuck_report(&self, report: &StuckReport) -> Result<WrittenReport, ContextError> {
+        let text = report.render();
+        let text = self.secrets.redact(&text);
+        let path = self.replace(STUCK_REPORT, &text)?;
+        Ok(WrittenReport { path, sha256: sha256(text.as_bytes()) })
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
-        let text = self.secrets.redact(text);
         self.files.replace(name, text.as_bytes()).map_err(write_error(name))?;
         Ok(path(name))
     }
@@ -84,6 +100,11 @@ impl<F: AgentFiles> Notebook<F> {
 
 fn path(name: &str) -> String {
     format!("agent/{name}")
+}
+
+/// In hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn write_error(name: &str) -> impl FnOnce(io::Error) -> ContextError {
@@ -229,11 +250,10 @@ mod tests {
             let summary = Summary { what: what.into(), ..Summary::default() };
             assert_eq!(notebook.summary(&summary).unwrap(), "agent/summary.md");
         }
-        assert_eq!(
-            notebook.stuck_report(&StuckReport::default()).unwrap(),
-            "agent/stuck_report.md"
-        );
+        let written = notebook.stuck_report(&StuckReport::default()).unwrap();
         let files = notebook.files.files.borrow();
+        assert_eq!(written.path, "agent/stuck_report.md");
+        assert_eq!(written.sha256, sha256(files["stuck_report.md"].as_bytes()));
         assert!(files["summary.md"].contains("> second") && !files["summary.md"].contains("first"));
         assert!(files["stuck_report.md"].starts_with("# Stuck report"));
     }

@@ -5,7 +5,7 @@ use super::hands::Answer;
 use super::session::{End, Session};
 use super::tools::{self, Done};
 use super::{Brief, Finished, State, hypotheses, prompt, verification};
-use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary};
+use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
 use crate::verifier::{GateChange, gate_inputs_changed};
@@ -205,16 +205,21 @@ pub(super) fn write_report(
         infrastructure: infrastructure.clone(),
         ..report
     });
-    if let Err(error) = &written {
-        let text = format!("the stuck report could not be written: {error}");
-        events.emit(EventKind::Diagnosis { text });
+    match &written {
+        Ok(WrittenReport { path, sha256 }) => {
+            events.emit(EventKind::ReportWritten { path: path.clone(), sha256: sha256.clone() });
+        }
+        Err(error) => {
+            let text = format!("the stuck report could not be written: {error}");
+            events.emit(EventKind::Diagnosis { text });
+        }
     }
     Finished {
         state,
         run_id: None,
         reason: Some(ending.reason().to_owned()),
         summary: infrastructure.map(|(_, diagnosis)| diagnosis),
-        report_path: written.ok(),
+        report_path: written.ok().map(|report| report.path),
         gate_inputs_changed: vec![],
     }
 }

@@ -43,8 +43,16 @@ pub struct Brief {
     pub request: TaskRequest,
     /// Directory of the monorepo package the task is scoped to.
     pub package: Option<String>,
-    /// Our own unresolved stuck report of an earlier task in this repository.
-    pub stuck_report: Option<String>,
+    /// Our own unresolved stuck report of an earlier task in this repository; nothing else of the past.
+    pub stuck_report: Option<EarlierReport>,
+}
+
+/// What an earlier task left when it did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierReport {
+    pub text: String,
+    /// Its verifications, whose logs can still be read.
+    pub run_ids: Vec<String>,
 }
 
 type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;

@@ -1,6 +1,7 @@
 //! What the Editor's model is told at the start of a conversation. Pure text, no clock, no ids of the host:
 //! the same task gives the same bytes.
 
+use super::EarlierReport;
 use super::attempt::Attempt;
 use super::tools::Plan;
 use crate::context::ScoutPayload;
@@ -50,11 +51,12 @@ fn assignment(task: Assignment<'_>) -> String {
 }
 
 /// First message of a task; `report` is our own unresolved stuck report, if there is one.
-pub(super) fn opening(task: Assignment<'_>, report: Option<&str>) -> String {
+pub(super) fn opening(task: Assignment<'_>, report: Option<&EarlierReport>) -> String {
     let mut text = assignment(task);
     if let Some(report) = report {
         text.push_str("\n\nAn earlier attempt at work in this repository got stuck. Its report:\n");
-        text.push_str(report.trim());
+        text.push_str(report.text.trim());
+        list(&mut text, "`read_log` also takes its runs", &report.run_ids);
     }
     text.push_str("\n\nStart with `plan`.");
     text
@@ -153,6 +155,26 @@ mod tests {
             assert!(text.contains("- keep the public API"), "{text}");
             assert!(text.contains("always in force"), "{text}");
         }
+    }
+
+    /// EDITOR-36
+    #[test]
+    fn an_earlier_report_stands_in_the_first_message_with_its_runs() {
+        let task = Assignment {
+            text: "Fix add",
+            constraints: &[],
+            non_goals: &[],
+            boundaries: &[],
+            package: None,
+        };
+        let report = EarlierReport {
+            text: "# Stuck report\n\nhypothesis".into(),
+            run_ids: texts(&["run_20260101_000000_aaaaaa"]),
+        };
+        let text = opening(task, Some(&report));
+        assert!(text.contains("Its report:\n# Stuck report\n\nhypothesis\n"), "{text}");
+        assert!(text.contains("takes its runs:\n- run_20260101_000000_aaaaaa\n"), "{text}");
+        assert!(!opening(task, None).contains("earlier"));
     }
 
     /// EDITOR-3: the system prompt is small enough that task and tools stay within 6 kB.

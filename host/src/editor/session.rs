@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
     async fn drive(&mut self) -> Result<Option<Done>, End> {
         self.milestone(Milestone::Analyzing);
         let mut opening =
-            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_deref());
+            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_ref());
         loop {
             match self.converse(&opening).await? {
                 Left::Finished(done) => return Ok(done),
@@ -306,8 +306,9 @@ impl<'a> Session<'a> {
     }
 
     fn read_log(&self, wanted: &tools::ReadLog) -> Answer {
-        let known = self.verified.iter().filter_map(|run| run.run_id.as_deref());
-        if !known.into_iter().any(|run_id| run_id == wanted.run_id) {
+        let earlier = self.editor.brief.stuck_report.iter().flat_map(|report| &report.run_ids);
+        let mut known = self.verified.iter().filter_map(|run| run.run_id.as_ref()).chain(earlier);
+        if !known.any(|run_id| *run_id == wanted.run_id) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
         match (self.editor.read_log)(&wanted.run_id, wanted.step.as_deref()) {

@@ -148,6 +148,11 @@ pub enum EventKind {
         path: String,
         milestone: String,
     },
+    /// A stuck report was written; its bytes are known by their digest.
+    ReportWritten {
+        path: String,
+        sha256: String,
+    },
     /// Always the last event of a task.
     TaskFinished {
         state: String,

@@ -12,6 +12,7 @@ mod line;
 mod live;
 mod outcome;
 mod panic;
+mod pieces;
 mod progress;
 #[cfg(test)]
 mod schemas;
@@ -19,7 +20,7 @@ mod step_lines;
 pub mod terminal_text;
 
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 
 use serde::Serialize;
 
@@ -132,6 +133,15 @@ impl Output {
         let text = terminal_text::block(text);
         let end = if text.ends_with('\n') { "" } else { "\n" };
         self.out(&format!("{text}{end}"));
+    }
+
+    /// Result text of any length; read as it is printed, and no further than somebody reads on.
+    pub fn copy(&self, from: impl Read) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        pieces::copy(from, |piece| {
+            let text = self.secrets.redact(piece);
+            out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+        })
     }
 
     /// The result of a command that answers with one JSON document.

@@ -117,7 +117,7 @@ impl Store {
         })
     }
 
-    /// To its end, by the owner or in the name of a dead one.
+    /// To its end, by the owner or in the name of a dead one. A success resolves the stuck report of its repository.
     pub fn end(&self, task_id: &str, owner: &Process, how: &Ended) -> Result<bool, StoreError> {
         self.write(Survives::Machine, |db| {
             let changed = db.execute(
@@ -137,6 +137,9 @@ impl Store {
                     now()
                 ],
             )?;
+            if changed == 1 && how.state == TaskState::Success {
+                super::stuck_reports::resolve_of_task(db, task_id)?;
+            }
             Ok(changed == 1)
         })
     }

@@ -1,6 +1,6 @@
 //! Verifications, of tasks and of `act verify`: which run belongs to whom, and which are still at work.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::record::owner;
 use super::{Store, StoreError, Survives};
@@ -63,6 +63,22 @@ impl Store {
         })
     }
 
+    pub fn run(&self, run_id: &str) -> Result<Option<RunRecord>, StoreError> {
+        self.read(|db| {
+            let one = "SELECT * FROM runs WHERE run_id = ?1";
+            db.query_row(one, [run_id], RunRecord::read).optional()
+        })
+    }
+
+    /// The newest of a repository, of a task or of `act verify`.
+    pub fn last_run(&self, repo: &str) -> Result<Option<RunRecord>, StoreError> {
+        self.read(|db| {
+            let last =
+                "SELECT * FROM runs WHERE repo = ?1 ORDER BY started_at DESC, rowid DESC LIMIT 1";
+            db.query_row(last, [repo], RunRecord::read).optional()
+        })
+    }
+
     /// Runs without an end; whether they live is for their owners to show.
     pub fn unfinished_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.read(|db| {
@@ -78,5 +94,26 @@ impl Store {
                 db.prepare("SELECT * FROM runs WHERE task_id = ?1 ORDER BY started_at, rowid")?;
             all.query_map([task_id], RunRecord::read)?.collect()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{process, store};
+
+    #[test]
+    fn a_run_is_found_by_its_id_and_the_newest_by_its_repository() {
+        // STORE-5
+        let place = store();
+        let store = &place.store;
+        assert_eq!(store.last_run("r").unwrap(), None);
+        store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
+        store.run_started("run_b", None, "r", &process(1)).unwrap();
+        store.run_started("run_c", None, "other", &process(1)).unwrap();
+        store.run_finished("run_a", "FAIL").unwrap();
+        assert_eq!(store.last_run("r").unwrap().unwrap().run_id, "run_b");
+        let run = store.run("run_a").unwrap().unwrap();
+        assert_eq!((run.task_id.as_deref(), run.status.as_deref()), (Some("t-1"), Some("FAIL")));
+        assert_eq!(store.run("run_x").unwrap(), None);
     }
 }

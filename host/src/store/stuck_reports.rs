@@ -1,6 +1,6 @@
 //! Stuck reports that this act wrote: what makes the file in a repository ours, and its runs worth keeping.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::record::{json, to_json};
 use super::{Store, StoreError, Survives};
@@ -87,6 +87,14 @@ impl Store {
     }
 }
 
+/// Of the repository that a task worked in.
+pub(super) fn resolve_of_task(db: &Transaction<'_>, task_id: &str) -> rusqlite::Result<()> {
+    let resolve = "UPDATE stuck_reports SET resolved_at = ?2 WHERE resolved_at IS NULL \
+        AND repo = (SELECT repo FROM tasks WHERE task_id = ?1)";
+    db.execute(resolve, params![task_id, super::queue::now()])?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::store;
@@ -118,5 +126,29 @@ mod tests {
         assert!(store.resolve_stuck_report("r").unwrap());
         assert!(!store.resolve_stuck_report("r").unwrap());
         assert!(store.stuck_report("r").unwrap().unwrap().resolved_at.is_some());
+    }
+
+    #[test]
+    fn a_success_in_the_repository_resolves_it_and_no_other_end_does() {
+        // CONTEXT-12, STORE-8
+        use super::super::testing::{process, submit};
+        use super::super::{Ended, TaskState};
+        let place = store();
+        let store = &place.store;
+        store.add_stuck_report(&report("t-1", "r", &[])).unwrap();
+        let ends = |task_id: &str, repo: &str, state: TaskState| {
+            submit(store, repo, task_id, 1);
+            store.start(task_id, &process(1)).unwrap();
+            let how = Ended { state, exit_code: 0, reason: None };
+            assert!(store.end(task_id, &process(1), &how).unwrap());
+            store.unresolved_stuck_reports().unwrap().len()
+        };
+        for (at, state) in TaskState::ALL.into_iter().filter(|state| state.is_final()).enumerate() {
+            if state != TaskState::Success {
+                assert_eq!(ends(&format!("t-r{at}"), "r", state), 1, "{state:?}");
+            }
+        }
+        assert_eq!(ends("t-x", "other", TaskState::Success), 1, "of another repository");
+        assert_eq!(ends("t-y", "r", TaskState::Success), 0);
     }
 }

@@ -16,6 +16,12 @@ impl TaskId {
         Self(std::iter::once("t-".chars()).flatten().chain(random.map(char::from)).collect())
     }
 
+    /// Whether a text is a task's name.
+    pub fn is_one(text: &str) -> bool {
+        let random = text.strip_prefix("t-").unwrap_or_default();
+        random.len() == 6 && random.bytes().all(|byte| ALPHABET.contains(&byte))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -41,5 +47,11 @@ mod tests {
             assert!(random.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{id}");
         }
         assert_ne!(TaskId::random(), TaskId::random());
+        assert!(TaskId::is_one(TaskId::random().as_str()));
+        // security line 126
+        for text in ["", "t-", "t-abc12", "t-abc1234", "t-ABC123", "t-abc/..", "abc123", "t-äbc1"]
+        {
+            assert!(!TaskId::is_one(text), "{text}");
+        }
     }
 }

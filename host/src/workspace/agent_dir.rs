@@ -4,6 +4,7 @@
 //! written here. The directory is therefore opened without following, everything is made under a temporary
 //! name in it, and a name is only ever taken over as a name: what a link there points at is never touched.
 
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
-use super::handle::DIRECTORY;
+use super::handle::{DIRECTORY, READ};
 use super::place::{self, Temp};
 use super::scan::scan;
 use super::stop::StopCheck;
@@ -61,6 +62,28 @@ impl AgentDir {
             Err(errno) => return Err(failed(AGENT_DIR, errno)),
         }
         Self::existing(&root)?.ok_or_else(|| failed(AGENT_DIR, Errno::NOENT))
+    }
+
+    /// The directory as it is, for who only looks; none where there is none.
+    pub fn look(root: &Path) -> Result<Option<Self>, HostWriteError> {
+        Self::existing(&open_root(root)?)
+    }
+
+    /// The first `most` bytes of a regular file; none where nothing has the name. A link is not followed.
+    pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, HostWriteError> {
+        plain(name)?;
+        let fd = match rustix::fs::openat(&self.dir, name, READ, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(failed(name, errno)),
+        };
+        let file = std::fs::File::from(fd);
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            return Err(failed(name, "it is no regular file"));
+        }
+        let mut bytes = vec![];
+        file.take(most).read_to_end(&mut bytes).map_err(|error| failed(name, error))?;
+        Ok(Some(bytes))
     }
 
     fn existing(root: &OwnedFd) -> Result<Option<Self>, HostWriteError> {
@@ -268,5 +291,27 @@ mod tests {
             assert!(agent.point("ok", name).is_err(), "{name:?}");
         }
         assert!(names(&root.path().join("agent")).is_empty());
+    }
+
+    // security line 65
+    #[test]
+    fn what_is_read_is_a_regular_file_of_the_directory_and_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        assert!(AgentDir::look(root).unwrap().is_none());
+        assert!(!root.join("agent").exists(), "looking makes nothing");
+        fs::create_dir(root.join("agent")).unwrap();
+        fs::write(root.join("outside"), "secret").unwrap();
+        fs::write(root.join("agent/file"), "0123456789").unwrap();
+        fs::create_dir(root.join("agent/directory")).unwrap();
+        symlink(root.join("outside"), root.join("agent/link")).unwrap();
+        let fifo = root.join("agent/fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let agent = AgentDir::look(root).unwrap().unwrap();
+        assert_eq!(agent.read("file", 4).unwrap().unwrap(), b"0123");
+        assert_eq!(agent.read("missing", 4), Ok(None));
+        for name in ["link", "fifo", "directory", "../outside", ""] {
+            assert!(agent.read(name, 4).is_err(), "{name}");
+        }
     }
 }
