@@ -13,7 +13,7 @@
 //! 3 component artifacts context config publishing store
 //! 2 workspace model output
 //! 1 event
-//! 0 clock exit process secret
+//! 0 clock exit fail_point process secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -31,6 +31,7 @@ pub mod doctor;
 pub mod editor;
 pub mod event;
 pub mod exit;
+pub mod fail_point;
 pub mod model;
 pub mod output;
 pub mod process;

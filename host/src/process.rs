@@ -1,5 +1,12 @@
 //! A process, told apart from a later one with the same number, and whether it still lives.
 
+use rustix::io::Errno;
+#[cfg(not(target_os = "linux"))]
+use rustix::process::kill_process;
+use rustix::process::{Pid, Signal};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
 /// Who did something. Fields are empty where the system does not tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
@@ -59,6 +66,29 @@ impl Process {
             Some(_) => Life::Runs,
             None => Life::Dead,
         }
+    }
+}
+
+impl Process {
+    /// Sends it a signal; never to a later process with its number.
+    #[cfg(target_os = "linux")]
+    pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        // From now on it is this process that is meant, whatever happens to the number.
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        if look(self.pid).is_none_or(|seen| seen.start_time != self.start_time) {
+            return Err(Errno::SRCH);
+        }
+        pidfd_send_signal(process, signal)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        if look(self.pid).is_none_or(|seen| seen.start_time != self.start_time) {
+            return Err(Errno::SRCH);
+        }
+        kill_process(pid, signal)
     }
 }
 
@@ -159,6 +189,7 @@ mod tests {
             .spawn()
             .unwrap();
         let (pid, number) = (Pid::from_child(&child), child.id());
+        let mut noted = Process { pid: number, ..this.clone() };
         let until = |wanted: &dyn Fn(Option<Seen>) -> bool| {
             while !wanted(look(number)) {
                 std::thread::yield_now();
@@ -167,7 +198,9 @@ mod tests {
         until(&|seen| seen.is_some_and(|seen| !seen.stopped));
         kill_process(pid, Signal::STOP).unwrap();
         until(&|seen| seen.is_some_and(|seen| seen.stopped));
-        child.kill().unwrap();
+        assert_eq!(noted.tell(Signal::KILL), Err(Errno::SRCH), "not this one's start time");
+        noted.start_time = look(number).unwrap().start_time;
+        noted.tell(Signal::KILL).unwrap();
         // Not yet waited for, so it stays in the table as a zombie.
         until(&|seen| seen.is_none());
         child.wait().unwrap();

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use act::model::scripted::{Recorded, ScriptedServer};
 use tempfile::TempDir;
@@ -13,8 +14,8 @@ pub(crate) struct Done {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
-    pub(super) place: TempDir,
-    pub(super) model: Option<ScriptedServer>,
+    pub(super) place: Arc<TempDir>,
+    pub(super) model: Option<Arc<ScriptedServer>>,
 }
 
 impl Done {
@@ -22,6 +23,16 @@ impl Done {
     pub(crate) fn status(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "exit code\n{self}");
         self
+    }
+
+    /// With exit code 0.
+    pub(crate) fn ended_well(&self) -> bool {
+        self.status.success()
+    }
+
+    /// The signal that ended it, if one did.
+    pub(crate) fn killed_by(&self) -> Option<i32> {
+        self.status.signal()
     }
 
     /// The whole of stdout.
@@ -116,7 +127,7 @@ impl Done {
 
     /// What the model was asked, in order.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
-        self.model.as_ref().map(ScriptedServer::requests).unwrap_or_default()
+        self.model.as_deref().map(ScriptedServer::requests).unwrap_or_default()
     }
 
     /// Requests of one role.
@@ -127,7 +138,7 @@ impl Done {
     /// Every turn of the script was asked for.
     #[track_caller]
     pub(crate) fn script_used_up(self) -> Self {
-        let left = self.model.as_ref().map(ScriptedServer::left).unwrap_or_default();
+        let left = self.model.as_deref().map(ScriptedServer::left).unwrap_or_default();
         assert!(left.is_empty(), "turns left: {left:?}\n{self}");
         self
     }

@@ -11,6 +11,7 @@ pub(crate) mod script;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use act::model::scripted::{Script, ScriptedServer, Wire};
 use tempfile::TempDir;
@@ -22,13 +23,15 @@ pub(crate) use process::Running;
 /// A key that must turn up nowhere but in the header of a request.
 pub(crate) const CANARY: &str = "sk-canary-0123456789";
 
-/// Builds one story. Panics where a story cannot be set up: it is used by tests alone.
+/// Builds one story. Panics where a story cannot be set up: it is used by tests alone. A clone is the same place
+/// and model, for stories of several processes.
+#[derive(Clone)]
 pub(crate) struct Act {
-    place: TempDir,
+    place: Arc<TempDir>,
     environment: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
     directory: PathBuf,
-    model: Option<ScriptedServer>,
+    model: Option<Arc<ScriptedServer>>,
 }
 
 impl Act {
@@ -45,6 +48,7 @@ impl Act {
         )
         .unwrap();
         let directory = place.path().join("repo");
+        let place = Arc::new(place);
         let mut act = Self { environment: vec![], stdin: vec![], directory, model: None, place };
         for name in ["PATH", "DOCKER_HOST"] {
             if let Some(value) = std::env::var_os(name) {
@@ -107,7 +111,7 @@ impl Act {
         let script = Script::from_yaml(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
         let model = ScriptedServer::start(script).unwrap();
         let (base_url, anthropic) = (model.base_url(), model.anthropic_base_url());
-        self.model = Some(model);
+        self.model = Some(Arc::new(model));
         match wire {
             Wire::ChatCompletions => self.model(&base_url),
             Wire::Messages => {
@@ -129,6 +133,15 @@ impl Act {
 
     pub(crate) fn repo(&self) -> PathBuf {
         self.place.path().join("repo")
+    }
+
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.place.path().join("artifacts")
+    }
+
+    /// Where the program is started; the repository unless said otherwise.
+    pub(crate) fn within(self, directory: PathBuf) -> Self {
+        Self { directory, ..self }
     }
 
     /// `act run TEXT` in the repository, to its end.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -26,19 +27,21 @@ struct Collected {
 pub(crate) struct Running {
     pid: Pid,
     end: Receiver<ExitStatus>,
+    /// Its number may be another's by now.
+    reaped: Arc<AtomicBool>,
     ended: bool,
     stdout: (Arc<Collected>, Option<JoinHandle<()>>),
     stderr: (Arc<Collected>, Option<JoinHandle<()>>),
-    place: Option<TempDir>,
-    model: Option<ScriptedServer>,
+    place: Option<Arc<TempDir>>,
+    model: Option<Arc<ScriptedServer>>,
 }
 
 impl Running {
     pub(super) fn start(
         mut command: Command,
         stdin: Vec<u8>,
-        place: TempDir,
-        model: Option<ScriptedServer>,
+        place: Arc<TempDir>,
+        model: Option<Arc<ScriptedServer>>,
     ) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -49,8 +52,14 @@ impl Running {
         let stderr = collect(child.stderr.take().unwrap());
         let pid = Pid::from_child(&child);
         let (ended, end) = channel();
-        std::thread::spawn(move || ended.send(child.wait().unwrap()));
-        Self { pid, end, ended: false, stdout, stderr, place: Some(place), model }
+        let reaped = Arc::new(AtomicBool::new(false));
+        let gone = reaped.clone();
+        std::thread::spawn(move || {
+            let status = child.wait().unwrap();
+            gone.store(true, Ordering::SeqCst);
+            ended.send(status)
+        });
+        Self { reaped, pid, end, ended: false, stdout, stderr, place: Some(place), model }
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -71,14 +80,26 @@ impl Running {
         self.model.as_ref().expect("the story has a script")
     }
 
+    /// SIGKILL, unless it has ended by itself.
+    pub(crate) fn kill(&self) {
+        if !self.has_ended() {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reaped.load(Ordering::SeqCst)
+    }
+
     /// Returns as soon as stderr holds `text`.
     #[track_caller]
     pub(crate) fn until_stderr_has(&self, text: &str) {
-        let collected = &self.stderr.0;
-        let bytes = collected.bytes.lock().unwrap();
-        let lacks = |bytes: &mut Vec<u8>| !String::from_utf8_lossy(bytes).contains(text);
-        let (bytes, waited) = collected.grew.wait_timeout_while(bytes, LIMIT, lacks).unwrap();
-        assert!(!waited.timed_out(), "no {text:?} in:\n{}", String::from_utf8_lossy(&bytes));
+        until_has(&self.stderr.0, text);
+    }
+
+    #[track_caller]
+    pub(crate) fn until_stdout_has(&self, text: &str) {
+        until_has(&self.stdout.0, text);
     }
 
     /// To its end. One that does not end is killed and fails the test.
@@ -114,6 +135,14 @@ impl Drop for Running {
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
+}
+
+#[track_caller]
+fn until_has(collected: &Collected, text: &str) {
+    let bytes = collected.bytes.lock().unwrap();
+    let lacks = |bytes: &mut Vec<u8>| !String::from_utf8_lossy(bytes).contains(text);
+    let (bytes, waited) = collected.grew.wait_timeout_while(bytes, LIMIT, lacks).unwrap();
+    assert!(!waited.timed_out(), "no {text:?} in:\n{}", String::from_utf8_lossy(&bytes));
 }
 
 fn collect(mut from: impl Read + Send + 'static) -> (Arc<Collected>, Option<JoinHandle<()>>) {

@@ -137,8 +137,8 @@ fn a_journal_that_cannot_be_written_ends_no_task() {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
     let act = repository().script(&script(turns));
     let artifacts = act.repo().parent().unwrap().join("artifacts");
-    fs::create_dir(&artifacts).unwrap();
-    fs::write(artifacts.join("state"), "in the way").unwrap();
+    fs::create_dir_all(artifacts.join("state")).unwrap();
+    fs::write(artifacts.join("state/journal"), "in the way").unwrap();
     let told = act.run("write the answer").status(0);
     let said = told.stderr_text().matches("the journal of this task cannot be written").count();
     assert_eq!(said, 1, "{told}");

@@ -17,6 +17,7 @@ mod engine_loss;
 mod hostile_model;
 mod init;
 mod json;
+mod lifecycle;
 mod refusals;
 mod scout;
 mod streams;

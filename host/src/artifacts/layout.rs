@@ -141,20 +141,57 @@ impl ArtifactDir {
     /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
     /// It is live while it is open.
     pub fn create_journal(&self, task_id: &str) -> io::Result<fs::File> {
-        let journal = directory(&self.state()?, "journal")?;
         let flags = OFlags::WRONLY
             .union(OFlags::CREATE)
             .union(OFlags::EXCL)
             .union(OFlags::NOFOLLOW)
             .union(OFlags::CLOEXEC);
-        let name = format!("{task_id}.jsonl");
-        let file = openat(&journal, name, flags, Mode::RUSR | Mode::WUSR)?;
-        flock(&file, FlockOperation::LockShared)?;
-        Ok(file.into())
+        let mode = Mode::RUSR | Mode::WUSR;
+        held(openat(self.journals()?, journal_name(task_id), flags, mode)?.into())
+    }
+
+    /// The file that another process began, to go on at its end, and how many whole lines it has; made when
+    /// that process did not come so far. What it left of half a line is cut off.
+    pub fn resume_journal(&self, task_id: &str) -> io::Result<(fs::File, u64)> {
+        let flags = OFlags::RDWR
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::NONBLOCK)
+            .union(OFlags::APPEND)
+            .union(OFlags::CLOEXEC);
+        let mut file: fs::File =
+            match openat(self.journals()?, journal_name(task_id), flags, Mode::empty()) {
+                Ok(file) => file.into(),
+                Err(rustix::io::Errno::NOENT) => return Ok((self.create_journal(task_id)?, 0)),
+                Err(errno) => return Err(errno.into()),
+            };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        let (mut lines, mut whole, mut at) = (0, 0, 0);
+        let mut piece = [0; 64 * 1024];
+        loop {
+            let length = io::Read::read(&mut file, &mut piece)?;
+            if length == 0 {
+                break;
+            }
+            for byte in piece.iter().take(length) {
+                at += 1;
+                if *byte == b'\n' {
+                    (lines, whole) = (lines + 1, at);
+                }
+            }
+        }
+        file.set_len(whole)?;
+        Ok((held(file)?, lines))
+    }
+
+    /// Of a task that leaves no trace.
+    pub fn remove_journal(&self, task_id: &str) -> io::Result<()> {
+        Ok(unlinkat(self.journals()?, journal_name(task_id), AtFlags::empty())?)
     }
 
     /// The directory of journals; none when no task has left one.
-    pub(super) fn journal(&self) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn existing_journals(&self) -> io::Result<Option<OwnedFd>> {
         let open =
             |parent: &OwnedFd, name: &str| match openat(parent, name, DIRECTORY, Mode::empty()) {
                 Ok(handle) => Ok(Some(handle)),
@@ -165,6 +202,10 @@ impl ArtifactDir {
             Some(state) => open(&state, "journal"),
             None => Ok(None),
         }
+    }
+
+    fn journals(&self) -> io::Result<OwnedFd> {
+        directory(&self.state()?, "journal")
     }
 
     /// `state/`, made when it is missing: what outlives runs.
@@ -190,6 +231,16 @@ impl ArtifactDir {
     pub(super) fn run(&self, id: &RunId) -> io::Result<OwnedFd> {
         Ok(openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?)
     }
+}
+
+pub(super) fn journal_name(task_id: &str) -> String {
+    format!("{task_id}.jsonl")
+}
+
+/// Live as long as it is open. Shared, because one process hands it to another.
+fn held(journal: fs::File) -> io::Result<fs::File> {
+    flock(&journal, FlockOperation::LockShared)?;
+    Ok(journal)
 }
 
 /// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.
@@ -335,6 +386,28 @@ mod tests {
         assert_eq!(mode("state/journal/t-abc123.jsonl"), 0o600);
         let taken = artifacts.create_journal("t-abc123").unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_journal_goes_on_behind_its_last_whole_line() {
+        // ARTIFACT-11, TASK-23
+        use std::io::Write;
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        let (_, lines) = artifacts.resume_journal("t-abc123").unwrap();
+        assert_eq!(lines, 0);
+        let path = place.join("state/journal/t-abc123.jsonl");
+        fs::write(&path, "{}\n{}\n{\"half").unwrap();
+        let (mut file, lines) = artifacts.resume_journal("t-abc123").unwrap();
+        assert_eq!(lines, 2);
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n{}\nnext\n");
+        artifacts.remove_journal("t-abc123").unwrap();
+        assert!(!path.exists());
+        std::os::unix::fs::symlink(&repo, &path).unwrap();
+        assert!(artifacts.resume_journal("t-abc123").is_err());
     }
 
     #[test]

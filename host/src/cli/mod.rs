@@ -3,13 +3,18 @@
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
 mod cache;
+mod cancel;
 mod demo;
 mod doctor;
 mod edit;
 mod init;
+mod queue;
 mod run;
 mod runtime;
 mod scout;
+mod status;
+mod take_over;
+mod task_line;
 mod task_text;
 mod verify;
 
@@ -28,6 +33,9 @@ Examples:
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
+  act run --detach --file task.md             without this terminal; prints the task's id
+  act status                                  what runs here, what waits, what ended last
+  act cancel --id 2                           take the second waiting task out of the queue
   act verify                                  the pipeline alone, on the tree as it is
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
@@ -40,7 +48,7 @@ Exit codes:
   2    the command line makes no sense
   3    STUCK: see agent/stuck_report.md; FAIL of verify
   4    INFRA_ERROR: engine, image, model or machine
-  130  CANCELLED by a signal
+  130  CANCELLED by a signal or act cancel
 
 Model access comes from the environment:
   AGENT_LLM_BASE_URL and AGENT_LLM_MODEL (a Chat Completions server; its key in OPENAI_API_KEY)";
@@ -62,6 +70,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Status(status::Status),
+    Queue(queue::Queue),
+    Cancel(cancel::Cancel),
     Verify(verify::Verify),
     Cache(cache::Cache),
     Scout(scout::Scout),
@@ -69,6 +80,8 @@ enum Command {
     Init(init::Init),
     Demo(demo::Demo),
     Edit(edit::Edit),
+    #[command(hide = true)]
+    TakeOver(take_over::TakeOver),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -98,24 +111,32 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let (verbose, json) = match &cli.command {
         Command::Run(run) => (run.verbose, run.json),
         Command::Verify(verify) => (verify.verbose, verify.json),
+        Command::Status(status) => (false, status.json),
+        Command::Queue(queue) => (false, queue.json),
+        Command::Cancel(cancel) => (false, cancel.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
         Command::Doctor(doctor) => (false, doctor.json),
         Command::Init(_) => (false, false),
         Command::Demo(demo) => (demo.verbose, false),
         Command::Edit(_) => (false, true),
+        Command::TakeOver(_) => (false, false),
     };
     let colour = ColourWish::from(cli.color);
     let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
     let result = match cli.command {
         Command::Run(run) => run.run(&output),
         Command::Verify(verify) => verify.run(&output),
+        Command::Status(status) => status.run(&output),
+        Command::Queue(queue) => queue.run(&output),
+        Command::Cancel(cancel) => cancel.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
         Command::Doctor(doctor) => doctor.run(&output),
         Command::Init(init) => init.run(&output),
         Command::Demo(demo) => demo.run(cli.color, &output),
         Command::Edit(edit) => Ok(edit.run(&output)),
+        Command::TakeOver(take_over) => take_over.run(&output),
     };
     result.unwrap_or_else(|failure: Failure| {
         output.failure(&failure);

@@ -38,6 +38,9 @@ pub(super) struct Run {
     /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// Print the task's id and return; the task goes on without this terminal
+    #[arg(long)]
+    detach: bool,
 }
 
 impl Run {
@@ -50,6 +53,15 @@ impl Run {
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
         };
+        if self.detach {
+            let detached = runtime::block_on(crate::task::detach(args))??;
+            if self.json {
+                output.document(&detached);
+            } else {
+                output.result(&detached.task_id);
+            }
+            return Ok(Exit::Ok);
+        }
         runtime::block_on(crate::task::run(args, output))?
     }
 }

@@ -27,15 +27,22 @@ pub struct StepOutput(pub bytes::Bytes);
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
-    /// The task was taken; `position` counts from 1, null behind others whose number is not known.
+    /// The task was accepted; `position` counts those that wait in the repository, from 1.
     TaskQueued {
         text: String,
         position: Option<u32>,
     },
-    /// Another task holds the repository; `holder` says who, as far as it is known.
+    /// Its turn has not come; told again when that changes. `holder` is the task that works, or the first that
+    /// waits, null when it is not one of this ARTIFACT_DIR; `stalled`: its process has been stopped.
     Waiting {
         repo: String,
         holder: Option<String>,
+        position: u32,
+        stalled: bool,
+    },
+    /// A task whose process is dead is run first, by this one.
+    Adopted {
+        other: String,
     },
     TaskStarted {
         repo: String,

@@ -46,7 +46,12 @@ struct Stream {
 
 impl Events {
     pub fn new(task_id: impl Into<String>, sinks: Vec<Box<dyn Sink>>) -> Self {
-        let stream = Stream { task_id: task_id.into(), seq: 0, sinks, ended: false };
+        Self::resumed(task_id, 0, sinks)
+    }
+
+    /// A stream that another process began; `told` events have been numbered.
+    pub fn resumed(task_id: impl Into<String>, told: u64, sinks: Vec<Box<dyn Sink>>) -> Self {
+        let stream = Stream { task_id: task_id.into(), seq: told, sinks, ended: false };
         Self { inner: Arc::new(Mutex::new(stream)) }
     }
 

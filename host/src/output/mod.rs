@@ -4,6 +4,7 @@
 //! A reader that went away (`act run … | head -1`) is no failure: the exit code tells how the task ended.
 
 mod colour;
+mod excerpt;
 mod failure;
 mod human;
 mod image_pull;
@@ -31,6 +32,9 @@ pub use colour::ColourWish;
 pub use failure::Failure;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
+
+/// Of a line for which no terminal says how long it may be.
+const COLUMNS: usize = 100;
 
 /// How one command was asked to speak.
 #[derive(Debug, Clone, Default)]
@@ -97,8 +101,7 @@ impl Output {
     pub fn journal(&self, file: std::io::Result<File>) -> Option<Box<dyn Sink>> {
         let output = self.clone();
         let trouble = move |error: std::io::Error| {
-            let said = format!(" the journal of this task cannot be written: {error}");
-            output.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, said));
+            output.caution(&format!("the journal of this task cannot be written: {error}"));
         };
         match file {
             Ok(file) => {
@@ -151,6 +154,13 @@ impl Output {
         put(&mut std::io::stdout().lock(), &format!("{text}{end}"));
     }
 
+    /// The beginning of a text for the rest of a line of the result, `taken` columns of which are used.
+    pub fn excerpt(&self, text: &str, taken: usize) -> String {
+        let width = terminal_size::terminal_size_of(std::io::stdout());
+        let columns = width.map_or(COLUMNS, |(width, _)| usize::from(width.0));
+        excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
+    }
+
     /// One line of the result.
     pub fn result_line(&self, line: &Line) {
         self.out(&line.render(self.colour_out));
@@ -159,6 +169,11 @@ impl Output {
     /// One line on the way to the result.
     pub fn progress(&self, line: &Line) {
         self.err(&line.render(self.colour_err));
+    }
+
+    /// Trouble that ends nothing.
+    pub fn caution(&self, what: &str) {
+        self.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, format!(" {what}")));
     }
 
     /// Several lines on the way to the result.

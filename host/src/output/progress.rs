@@ -17,14 +17,15 @@ pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
 
 fn always(kind: &EventKind) -> Vec<Line> {
     match kind {
-        EventKind::Waiting { repo, holder } => {
+        EventKind::Waiting { repo, holder, position, stalled } => {
             let holder = holder.as_deref().unwrap_or("another act process");
-            vec![Line::of(Tone::Caution, "Waiting:").and(
-                Tone::Plain,
-                format!(
-                    " {holder} works in {repo}; this task starts when it ends (Ctrl-C to give up)"
-                ),
-            )]
+            let what = if *stalled { "is stopped" } else { "works" };
+            let place = format!(" place {position}; {holder} {what} in {repo} (Ctrl-C to give up)");
+            vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, place)]
+        }
+        EventKind::Adopted { other } => {
+            let first = format!(" {other} comes first and its process is gone, so it is run here");
+            vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, first)]
         }
         EventKind::Constraints { constraints, non_goals, boundaries } => {
             [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
@@ -174,11 +175,24 @@ mod tests {
 
     #[test]
     fn waiting_says_for_whom() {
-        let waiting =
-            EventKind::Waiting { repo: "/r".into(), holder: Some("t-abc123 (pid 7)".into()) };
-        assert!(text(&waiting, false).starts_with("Waiting: t-abc123 (pid 7) works in /r;"));
-        let unknown = EventKind::Waiting { repo: "/r".into(), holder: None };
-        assert!(text(&unknown, false).starts_with("Waiting: another act process works in /r;"));
+        // TASK-22
+        let said = |holder: Option<&str>, position, stalled| {
+            let (repo, holder) = ("/r".to_owned(), holder.map(str::to_owned));
+            text(&EventKind::Waiting { repo, holder, position, stalled }, false)
+        };
+        let end = "in /r (Ctrl-C to give up)\n";
+        assert_eq!(
+            said(Some("t-abc123"), 2, false),
+            format!("Waiting: place 2; t-abc123 works {end}")
+        );
+        assert_eq!(
+            said(Some("t-abc123"), 1, true),
+            format!("Waiting: place 1; t-abc123 is stopped {end}")
+        );
+        assert_eq!(
+            said(None, 1, false),
+            format!("Waiting: place 1; another act process works {end}")
+        );
     }
 
     #[test]

@@ -20,14 +20,24 @@ impl Place {
     }
 }
 
+const SELECT: &str = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace \
+    FROM tasks";
+
 impl Store {
+    /// What runs, in every repository.
+    pub fn running(&self) -> Result<Vec<Place>, StoreError> {
+        self.read(|db| {
+            let mut all = db.prepare(&format!("{SELECT} WHERE state = 'RUNNING'"))?;
+            all.query_map([], Place::read)?.collect()
+        })
+    }
+
     /// In order of acceptance.
     pub fn line(&self, repo: &str) -> Result<Vec<Place>, StoreError> {
         self.read(|db| {
-            let mut all = db.prepare(
-                "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace \
-                 FROM tasks WHERE repo = ?1 AND state IN ('QUEUED', 'RUNNING') ORDER BY seq",
-            )?;
+            let mut all = db.prepare(&format!(
+                "{SELECT} WHERE repo = ?1 AND state IN ('QUEUED', 'RUNNING') ORDER BY seq"
+            ))?;
             all.query_map([repo], Place::read)?.collect()
         })
     }

@@ -31,11 +31,8 @@ pub fn clear_caches() -> Result<Cleared, Failure> {
 
 /// These commands need no repository; where there is one, ARTIFACT_DIR must not lie in it.
 fn open() -> Result<std::sync::Arc<ArtifactDir>, Failure> {
-    let here = Path::new(".");
-    match crate::config::find_root(here)? {
-        Some(root) => super::preflight::artifacts(&root.path),
-        None => super::preflight::artifacts(here),
-    }
+    let root = crate::config::find_root(Path::new("."))?;
+    super::preflight::artifacts_for(root.as_ref().map(|root| root.path.as_path()))
 }
 
 fn unreadable(error: std::io::Error) -> Failure {

@@ -1,32 +1,44 @@
-//! The last event of a task: told once, whatever happens between its start and its end.
+//! The last event of a task: kept and told once, whatever happens between its acceptance and its end.
 
+use std::sync::Arc;
+
+use super::ticket::Ticket;
 use crate::editor::{Finished, State};
 use crate::event::{EventKind, Events};
 use crate::exit::Exit;
 use crate::model::TokenLedger;
-use crate::output::Failure;
+use crate::output::{Failure, Output};
+use crate::store::{Ended, TaskState};
 
 /// Owes the world a `task_finished`. Dropped without a word, by a panic or a return that forgot it, it says
 /// that the task ended by a fault of ours.
 pub(super) struct LastWord {
     events: Events,
     ledger: TokenLedger,
+    /// None before it was accepted.
+    kept: Option<(Arc<Ticket>, Output)>,
     said: bool,
 }
 
 impl LastWord {
     pub(super) fn new(events: Events, ledger: TokenLedger) -> Self {
-        Self { events, ledger, said: false }
+        Self { events, ledger, kept: None, said: false }
+    }
+
+    /// In the store as well, before anybody is told.
+    pub(super) fn kept(mut self, ticket: Arc<Ticket>, output: &Output) -> Self {
+        self.kept = Some((ticket, output.clone()));
+        self
     }
 
     pub(super) fn say(mut self, finished: Finished) -> Exit {
-        let exit = match finished.state {
-            State::Success => Exit::Ok,
-            State::Stuck => Exit::Stuck,
-            State::InfraError => Exit::Infra,
-            State::Cancelled => Exit::Cancelled,
+        let (state, exit) = match finished.state {
+            State::Success => (TaskState::Success, Exit::Ok),
+            State::Stuck => (TaskState::Stuck, Exit::Stuck),
+            State::InfraError => (TaskState::InfraError, Exit::Infra),
+            State::Cancelled => (TaskState::Cancelled, Exit::Cancelled),
         };
-        self.tell(finished.state.as_str(), exit, finished);
+        self.tell(state, exit, finished);
         exit
     }
 
@@ -38,14 +50,21 @@ impl LastWord {
             summary: Some(format!("{}{hint}", failure.message)),
             ..nothing_known()
         };
-        self.tell("REFUSED", Exit::Refused, finished);
+        self.tell(TaskState::Refused, Exit::Refused, finished);
         Exit::Refused
     }
 
-    fn tell(&mut self, state: &str, exit: Exit, finished: Finished) {
+    fn tell(&mut self, state: TaskState, exit: Exit, finished: Finished) {
         self.said = true;
+        if let Some((ticket, output)) = &self.kept {
+            let reason = finished.reason.clone();
+            let how = Ended { state, exit_code: exit as u8, reason };
+            if let Err(error) = ticket.end(&how) {
+                output.caution(&format!("the end of this task cannot be kept: {error}"));
+            }
+        }
         self.events.emit(EventKind::TaskFinished {
-            state: state.to_owned(),
+            state: state.as_str().to_owned(),
             exit_code: exit as u8,
             run_id: finished.run_id,
             reason: finished.reason,
@@ -65,7 +84,7 @@ impl Drop for LastWord {
         let finished = Finished { reason: Some("unexpected".into()), ..nothing_known() };
         // A reader that panics now would end the process before the others have heard.
         let told = std::panic::AssertUnwindSafe(|| {
-            self.tell(State::InfraError.as_str(), Exit::Infra, finished);
+            self.tell(TaskState::InfraError, Exit::Infra, finished);
         });
         let _ = std::panic::catch_unwind(told);
     }
@@ -84,7 +103,7 @@ fn nothing_known() -> Finished {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use super::*;
     use crate::event::{Event, Milestone, Sink};

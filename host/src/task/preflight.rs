@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RunArgs;
+use super::ticket::Desk;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::component;
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
+use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
 
@@ -43,6 +45,25 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     Ok(Ready { request, config, access, artifacts, engine, rules, cache: component::cache_dir() })
 }
 
+/// Where its task is going to be kept. Only now, because a database is made when there is none.
+pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
+    open_desk(&ready.artifacts, &ready.config.root)
+}
+
+pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
+    Desk::new(store(artifacts)?, Arc::clone(artifacts), root)
+}
+
+pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
+    let path = artifacts.path().join("state");
+    let unusable = |error: std::io::Error| {
+        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
+            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
+    };
+    let state = artifacts.state().map_err(unusable)?;
+    Ok(Arc::new(Store::open(&state, &path)?))
+}
+
 /// What the gate alone needs.
 pub(super) struct GateReady {
     pub(super) config: Config,
@@ -58,9 +79,14 @@ pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
 }
 
 pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
+    artifacts_for(Some(root))
+}
+
+/// Also for a command that is used outside of every repository.
+pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Failure> {
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
-    Ok(Arc::new(ArtifactDir::open(&place, root)?))
+    Ok(Arc::new(ArtifactDir::open_for(&place, root)?))
 }
 
 impl From<ConfigError> for Failure {

@@ -92,9 +92,7 @@ impl From<Incomplete> for Failure {
 pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
     let (root, wall, package) = place(&args)?;
     let access = config::model_access(|name: &str| std::env::var(name).ok())?;
-    let cancel = signals::cancelled_by_signals().map_err(|error| {
-        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
-    })?;
+    let cancel = signals::cancelled_by_signals()?;
     let events = Events::new("", vec![output.progress_sink()]);
     let ledger = TokenLedger::default();
     let staff = Staff {

@@ -3,9 +3,17 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::output::Failure;
+
 /// A token that the first of the three signals cancels. Later ones change nothing: the container must be
 /// gone before the process is.
-pub(super) fn cancelled_by_signals() -> std::io::Result<CancellationToken> {
+pub(super) fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
+    listen().map_err(|error| {
+        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
+    })
+}
+
+fn listen() -> std::io::Result<CancellationToken> {
     let mut signals = [
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,

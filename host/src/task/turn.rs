@@ -1,19 +1,106 @@
-//! Waiting for one's turn: one task at a time in a repository, whoever started it.
+//! Waiting for one's turn: first in the line of the repository, and its lock held.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::line::{self, Behind, Turn};
+use super::ticket::Ticket;
 use crate::event::{EventKind, Events};
 use crate::output::Failure;
+use crate::store::StoreError;
 use crate::workspace::{Acquired, RepoLock};
 
 /// How often a waiting task looks; well under what a person notices.
-const LOOK: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How the waiting ended.
+#[derive(Debug)]
+pub(super) enum Came {
+    /// First, and nobody else works in the repository. `waited`: things may have changed meanwhile.
+    Turn { lock: RepoLock, waited: bool },
+    /// First is a task whose process is dead; it has to be run before.
+    Orphan { lock: RepoLock, task_id: String },
+    /// Taken out of the line, or a signal came.
+    Cancelled,
+}
+
+pub(super) struct Waiting<'a> {
+    pub(super) ticket: &'a Ticket,
+    pub(super) root: &'a Path,
+    pub(super) events: &'a Events,
+    /// What was last told.
+    told: Option<Behind>,
+    waited: bool,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(ticket: &'a Ticket, root: &'a Path, events: &'a Events) -> Self {
+        Self { ticket, root, events, told: None, waited: false }
+    }
+
+    /// Called again after an orphan has been run.
+    pub(super) async fn until(&mut self, cancel: &CancellationToken) -> Result<Came, Failure> {
+        let desk = &self.ticket.desk;
+        loop {
+            let (line, me) = (desk.line()?, self.ticket.task_id.as_str());
+            // First as well, but a verification or a task of another ARTIFACT_DIR works in the repository.
+            let locked =
+                Behind { position: line::position(&line, me), holder: None, stalled: false };
+            match line::next(&line, me) {
+                Turn::Gone => return Ok(Came::Cancelled),
+                Turn::Bury(task_id) => {
+                    desk.bury(&task_id)?;
+                    continue;
+                }
+                Turn::BuryIfUnlocked(task_id) => match take(self.root)? {
+                    Some(_lock) => {
+                        desk.bury(&task_id)?;
+                        continue;
+                    }
+                    None => self.tell(locked),
+                },
+                Turn::Ours => match take(self.root)? {
+                    Some(lock) => return Ok(Came::Turn { lock, waited: self.waited }),
+                    None => self.tell(locked),
+                },
+                Turn::Adopt(task_id) => match take(self.root)? {
+                    Some(lock) => return Ok(Came::Orphan { lock, task_id }),
+                    None => self.tell(locked),
+                },
+                Turn::Wait(behind) => self.tell(behind),
+            }
+            tokio::select! {
+                () = cancel.cancelled() => return Ok(Came::Cancelled),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// That a task before this one is run by this process.
+    pub(super) fn adopted(&mut self, other: &str) {
+        (self.told, self.waited) = (None, true);
+        self.events.emit(EventKind::Adopted { other: other.to_owned() });
+    }
+
+    /// When it is news.
+    fn tell(&mut self, behind: Behind) {
+        if self.told.as_ref() == Some(&behind) {
+            return;
+        }
+        self.events.emit(EventKind::Waiting {
+            repo: self.root.display().to_string(),
+            holder: behind.holder.clone(),
+            position: behind.position,
+            stalled: behind.stalled,
+        });
+        (self.told, self.waited) = (Some(behind), true);
+    }
+}
 
 /// The lock, if nobody holds it.
-pub(super) fn take(root: &Path) -> Result<Option<RepoLock>, Failure> {
+fn take(root: &Path) -> Result<Option<RepoLock>, Failure> {
     match RepoLock::try_acquire(root) {
         Ok(Acquired::Held(lock)) => Ok(Some(lock)),
         Ok(Acquired::Busy) => Ok(None),
@@ -25,21 +112,8 @@ pub(super) fn take(root: &Path) -> Result<Option<RepoLock>, Failure> {
     }
 }
 
-/// The lock, once its holder has let go; none when cancelled while waiting.
-pub(super) async fn wait(
-    root: &Path,
-    events: &Events,
-    cancel: &CancellationToken,
-) -> Result<Option<RepoLock>, Failure> {
-    let repo = root.display().to_string();
-    events.emit(EventKind::Waiting { repo, holder: None });
-    loop {
-        tokio::select! {
-            () = cancel.cancelled() => return Ok(None),
-            () = tokio::time::sleep(LOOK) => {}
-        }
-        if let Some(lock) = take(root)? {
-            return Ok(Some(lock));
-        }
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::preflight::{self, GateReady};
+use super::recorder::RunSink;
 use super::signals;
 use crate::event::Events;
 use crate::output::{Failure, Output};
@@ -14,11 +15,11 @@ use crate::workspace::{Acquired, RepoLock};
 /// steps.
 pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
     let GateReady { config, artifacts, engine } = preflight::gate(repo).await?;
-    let cancel = signals::cancelled_by_signals().map_err(|error| {
-        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
-    })?;
+    let cancel = signals::cancelled_by_signals()?;
     let _lock = lock(&config.root)?;
-    let events = Events::new("", vec![output.progress_sink()]);
+    let desk = preflight::open_desk(&artifacts, &config.root)?;
+    let runs = Box::new(RunSink::new(&desk, None, output));
+    let events = Events::new("", vec![runs, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     let _ = engine.reap_orphans().await;
     let image = match engine.ensure_image(&config.pipeline.image, &events, &cancel).await {

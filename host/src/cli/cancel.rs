@@ -1,0 +1,71 @@
+//! `act cancel`: ends a task that runs or waits.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::store::TaskState;
+use crate::task::{self, Which};
+
+/// End the task that runs in a repository, or one that waits
+///
+/// Without `--id` it is the running one. Changes that it made so far stay; the next task starts.
+#[derive(Debug, clap::Args)]
+pub(super) struct Cancel {
+    /// Place of a waiting task, as `act queue` shows it, or the id of any task (then from anywhere)
+    #[arg(long, value_name = "N|TASK", value_parser = which)]
+    id: Option<Which>,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Cancel {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let cancelled = task::cancel(&self.id.unwrap_or(Which::Running), &self.repo)?;
+        if self.json {
+            output.document(&cancelled);
+        } else {
+            let task_id = &cancelled.task_id;
+            output.result(&match (cancelled.was, cancelled.ended) {
+                (TaskState::Queued, _) => format!("{task_id} is out of the queue"),
+                (_, true) => format!("{task_id} is cancelled; its changes so far stay"),
+                (_, false) => format!("{task_id} was told to end and has not ended yet"),
+            });
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn which(text: &str) -> Result<Which, String> {
+    if let Ok(position @ 1..) = text.parse() {
+        return Ok(Which::Position(position));
+    }
+    let of_an_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    match text.strip_prefix("t-") {
+        Some(rest) if rest.len() == 6 && rest.chars().all(of_an_id) => {
+            Ok(Which::Id(text.to_owned()))
+        }
+        _ => Err("a place is a number from 1, an id is t- and six of a-z and 0-9".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_named_by_its_place_or_its_id() {
+        // CLI-24
+        assert_eq!(which("2"), Ok(Which::Position(2)));
+        assert_eq!(which("t-abc123"), Ok(Which::Id("t-abc123".into())));
+        for wrong in
+            ["0", "-1", "", "t-", "t-abc12", "t-ABC123", "abc123", "99999999999", "t-abc12%"]
+        {
+            assert!(which(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `act queue`: the line of a repository.
+
+use std::path::PathBuf;
+
+use super::task_line;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output};
+use crate::task;
+
+/// List what runs in a repository and what waits, in order
+///
+/// The number of a waiting task is what `act cancel --id` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Queue {
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Queue {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let queue = task::queue(&self.repo)?;
+        if self.json {
+            output.document(&queue);
+        } else {
+            lines(&queue, output).iter().for_each(|line| output.result_line(line));
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn lines(queue: &task::Queue, output: &Output) -> Vec<Line> {
+    let running = queue.running.iter().map(|task| ("now".to_owned(), task));
+    let waiting = queue.queued.iter().map(|task| {
+        let position = task.position.unwrap_or_default();
+        (format!("{position:>3}"), task)
+    });
+    let lines: Vec<_> = running
+        .chain(waiting)
+        .flat_map(|(title, task)| task_line::lines(&title, task, output))
+        .collect();
+    match lines.is_empty() {
+        true => vec![Line::plain(format!("Nothing runs or waits in {}", queue.repo.root))],
+        false => lines,
+    }
+}

@@ -1,0 +1,54 @@
+//! `act status`: what goes on in a repository.
+
+use std::path::PathBuf;
+
+use super::task_line;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::task::{self, Origin};
+
+/// Show what runs in a repository, what waits and what ended last
+#[derive(Debug, clap::Args)]
+pub(super) struct Status {
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Status {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let status = task::status(&self.repo)?;
+        if self.json {
+            output.document(&status);
+        } else {
+            lines(&status, output).iter().for_each(|line| output.result_line(line));
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn lines(status: &task::Status, output: &Output) -> Vec<Line> {
+    let said = |title: &str, text: &str| Line::of(Tone::Strong, title).and(Tone::Plain, text);
+    let mut lines = vec![said("Repository:", &format!(" {}", status.repo.root))];
+    match &status.running {
+        Some(task) => lines.extend(task_line::lines("Running:", task, output)),
+        None => lines.push(said("Running:", " nothing")),
+    }
+    lines.push(said("Waiting:", &format!(" {}", status.queued)));
+    if let Some(task) = &status.last {
+        lines.extend(task_line::lines("Last:", task, output));
+    }
+    if let Some(report) = &status.stuck_report {
+        let whose = match (report.origin, &report.task_id) {
+            (Origin::Foreign, _) => ", not written by this act".to_owned(),
+            (Origin::Own, Some(task_id)) => format!(" of {task_id}"),
+            (Origin::Own, None) => String::new(),
+        };
+        let resolved = if report.resolved { ", resolved" } else { "" };
+        lines.push(said("Stuck report:", &format!(" {}{whose}{resolved}", report.path)));
+    }
+    lines
+}

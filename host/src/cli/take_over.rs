@@ -1,0 +1,25 @@
+//! The process that `act run --detach` leaves behind; nobody types this.
+
+use std::path::PathBuf;
+
+use super::runtime;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task;
+
+/// Run a task that another process has accepted
+#[derive(Debug, clap::Args)]
+pub(super) struct TakeOver {
+    task_id: String,
+    #[arg(long, value_name = "PID")]
+    from: u32,
+    #[arg(long, value_name = "DIR")]
+    repo: PathBuf,
+}
+
+impl TakeOver {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Self { task_id, from, repo } = self;
+        runtime::block_on(task::take_over(task::TakeOver { task_id, from, repo }, output))?
+    }
+}

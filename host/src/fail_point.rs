@@ -1,0 +1,19 @@
+//! Places where tests let the process die or stand still, as a machine could at any time. Only in builds with
+//! debug assertions; what is shipped has none.
+
+/// Kills this process where `ACT_FAIL_POINT` names the place, stops it where that is `stop:NAME`.
+pub fn reach(name: &str) {
+    #[cfg(debug_assertions)]
+    {
+        use rustix::process::{Signal, getpid, kill_process};
+        let wanted = std::env::var("ACT_FAIL_POINT").unwrap_or_default();
+        let signal = match wanted.strip_prefix("stop:") {
+            Some(place) if place == name => Signal::STOP,
+            None if wanted == name => Signal::KILL,
+            _ => return,
+        };
+        let _ = kill_process(getpid(), signal);
+    }
+    #[cfg(not(debug_assertions))]
+    let _ = name;
+}

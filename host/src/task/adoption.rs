@@ -1,0 +1,65 @@
+//! Running a task whose own process is dead, with this process's environment and before its own task.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::last_word::LastWord;
+use super::ticket::Desk;
+use super::turn::Waiting;
+use super::work::{self, cancelled};
+use super::{RunArgs, preflight, runner};
+use crate::event::Events;
+use crate::fail_point;
+use crate::model::TokenLedger;
+use crate::output::Output;
+use crate::process::{self, Life};
+use crate::store::StoreError;
+use crate::workspace::RepoLock;
+
+/// To its end, whatever that is: it is written down and told to its journal, not to our streams.
+pub(super) async fn run(
+    desk: &Desk,
+    task_id: &str,
+    waiting: &mut Waiting<'_>,
+    lock: RepoLock,
+    output: &Output,
+    cancel: &CancellationToken,
+) -> Result<(), StoreError> {
+    // Held to the end.
+    let _lock = lock;
+    // Before the lock was ours, another process may have done it.
+    let Some(record) = desk.store.task(task_id)? else { return Ok(()) };
+    if record.owner.life(&desk.this, process::look) != Life::Dead {
+        return Ok(());
+    }
+    let Some(ticket) = desk.adopt(task_id, &record.owner)? else { return Ok(()) };
+    waiting.adopted(task_id);
+    fail_point::reach("adopted");
+    let args = RunArgs::of(&record, waiting.root.to_owned());
+    let ledger = TokenLedger::limited(args.max_tokens);
+    let (journal, told) = match desk.artifacts.resume_journal(task_id) {
+        Ok((file, told)) => (Ok(file), told),
+        Err(error) => (Err(error), 0),
+    };
+    let sinks = runner::kept(output.journal(journal), &ticket, &ledger, output);
+    let events = Events::resumed(task_id, told, sinks);
+    let ticket = Arc::new(ticket);
+    let last = LastWord::new(events.clone(), ledger.clone()).kept(Arc::clone(&ticket), output);
+    let checked = tokio::select! {
+        checked = preflight::check(&args) => checked,
+        () = cancel.cancelled() => {
+            last.say(cancelled());
+            return Ok(());
+        }
+    };
+    match checked {
+        Ok(ready) => {
+            work::start(&ready, &ticket, last, (&ledger, &events), output, cancel).await;
+        }
+        Err(failure) => {
+            last.refuse(&failure);
+        }
+    }
+    Ok(())
+}

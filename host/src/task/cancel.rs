@@ -1,0 +1,143 @@
+//! Ending a task of another process: one that waits is gone, one that runs is told to end.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::Serialize;
+
+use super::interrupted;
+use super::lookup::Lookup;
+use crate::output::Failure;
+use crate::process::{self, Life};
+use crate::store::{TaskRecord, TaskState};
+
+/// For the owner to put everything away; a container that does not die is the longest of it.
+const LONGEST_END: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Which task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// What runs in the repository.
+    Running,
+    /// Among those that wait in the repository, from 1.
+    Position(u32),
+    /// Anywhere.
+    Id(String),
+}
+
+/// What `act cancel --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Cancellation {
+    pub task_id: String,
+    /// Before.
+    pub was: TaskState,
+    /// False when it was told to end and has not yet.
+    pub ended: bool,
+}
+
+pub fn cancel(which: &Which, start: &Path) -> Result<Cancellation, Failure> {
+    let lookup = Lookup::open(start)?;
+    let mut record = find(&lookup, which)?;
+    if record.state == TaskState::Queued {
+        if lookup.store.forget(&record.task_id)? {
+            // Best effort: without its row nobody looks for it.
+            let _ = lookup.artifacts.remove_journal(&record.task_id);
+            return Ok(Cancellation {
+                task_id: record.task_id,
+                was: TaskState::Queued,
+                ended: true,
+            });
+        }
+        // Its turn came in this moment.
+        record = find(&lookup, &Which::Id(record.task_id))?;
+    }
+    if record.state.is_final() || !lookup.store.request_cancel(&record.task_id)? {
+        return Err(has_ended(&record));
+    }
+    wake(&lookup, &record)?;
+    let ended = wait(&lookup, &record)?;
+    Ok(Cancellation { task_id: record.task_id, was: TaskState::Running, ended })
+}
+
+fn find(lookup: &Lookup, which: &Which) -> Result<TaskRecord, Failure> {
+    let none = |message: String| {
+        Failure::refused("nothing_to_cancel", message)
+            .hint("`act queue` shows what runs and what waits")
+    };
+    if let Which::Id(task_id) = which {
+        let found = lookup.store.task(task_id)?;
+        return found.ok_or_else(|| none(format!("there is no task {task_id}")));
+    }
+    let (desk, root) = lookup.desk()?;
+    let line = lookup.store.in_line(&desk.repo)?;
+    let in_state = |state| line.iter().filter(move |record| record.state == state).cloned();
+    let waiting = in_state(TaskState::Queued).count();
+    match which {
+        Which::Position(at) => {
+            let at = usize::try_from(*at).unwrap_or(usize::MAX);
+            let found = in_state(TaskState::Queued).nth(at.saturating_sub(1));
+            found.ok_or_else(|| {
+                none(format!("no task waits at place {at} in {}; {waiting} wait", root.display()))
+            })
+        }
+        _ => in_state(TaskState::Running)
+            .next()
+            .ok_or_else(|| none(format!("no task runs in {}; {waiting} wait", root.display()))),
+    }
+}
+
+fn has_ended(record: &TaskRecord) -> Failure {
+    let message = format!("{} has ended as {}", record.task_id, record.state.as_str());
+    Failure::refused("nothing_to_cancel", message)
+}
+
+/// The owner looks for itself; a signal makes it faster. Not for one that runs somebody else's task before its
+/// own, which a signal would end as well.
+fn wake(lookup: &Lookup, record: &TaskRecord) -> Result<(), Failure> {
+    let line = lookup.store.line(&record.repo)?;
+    let alone = line.iter().filter(|place| place.owner == record.owner).count() == 1;
+    let life = record.owner.life(&lookup.this, process::look);
+    let signals: &[Signal] = match life {
+        Life::Runs if alone => &[Signal::TERM],
+        // What is stopped cannot end; the wish is the user's own.
+        Life::Stalled if alone => &[Signal::TERM, Signal::CONT],
+        Life::Stalled => &[Signal::CONT],
+        _ => &[],
+    };
+    for signal in signals {
+        // Gone meanwhile, or not ours to tell: it looks for itself.
+        let _ = record.owner.tell(*signal);
+    }
+    Ok(())
+}
+
+/// Whether it was cancelled; false when that takes too long.
+fn wait(lookup: &Lookup, record: &TaskRecord) -> Result<bool, Failure> {
+    let start = Instant::now();
+    while start.elapsed() < LONGEST_END {
+        interrupted::bury(&lookup.store, &lookup.this)?;
+        match lookup.store.task(&record.task_id)? {
+            Some(now) if now.state == TaskState::Cancelled => return Ok(true),
+            Some(now) if now.state.is_final() => return Err(has_ended(&now)),
+            // Without a trace.
+            None => return Ok(true),
+            Some(_) => std::thread::sleep(LOOK),
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_a_cancellation_is_published() {
+        // EVENT-8
+        schema::holds::<Cancellation>("cancel");
+    }
+}

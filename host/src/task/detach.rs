@@ -1,0 +1,123 @@
+//! A task without a terminal: this process accepts it, a child in a session of its own runs it.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::runner::{self, Accepted};
+use super::ticket::Ticket;
+use super::{RunArgs, preflight, signals};
+use crate::config;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+
+/// For the child to begin; it only has to open the database.
+const LONGEST_START: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// What `act run --detach --json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Detached {
+    pub task_id: String,
+    /// Among the waiting tasks of the repository when it was accepted, from 1.
+    pub position: u32,
+}
+
+/// Accepted, and owned by a process that survives this one, when this returns.
+pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
+    let ready = preflight::check(&args).await?;
+    let desk = preflight::desk(&ready)?;
+    let (ticket, position) = desk.submit(&args, &ready.config.root)?;
+    let failed = |error: String| {
+        Failure::refused(
+            "detach_failed",
+            format!("no process of its own could be started: {error}"),
+        )
+        .hint("run it without --detach")
+    };
+    let begun = match start(&ticket, &ready.config.root) {
+        Ok(child) => taken_over(&ticket, child).await,
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = begun {
+        desk.store.forget(&ticket.task_id)?;
+        return Err(failed(error));
+    }
+    Ok(Detached { task_id: ticket.task_id, position })
+}
+
+fn start(ticket: &Ticket, root: &std::path::Path) -> std::io::Result<Child> {
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["take-over", &ticket.task_id, "--from", &std::process::id().to_string(), "--repo"]);
+    child.arg(root).current_dir("/");
+    child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+}
+
+async fn taken_over(ticket: &Ticket, mut child: Child) -> Result<(), String> {
+    let start = Instant::now();
+    loop {
+        let desk = &ticket.desk;
+        match desk.store.task(&ticket.task_id).map_err(|error| error.to_string())? {
+            Some(task) if task.owner == desk.this => {}
+            // Its own, or cancelled by then.
+            _ => return Ok(()),
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(format!("it ended with {status}"));
+        }
+        if start.elapsed() > LONGEST_START {
+            let _ = child.kill();
+            return Err("it does not begin".to_owned());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// What the child was told.
+#[derive(Debug, Clone)]
+pub struct TakeOver {
+    pub task_id: String,
+    /// The process that accepted it.
+    pub from: u32,
+    pub repo: PathBuf,
+}
+
+/// The child: a session of its own, then the task like any other. Nobody reads its streams.
+pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure> {
+    // Fails only for the leader of one, which has it already.
+    let _ = rustix::process::setsid();
+    let cancel = signals::cancelled_by_signals()?;
+    let root = config::find_root(&wish.repo)?.map_or(wish.repo, |root| root.path);
+    let artifacts = preflight::artifacts(&root)?;
+    let desk = preflight::open_desk(&artifacts, &root)?;
+    let gone = || Failure::refused("task_gone", "the task is not there to be taken over");
+    let record = desk.store.task(&wish.task_id)?.ok_or_else(gone)?;
+    if record.owner.pid != wish.from {
+        return Err(gone());
+    }
+    let ticket = desk.adopt(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
+    let args = RunArgs::of(&record, root);
+    let position = super::line::position(&desk.line()?, &ticket.task_id);
+    match preflight::check(&args).await {
+        Ok(ready) => {
+            let accepted = Accepted { ticket, position, args, ready };
+            Ok(runner::follow(accepted, output, &cancel).await)
+        }
+        Err(failure) => Ok(runner::refuse(ticket, &failure, output)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_a_detached_task_is_published() {
+        // EVENT-8
+        schema::holds::<Detached>("detached");
+    }
+}

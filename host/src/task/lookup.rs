@@ -1,0 +1,59 @@
+//! What the commands that look at tasks begin with: the store, and the repository if there is one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::ticket::Desk;
+use super::{interrupted, preflight};
+use crate::artifacts::ArtifactDir;
+use crate::config;
+use crate::output::Failure;
+use crate::process::{self, Process};
+use crate::store::{Store, Task, TaskRecord, TaskState};
+
+/// From anywhere.
+pub(super) struct Lookup {
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) store: Arc<Store>,
+    pub(super) this: Process,
+    /// Of the repository that the command was called in.
+    root: Option<PathBuf>,
+}
+
+impl Lookup {
+    /// Tasks of dead processes have ended when this returns.
+    pub(super) fn open(start: &Path) -> Result<Self, Failure> {
+        let root = config::find_root(start)?.map(|root| root.path);
+        let artifacts = preflight::artifacts_for(root.as_deref())?;
+        let (store, this) = (preflight::store(&artifacts)?, Process::this());
+        interrupted::bury(&store, &this)?;
+        Ok(Self { artifacts, store, this, root })
+    }
+
+    /// The repository's own desk; refused outside of one.
+    pub(super) fn desk(&self) -> Result<(Desk, &Path), Failure> {
+        let Some(root) = &self.root else {
+            return Err(Failure::refused("no_repository", "no repository here or above")
+                .hint("go into one, or name it with --repo"));
+        };
+        Ok((Desk::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
+    }
+
+    /// As it is told. `position` for one that waits.
+    pub(super) fn show(&self, record: TaskRecord, position: Option<u32>) -> Task {
+        let life = record.owner.life(&self.this, process::look);
+        Task::of(record, position, life)
+    }
+
+    /// What waits or runs in a repository, as it is told.
+    pub(super) fn line(&self, repo: &str) -> Result<(Option<Task>, Vec<Task>), Failure> {
+        let (running, queued): (Vec<_>, Vec<_>) = self
+            .store
+            .in_line(repo)?
+            .into_iter()
+            .partition(|record| record.state == TaskState::Running);
+        let running = running.into_iter().next().map(|record| self.show(record, None));
+        let queued = (1..).zip(queued).map(|(at, record)| self.show(record, Some(at)));
+        Ok((running, queued.collect()))
+    }
+}

@@ -1,0 +1,130 @@
+//! The readers of events that keep the store up to date: which runs there are, and how far the task is.
+
+use std::sync::Arc;
+
+use super::ticket::Desk;
+use crate::event::{Event, EventKind, Sink};
+use crate::fail_point;
+use crate::model::TokenLedger;
+use crate::output::Output;
+use crate::store::{Progress, Store, StoreError};
+
+/// Which runs there are; of a task or of `act verify`.
+pub(super) struct RunSink {
+    desk: Desk,
+    task_id: Option<String>,
+    trouble: Trouble,
+}
+
+impl RunSink {
+    pub(super) fn new(desk: &Desk, task_id: Option<&str>, output: &Output) -> Self {
+        let (desk, trouble) = (desk.clone(), Trouble::new(output));
+        Self { desk, task_id: task_id.map(str::to_owned), trouble }
+    }
+}
+
+impl Sink for RunSink {
+    fn event(&mut self, event: &Event) {
+        let Desk { store, repo, this, .. } = &self.desk;
+        let (told, place) = match &event.kind {
+            EventKind::VerifyStarted { run_id, .. } => {
+                (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
+            }
+            EventKind::VerifyFinished { run_id, status, .. } => {
+                (store.run_finished(run_id, status), "verify_finished")
+            }
+            _ => return,
+        };
+        fail_point::reach(place);
+        self.trouble.or_say(told);
+    }
+}
+
+/// How far a task is.
+pub(super) struct ProgressSink {
+    store: Arc<Store>,
+    task_id: String,
+    ledger: TokenLedger,
+    so_far: Progress,
+    trouble: Trouble,
+}
+
+impl ProgressSink {
+    pub(super) fn new(desk: &Desk, task_id: &str, ledger: &TokenLedger, output: &Output) -> Self {
+        Self {
+            store: Arc::clone(&desk.store),
+            task_id: task_id.to_owned(),
+            ledger: ledger.clone(),
+            so_far: Progress::default(),
+            trouble: Trouble::new(output),
+        }
+    }
+}
+
+impl Sink for ProgressSink {
+    fn event(&mut self, event: &Event) {
+        let news = take(&mut self.so_far, &event.kind);
+        if !news {
+            return;
+        }
+        self.so_far.tokens = self.ledger.by_role();
+        match self.store.progress(&self.task_id, &self.so_far) {
+            // Each one says all; what is last is said when the task ends.
+            Err(StoreError::Busy { .. }) => {}
+            told => self.trouble.or_say(told),
+        }
+    }
+}
+
+/// Whether an event is news about how far the task is (pure).
+fn take(so_far: &mut Progress, kind: &EventKind) -> bool {
+    match kind {
+        EventKind::Milestone { attempt: Some(attempt), .. } => so_far.attempt = *attempt,
+        EventKind::Milestone { text, attempt: None } => so_far.phase = Some(text.clone()),
+        EventKind::Replan { number, .. } => so_far.replans = *number,
+        EventKind::ModelRequest { .. } | EventKind::TaskFinished { .. } => {}
+        _ => return false,
+    }
+    true
+}
+
+/// Says once that the store could not be written; the task goes on.
+struct Trouble {
+    output: Output,
+    said: bool,
+}
+
+impl Trouble {
+    fn new(output: &Output) -> Self {
+        Self { output: output.clone(), said: false }
+    }
+
+    fn or_say(&mut self, told: Result<(), StoreError>) {
+        let Err(error) = told else { return };
+        if !std::mem::replace(&mut self.said, true) {
+            self.output.caution(&format!("how this task goes cannot be kept: {error}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Milestone;
+
+    #[test]
+    fn attempts_and_milestones_are_told_apart() {
+        // TASK-27
+        let mut so_far = Progress::default();
+        let story = [
+            Milestone::Implementing.into(),
+            Milestone::Attempt { number: 2, of: 12 }.into(),
+            EventKind::Diagnosis { text: "x".into() },
+            EventKind::Replan { number: 1, attempt: 3, strategy: "s".into(), requery: vec![] },
+        ];
+        let news: Vec<_> = story.iter().map(|kind| take(&mut so_far, kind)).collect();
+        assert_eq!(news, [true, true, false, true]);
+        assert_eq!(so_far.phase.as_deref(), Some("Implementing changes..."));
+        assert_eq!((so_far.attempt, so_far.replans), (2, 1));
+    }
+}

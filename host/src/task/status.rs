@@ -1,0 +1,95 @@
+//! What goes on in a repository: `act status` and `act queue`.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::lookup::Lookup;
+use crate::output::Failure;
+use crate::store::Task;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Repo {
+    pub root: String,
+    /// Equal for every path that means this directory.
+    pub identity: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Status {
+    pub repo: Repo,
+    pub running: Option<Task>,
+    /// How many wait.
+    pub queued: usize,
+    /// The one that ended last.
+    pub last: Option<Task>,
+    pub stuck_report: Option<StuckReportNote>,
+}
+
+/// The stuck report of a repository.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StuckReportNote {
+    /// From the repository's root.
+    pub path: String,
+    pub task_id: Option<String>,
+    pub origin: Origin,
+    pub resolved: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Written by an act with this ARTIFACT_DIR.
+    Own,
+    /// Came with the repository, or was changed since.
+    Foreign,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Queue {
+    pub repo: Repo,
+    pub running: Option<Task>,
+    /// In the order in which they will start.
+    pub queued: Vec<Task>,
+}
+
+pub fn status(start: &Path) -> Result<Status, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (desk, root) = lookup.desk()?;
+    let (running, queued) = lookup.line(&desk.repo)?;
+    let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
+    let stuck_report = lookup.store.stuck_report(&desk.repo)?.map(|report| StuckReportNote {
+        path: report.path,
+        task_id: Some(report.task_id),
+        origin: Origin::Own,
+        resolved: report.resolved_at.is_some(),
+    });
+    let repo = Repo { root: root.display().to_string(), identity: desk.repo };
+    Ok(Status { repo, running, queued: queued.len(), last, stuck_report })
+}
+
+pub fn queue(start: &Path) -> Result<Queue, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (desk, root) = lookup.desk()?;
+    let (running, queued) = lookup.line(&desk.repo)?;
+    let repo = Repo { root: root.display().to_string(), identity: desk.repo };
+    Ok(Queue { repo, running, queued })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schemas_are_published() {
+        // EVENT-8
+        schema::holds::<Status>("status");
+        schema::holds::<Queue>("queue");
+    }
+}

@@ -1,0 +1,126 @@
+//! `act cancel`, from another process and from anywhere.
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{history, repository, silent, states, until, whole_tasks};
+use crate::harness::script::{attempt, call, opening, script};
+use crate::harness::{Act, containers_of, image};
+use crate::json::schema;
+
+fn in_a_step() -> Act {
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("slow", "echo in the step; sleep 600")])
+        .script(&script(turns))
+}
+
+/// TASK-14, TASK-25: the whole of what a cancel promises.
+#[test]
+fn a_running_task_is_cancelled_from_outside_and_the_next_one_starts() {
+    let act = in_a_step();
+    let first = act.clone().start(["run", "first", "--verbose"]);
+    first.until_stderr_has("in the step");
+    let second = act.clone().script(&silent()).start(["run", "second"]);
+    second.until_stderr_has("Waiting: ");
+    let run_id = history(&act)[0].run_ids[0].clone();
+    let task_id = history(&act)[0].task_id.clone();
+
+    let told = act.clone().act(["cancel"]).status(0);
+    assert_eq!(told.stdout_text(), format!("{task_id} is cancelled; its changes so far stay\n"));
+    assert_eq!(containers_of(&run_id), Vec::<String>::new(), "gone when the command returns");
+    let told = first.wait().status(130).stdout_has("CANCELLED");
+    assert_eq!(told.read("answer.txt"), "right\n", "partial changes stay");
+    second.until_stderr_has("Analyzing codebase...");
+    let left = ["context_001.md", "context_latest.md"];
+    assert_eq!(told.agent_files(), left, "no summary, no report, no further snapshot");
+    let ends: Vec<_> = states(&act).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(ends, ["CANCELLED", "RUNNING"]);
+
+    // By id, from a directory that is no repository.
+    let task_id = history(&act)[1].task_id.clone();
+    let told = act.clone().within("/".into()).act(["cancel", "--id", &task_id, "--json"]).status(0);
+    let document = serde_json::from_str(&told.stdout_text()).unwrap();
+    schema("cancel").validate(&document).unwrap();
+    assert_eq!(document, json!({"task_id": task_id, "was": "RUNNING", "ended": true}));
+    second.wait().status(130);
+    act.clone().act(["cancel"]).status(1).stderr_has("no task runs");
+    act.act(["cancel", "--id", &task_id]).status(1).stderr_has("has ended as CANCELLED");
+}
+
+/// TASK-25: gone without a trace, and the rest move up.
+#[test]
+fn a_waiting_task_is_cancelled_by_its_place_or_its_id() {
+    let act = repository().script(&silent());
+    let first = act.clone().start(["run", "first"]);
+    first.until_stderr_has("Analyzing codebase...");
+    let [second, third, fourth] = ["second", "third", "fourth"].map(|text| {
+        let running = act.clone().start(["run", text]);
+        running.until_stderr_has("Waiting: ");
+        running
+    });
+    let task_id = history(&act)[1].task_id.clone();
+    let journal = act.artifacts().join(format!("state/journal/{task_id}.jsonl"));
+    assert!(journal.exists());
+    let told = act.clone().act(["cancel", "--id", "1"]).status(0);
+    assert_eq!(told.stdout_text(), format!("{task_id} is out of the queue\n"));
+    second.wait().status(130).stdout_has("CANCELLED");
+    assert!(!journal.exists());
+    third.until_stderr_has("Waiting: place 1;");
+    fourth.until_stderr_has("Waiting: place 2;");
+    act.clone().act(["cancel", "--id", "3"]).status(1).stderr_has("no task waits at place 3");
+    act.clone().act(["cancel", "--id", "nonsense"]).status(2);
+
+    let last = history(&act)[2].task_id.clone();
+    act.clone().act(["cancel", "--id", &last]).status(0);
+    fourth.wait().status(130);
+    let left: Vec<_> = states(&act).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(left, ["first", "third"]);
+    act.clone().act(["cancel"]).status(0);
+    first.wait().status(130);
+    third.until_stderr_has("Analyzing codebase...");
+    third.signal(Signal::INT);
+    third.wait().status(130);
+}
+
+/// TASK-25: the wish is for the adopted task, not for the process that runs it.
+#[test]
+fn an_adopted_task_is_cancelled_and_its_heir_goes_on_with_its_own() {
+    let act = repository();
+    let dead = act.clone().script(&silent()).env("ACT_FAIL_POINT", "accepted");
+    dead.start(["run", "orphan"]).wait();
+    // Says nothing to the orphan, and does a whole task after that.
+    let tasks = opening("look").into_iter().chain([call("verify", json!({})), super::done()]);
+    let stall = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
+    let heir = act.clone().script(&script([stall].into_iter().chain(tasks)));
+    let heir = heir.start(["run", "own"]);
+    heir.until_stderr_has("so it is run here");
+    until("the orphan runs", || history(&act)[0].state == "RUNNING");
+    act.clone().act(["cancel"]).status(0);
+    heir.wait().status(0);
+    let ends: Vec<_> = states(&act).into_iter().map(|(_, state)| state).collect();
+    assert_eq!(ends, ["CANCELLED", "SUCCESS"]);
+}
+
+/// TASK-20, TASK-25: nobody else has the number of a dead process's task by now.
+#[test]
+fn a_dead_task_is_not_cancelled_but_shown_as_what_it_is() {
+    let act = repository();
+    let told = act.clone().script(&whole_tasks(1)).env("ACT_FAIL_POINT", "started");
+    assert_eq!(told.start(["run", "first"]).wait().killed_by(), Some(9));
+    let task_id = history(&act)[0].task_id.clone();
+    let told = act.clone().act(["cancel", "--id", &task_id]).status(1);
+    told.stderr_has("has ended as INFRA_ERROR");
+}
+
+/// TASK-25: a stopped process cannot end; asked for its end, it is let go on first.
+#[test]
+fn a_stopped_task_is_cancelled_as_well() {
+    let act = repository().script(&silent());
+    let first = act.clone().start(["run", "first"]);
+    first.until_stderr_has("Analyzing codebase...");
+    first.signal(Signal::STOP);
+    act.act(["cancel"]).status(0);
+    first.wait().status(130);
+}

@@ -1,0 +1,87 @@
+//! Processes that are killed at random moments, again and again, in one queue.
+
+use std::time::Duration;
+
+use rand::RngExt;
+use rustix::process::Signal;
+
+use super::{history, in_order, repository, starts, whole_tasks};
+use crate::harness::script::{call, opening, script};
+use crate::harness::{Act, Running, containers_of, image};
+
+/// `scripts/drill` asks for more.
+fn rounds() -> usize {
+    std::env::var("ACT_DRILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(30)
+}
+
+/// A task of somebody else that runs all the time, with a container that nobody may touch.
+fn bystander() -> (Act, Running, String) {
+    let act = repository().pipeline(image(), &[("slow", "echo in the step; sleep 3600")]);
+    let turns = opening("look").into_iter().chain([call("verify", serde_json::json!({}))]);
+    let running = act.clone().script(&script(turns)).start(["run", "bystander", "--verbose"]);
+    running.until_stderr_has("in the step");
+    let run_id = history(&act)[0].run_ids[0].clone();
+    (act, running, run_id)
+}
+
+/// TASK-23, TASK-24, security lines 111, 129, 131.
+#[test]
+fn random_kills_lose_nothing_and_run_nothing_twice() {
+    let (_other, bystander, untouched) = bystander();
+    let act = repository().pipeline(image(), &[("step", "sleep 0.2")]);
+    let mut random = rand::rng();
+    let mut line: Vec<(String, Running)> = vec![];
+    let (mut accepted, mut killed) = (vec![], 0);
+    for round in 0..rounds() {
+        while line.len() < 3 {
+            let text = format!("task {}", accepted.len());
+            let running = act.clone().script(&whole_tasks(200)).start(["run", &text, "--json"]);
+            running.until_stdout_has("task_queued");
+            accepted.push(text.clone());
+            line.push((text, running));
+        }
+        std::thread::sleep(Duration::from_millis(random.random_range(0..900)));
+        // Mostly the one at work, as a machine that runs out of memory would.
+        let at = if random.random_bool(0.7) { 0 } else { random.random_range(0..line.len()) };
+        let (text, running) = line.remove(at);
+        running.kill();
+        let told = running.wait();
+        killed += usize::from(told.killed_by().is_some());
+        line.retain(|(_, running)| !running.has_ended());
+        assert!(told.killed_by().is_some() || told.ended_well(), "round {round}, {text}: {told}");
+    }
+    for (text, running) in line {
+        let told = running.wait();
+        assert!(told.ended_well(), "{text}: {told}");
+    }
+    // Nobody may be left to take over the last ones: one more start does.
+    act.clone().script(&whole_tasks(200)).run("the last").status(0);
+    accepted.push("the last".into());
+
+    let tasks = history(&act);
+    let texts: Vec<_> = tasks.iter().map(|task| task.text.clone()).collect();
+    assert_eq!(texts, accepted, "none lost, in the order of acceptance");
+    in_order(&tasks);
+    for task in &tasks {
+        let fine = match task.state.as_str() {
+            "SUCCESS" => starts(&act, &task.task_id) == 1,
+            "INFRA_ERROR" => {
+                task.reason.as_deref() == Some("interrupted") && starts(&act, &task.task_id) <= 1
+            }
+            _ => false,
+        };
+        assert!(fine, "{task:#?}");
+    }
+    for run_id in tasks.iter().flat_map(|task| &task.run_ids) {
+        assert_eq!(containers_of(run_id), Vec::<String>::new(), "of a dead process");
+    }
+    assert_eq!(containers_of(&untouched).len(), 1, "of a living one");
+    bystander.signal(Signal::INT);
+    bystander.wait().status(130);
+    assert!(killed * 2 > rounds(), "{killed} were killed in mid-life");
+    let interrupted = tasks.iter().filter(|task| task.state == "INFRA_ERROR").count();
+    eprintln!(
+        "{killed} killed, {interrupted} interrupted, {} ran to the end",
+        tasks.len() - interrupted
+    );
+}
