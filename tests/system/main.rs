@@ -18,6 +18,7 @@ mod hostile_model;
 mod init;
 mod json;
 mod lifecycle;
+mod past;
 mod refusals;
 mod scout;
 mod streams;
