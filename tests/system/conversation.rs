@@ -101,6 +101,22 @@ fn done_without_a_green_run_of_this_tree_is_refused() {
     assert!(told.runs().is_empty() && !told.repo().join("agent/summary.md").exists(), "{told}");
 }
 
+/// EDITOR-33: what the user would have to delete again is sent back, and the conversation goes on.
+#[test]
+fn done_with_a_commit_message_is_refused_and_the_next_one_counts() {
+    let message = json!({"what": "fix(answer): write it", "why": "It was missing."});
+    let request =
+        json!({"what": "Wrote it.", "why": "It was missing.", "tests": "This PR adds none."});
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let turns = turns.chain([call("done", message), call("done", request), done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    assert_eq!(reasons(&told), ["bad_arguments"; 2]);
+    let summary = told.read("agent/summary.md");
+    assert!(summary.contains("> Wrote the answer."), "{summary}");
+    assert!(!summary.contains("fix(answer)"), "{summary}");
+}
+
 /// EDITOR-9: somebody else changes the tree after the green run.
 #[test]
 fn a_tree_that_changed_after_the_green_run_must_be_verified_again() {

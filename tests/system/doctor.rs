@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use act::model::scripted::Wire;
 use serde_json::{Value, json};
 
 use crate::harness::{Act, Done, image};
@@ -81,22 +82,35 @@ fn a_cache_that_others_may_write_is_red() {
 #[test]
 fn one_real_call_tells_what_the_model_can_do() {
     // DOCTOR-7
-    let story = |turn: Value| {
-        let script = json!({ "turns": [turn] }).to_string();
-        let act = Act::new().pipeline(image(), STEPS).script(&script);
-        let told = act.act(["doctor", "--model", "--json"]);
-        assert_eq!(told.requests().len(), 1, "{told}");
-        let document = document(&told);
-        check(&document, "model_call")
-    };
-    let call = json!({"name": "answer", "arguments": {"word": "ready"}});
-    let fine = story(json!({"role": "doctor", "call": call}));
-    assert_eq!(fine["level"], "ok", "{fine}");
-    let text = story(json!({"role": "doctor", "text": "{\"name\": \"answer\"}"}));
-    assert!(text["message"].as_str().unwrap().contains("as text"), "{text}");
-    let wrong_path = story(json!({"role": "doctor", "status": 404}));
-    assert!(wrong_path["message"].as_str().unwrap().contains("404"), "{wrong_path}");
-    assert!(wrong_path["fix"].as_str().unwrap().contains("/v1"), "{wrong_path}");
+    for (wire, address, key) in [
+        (Wire::ChatCompletions, "AGENT_LLM_BASE_URL", "OPENAI_API_KEY"),
+        (Wire::Messages, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+        (Wire::Responses, "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    ] {
+        let story = |turn: Value| {
+            let script = json!({ "turns": [turn] }).to_string();
+            let act = Act::new().without_engine().script_over(wire, &script);
+            let told = act.act(["doctor", "--model", "--json"]);
+            assert_eq!(told.requests().len(), 1, "{told}");
+            let check = check(&document(&told), "model_call");
+            let text = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+            (text("level"), text("message"), text("fix"))
+        };
+        let call = json!({"name": "answer", "arguments": {"word": "ready"}});
+        let fine = story(json!({"role": "doctor", "call": call}));
+        assert_eq!(fine.0, "ok", "{wire:?}: {fine:?}");
+        let text = story(json!({"role": "doctor", "text": "{\"name\": \"answer\"}"}));
+        assert!(text.1.contains("as text"), "{wire:?}: {text:?}");
+        for (status, word) in [(404, address), (401, key), (500, "log")] {
+            let refused = story(json!({"role": "doctor", "status": status}));
+            assert!(refused.1.contains(&status.to_string()), "{wire:?}: {refused:?}");
+            assert!(refused.2.contains(word), "{wire:?}: {refused:?}");
+        }
+        let page = json!({"content-type": "text/html"});
+        let page = json!({"role": "doctor", "status": 200, "headers": page, "body": "<html>hello"});
+        let foreign = story(page);
+        assert!(foreign.1.contains("text/html") && foreign.2.contains(address), "{foreign:?}");
+    }
 }
 
 #[test]

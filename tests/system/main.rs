@@ -9,15 +9,18 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod clumsy_model;
 mod command_line;
 mod conversation;
 mod doctor;
 mod documents;
 mod engine_loss;
+mod guidance;
 mod hostile_model;
 mod init;
 mod json;
 mod lifecycle;
+mod monorepo;
 mod past;
 mod refusals;
 mod scout;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use rustix::process::Signal;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::harness::script::{attempt, done, hypotheses, opening, plan, script};
 use crate::harness::{Act, Done, containers_of, image};
@@ -45,6 +46,30 @@ fn a_right_first_idea_is_success_at_once() {
         ["context_001.md", "context_002.md", "context_latest.md", "summary.md"]
     );
     assert_eq!(told.read(".gitignore"), "agent/\n");
+}
+
+/// CONFIG-3, security line 81: a gate that gets weaker meanwhile is not this task's gate.
+#[test]
+fn the_gate_is_the_one_that_the_task_started_with() {
+    let turns = opening("write it")
+        .into_iter()
+        .chain(attempt("wrong\n"))
+        .chain(attempt("right\n"))
+        .chain([done()]);
+    let running = repository().script(&script(turns)).start(["run", "write the answer"]);
+    running.until_stderr_has("Querying Scout A...");
+    let gate = running.repo().join("agent.yaml");
+    let strict = std::fs::read(&gate).unwrap();
+    let weak = json!({"verification": {
+        "container_image": image(), "steps": [{"name": "test", "command": "true"}]
+    }});
+    std::fs::write(&gate, weak.to_string()).unwrap();
+    let told = running.wait().status(0).script_used_up();
+    assert_eq!(statuses(&told), ["FAIL", "PASS"]);
+    let digest: String = Sha256::digest(&strict).iter().map(|byte| format!("{byte:02x}")).collect();
+    for run_id in told.runs() {
+        assert_eq!(told.manifest(&run_id)["pipeline_sha256"], digest);
+    }
 }
 
 #[test]
@@ -105,14 +130,6 @@ fn twelve_failures_replan_at_3_6_and_9_and_end_in_a_report() {
     for request in told.requests() {
         assert!(says(&request.body, "never touch test.sh"), "{}: {}", request.role, request.body);
     }
-}
-
-#[test]
-fn a_model_that_cannot_answer_gets_three_attempts() {
-    let failing = json!({"repeat": 9, "role": "editor", "status": 500});
-    let told = repository().script(&script([failing])).run("write the answer").status(4);
-    assert_eq!(told.requests().len(), 3, "{told}");
-    assert!(told.runs().is_empty(), "{told}");
 }
 
 #[test]

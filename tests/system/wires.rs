@@ -142,6 +142,106 @@ fn a_spent_budget_ends_the_task_stuck() {
     }
 }
 
+/// Security line 142: the wait that a server asks for is kept by the program, and then the task goes on.
+#[test]
+fn a_rate_limit_delays_the_task_as_long_as_it_says() {
+    let limited = json!({"role": "editor", "status": 429, "headers": {"retry-after": "2"}});
+    let turns = [limited].into_iter().chain(opening("write it"));
+    let turns = turns.chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let editor = told.requests_of("editor");
+    let waited = (editor[1].time - editor[0].answered.unwrap()).num_milliseconds();
+    // More on a busy machine.
+    assert!((2000..10_000).contains(&waited), "{waited} ms");
+    assert_eq!(editor[0].raw, editor[1].raw);
+}
+
+/// Security line 144: a server that stays overloaded ends the task as the machine's trouble after three requests.
+#[test]
+fn a_server_that_stays_overloaded_ends_the_task() {
+    for (wire, status) in Wire::ALL.into_iter().zip([500, 529, 503]) {
+        let failing = json!({"role": "editor", "status": status, "repeat": 9});
+        let told = repository()
+            .script_over(wire, &script([failing]))
+            .run("write the answer")
+            .status(4)
+            .stdout_has("INFRA_ERROR: model_unavailable")
+            .stdout_has(&status.to_string());
+        assert_eq!(told.requests().len(), 3, "{wire:?}: {told}");
+    }
+}
+
+/// How each provider says that a conversation is longer than its model takes.
+fn too_long(wire: Wire) -> Value {
+    let error = match wire {
+        Wire::Messages => {
+            json!({"type": "invalid_request_error", "message": "prompt is too long: 200251 tokens > 200000 maximum"})
+        }
+        Wire::Responses => {
+            json!({"type": "invalid_request_error", "code": "context_length_exceeded", "message": "too much"})
+        }
+        Wire::ChatCompletions => {
+            json!({"code": 400, "message": "This model's maximum context length is 4096 tokens."})
+        }
+    };
+    let body = json!({"type": "error", "error": error}).to_string();
+    json!({"role": "editor", "status": 400, "body": body})
+}
+
+/// EDITOR-37: the plan and the tree go on in a fresh conversation, once for each attempt.
+#[test]
+fn a_conversation_that_is_too_long_goes_on_in_a_fresh_one() {
+    for wire in Wire::ALL {
+        let look = || call("read", json!({"path": "answer.txt"}));
+        let turns = opening("write it by hand").into_iter().chain([look(), too_long(wire)]);
+        let turns = turns.chain(attempt("one\n")).chain([look(), too_long(wire)]);
+        let turns = turns.chain(attempt("right\n")).chain([done()]);
+        let told = repository()
+            .script_over(wire, &script(turns))
+            .act(["run", "--verbose", "write the answer"])
+            .status(0)
+            .script_used_up()
+            .stderr_has("a fresh conversation goes on");
+        let editor: Vec<_> =
+            told.requests_of("editor").iter().map(|it| unmarked(&it.raw)).collect();
+        // plan, read, refused; read, write, verify, read, refused; read, write, verify, done
+        assert_eq!(editor.len(), 12, "{wire:?}");
+        for (fresh, refused) in [(3, 2), (8, 7)] {
+            assert!(editor[fresh].len() < editor[refused].len() + 600, "{wire:?}");
+            assert!(!editor[fresh].contains("call_editor_"), "{wire:?}: {}", editor[fresh]);
+            for fact in ["write the answer", "write it by hand", "holds the answer", "too long"] {
+                assert!(editor[fresh].contains(fact), "{wire:?}, {fact}: {}", editor[fresh]);
+            }
+        }
+        assert!(editor[8].contains("attempt 1 (run_"), "{wire:?}: {}", editor[8]);
+        assert!(!told.agent_files().contains(&"context_004.md".to_owned()), "{told}");
+    }
+}
+
+/// EDITOR-37: what a fresh conversation cannot help ends the task, and says why.
+#[test]
+fn a_conversation_that_stays_too_long_ends_the_task_stuck() {
+    for wire in Wire::ALL {
+        let refused = |times: usize| vec![too_long(wire); times];
+        let with_plan = opening("write it").into_iter().chain(refused(9)).collect();
+        for (turns, requests) in [(refused(9), 1), (with_plan, 3)] {
+            let turns: Vec<Value> = turns;
+            let told = repository()
+                .script_over(wire, &script(turns))
+                .run("write the answer")
+                .status(3)
+                .stdout_has("STUCK: context_full")
+                .stdout_has("a larger context of model or server helps");
+            assert_eq!(told.requests_of("editor").len(), requests, "{wire:?}: {told}");
+            let report = told.read("agent/stuck_report.md");
+            assert!(
+                report.contains("## Why it ended\n\n> the model's server answered 400"),
+                "{report}"
+            );
+        }
+    }
+}
+
 /// Security line 147: a stream that ends inside the arguments of a call changes nothing; the turn is asked
 /// for again, and its effect happens once.
 #[test]

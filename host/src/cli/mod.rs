@@ -56,8 +56,11 @@ Exit codes:
   4    INFRA_ERROR: engine, image, model or machine
   130  CANCELLED by a signal or act cancel
 
-Model access comes from the environment:
-  AGENT_LLM_BASE_URL and AGENT_LLM_MODEL (a Chat Completions server; its key in OPENAI_API_KEY)";
+Model access comes from the environment, the first of these that is set:
+  AGENT_LLM_BASE_URL  a Chat Completions server, with AGENT_LLM_MODEL; its key in OPENAI_API_KEY
+  ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
+  OPENAI_API_KEY      OpenAI, at OPENAI_BASE_URL if that is set
+AGENT_LLM_MODEL names another model than the default of the last two.";
 
 /// A coding agent that is done when your own tests are green
 ///
@@ -228,5 +231,8 @@ mod tests {
             assert!(help.contains(&row), "no row for {exit:?} in {help}");
         }
         assert!(help.contains("act run --file task.md"));
+        for variable in ["AGENT_LLM_MODEL", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"] {
+            assert!(help.contains(variable), "{help}");
+        }
     }
 }

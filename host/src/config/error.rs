@@ -156,6 +156,12 @@ impl EnvironmentError {
                 "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or for another server AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL"
             }
             Self::NoModelName => "set AGENT_LLM_MODEL to a name that the server knows",
+            Self::BaseUrl { variable: "ANTHROPIC_BASE_URL", .. } => {
+                "set it to an address such as https://api.anthropic.com, or unset it"
+            }
+            Self::BaseUrl { variable: "OPENAI_BASE_URL", .. } => {
+                "set it to an address such as https://api.openai.com/v1, or unset it"
+            }
             Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
             Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
             Self::KeyUnusable { .. } => "set it again, without spaces and line ends",

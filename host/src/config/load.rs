@@ -66,7 +66,11 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
 }
 
 fn resolve(start: &Path) -> Result<PathBuf, ConfigError> {
-    std::fs::canonicalize(start).map_err(|error| unusable(start, error))
+    let found = std::fs::canonicalize(start).map_err(|error| unusable(start, error))?;
+    if found.is_dir() {
+        return Ok(found);
+    }
+    Err(unusable(start, std::io::ErrorKind::NotADirectory.into()))
 }
 
 fn unusable(path: &Path, error: std::io::Error) -> ConfigError {

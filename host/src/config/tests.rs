@@ -314,6 +314,14 @@ fn component_requests_are_complete_and_well_formed() {
 }
 
 #[test]
+fn a_file_is_no_place_to_start_from() {
+    let directory = repo("");
+    let file = directory.path().join("agent.yaml");
+    let error = load(&file).unwrap_err().to_string();
+    assert!(error.contains("agent.yaml") && error.contains("not a directory"), "{error}");
+}
+
+#[test]
 fn the_root_is_the_nearest_directory_with_a_configuration_else_with_git() {
     let top = tempfile::tempdir().unwrap();
     let top = std::fs::canonicalize(top.path()).unwrap();

@@ -32,6 +32,8 @@ pub struct StuckReport {
     /// `STUCK` or `INFRA_ERROR`.
     pub state: String,
     pub reason: String,
+    /// The reason in words, where the word alone does not say what to do.
+    pub explanation: Option<String>,
     pub hypotheses: Vec<Hypothesis>,
     /// The hypotheses come from the failure matrix, because the model gave none that can be checked.
     pub hypotheses_derived: bool,
@@ -44,6 +46,8 @@ pub struct StuckReport {
     pub files_modified: Vec<String>,
     /// Changed files that the verification depends on.
     pub gate_inputs_changed: Vec<String>,
+    /// How many edits each rule refused: `protected: 3`.
+    pub edits_refused: Vec<String>,
 }
 
 impl StuckReport {
@@ -56,6 +60,9 @@ impl StuckReport {
             code(&self.reason),
             quote(&cut(&self.task_text, TASK))
         );
+        if let Some(explanation) = &self.explanation {
+            let _ = write!(out, "\n## Why it ended\n\n{}", quote(explanation));
+        }
         if let Some((kind, message)) = &self.infrastructure {
             let _ = write!(
                 out,
@@ -91,6 +98,10 @@ impl StuckReport {
         if !self.gate_inputs_changed.is_empty() {
             let changed = files(&self.gate_inputs_changed);
             let _ = write!(out, "\n## Changed, and verification depends on it\n\n{changed}");
+        }
+        if !self.edits_refused.is_empty() {
+            let refused = code_list(&self.edits_refused);
+            let _ = write!(out, "\n## Edits that were refused\n\n{refused}");
         }
         out
     }
@@ -139,6 +150,7 @@ mod tests {
             strategies: vec![Strategy { text: "guess".into(), ..Strategy::default() }],
             files_modified: vec!["a.sh".into()],
             gate_inputs_changed: vec!["test.sh (a step runs it)".into()],
+            edits_refused: vec!["protected: 3".into()],
             ..StuckReport::default()
         };
         assert_eq!(
@@ -151,7 +163,8 @@ mod tests {
              - attempt 1: `x` `run_a`, step `test`, `step_failed`: `expected 5`\n\
              - attempt 2: `x` `run_b`, step `test`, `step_failed`: the same as attempt 1\n\n\
              ## Working tree\n\nChanges are kept. Files modified:\n\n- `a.sh`\n\n\
-             ## Changed, and verification depends on it\n\n- `test.sh (a step runs it)`\n"
+             ## Changed, and verification depends on it\n\n- `test.sh (a step runs it)`\n\n\
+             ## Edits that were refused\n\n- `protected: 3`\n"
         );
     }
 

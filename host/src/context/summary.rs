@@ -11,6 +11,10 @@ pub struct Summary {
     pub why: String,
     /// What the Editor says about tests: which were added, or why none.
     pub tests: Option<String>,
+    /// Changed files that are tests, as the host sees it.
+    pub test_files: Vec<String>,
+    /// The repository had tests when the task began.
+    pub had_tests: bool,
     pub run_id: String,
     pub attempts: u32,
     pub files_changed: Vec<String>,
@@ -18,6 +22,8 @@ pub struct Summary {
     pub gate_inputs_changed: Vec<String>,
     /// Changed files that are guarded and were allowed for this task.
     pub allowed_paths_changed: Vec<String>,
+    /// How many edits each rule refused: `protected: 3`.
+    pub edits_refused: Vec<String>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
     /// The host wrote it, because the Editor did not.
@@ -31,12 +37,17 @@ impl Summary {
         if self.by_host {
             out.push_str("The Editor wrote no summary; the host did.\n\n");
         }
-        let tests = self.tests.as_deref().unwrap_or("The Editor said nothing about tests.");
+        let unsaid = match self.test_files.is_empty() {
+            true => "The Editor gave no reason for adding none.",
+            false => "The Editor said nothing about tests.",
+        };
+        let tests = self.tests.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(unsaid);
+        let before = if self.had_tests { "" } else { " The repository had none." };
         // Writing to a string does not fail.
         let _ = write!(
             out,
             "## What changed\n\n{}\n{}\n## Why\n\n{}\n## How it was verified\n\n\
-             The whole pipeline was green in {} at attempt {} of task {}.\n\n## Tests\n\n{}",
+             The whole pipeline was green in {} at attempt {} of task {}.\n\n## Tests\n\n{}\nTest files changed:{before}\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),
             quote(&self.why),
@@ -44,10 +55,12 @@ impl Summary {
             self.attempts,
             code(&self.task_id),
             quote(tests),
+            code_list(&self.test_files),
         );
         let lists = [
             ("Changed, and verification depends on it", &self.gate_inputs_changed),
             ("Guarded, and allowed for this task", &self.allowed_paths_changed),
+            ("Edits that were refused", &self.edits_refused),
             ("Warnings of the run", &self.warnings),
         ];
         for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
@@ -69,6 +82,7 @@ mod tests {
             run_id: "run_20261121_100000_abc123".into(),
             attempts: 2,
             files_changed: vec!["leap.sh".into()],
+            had_tests: true,
             ..Summary::default()
         }
     }
@@ -81,7 +95,21 @@ mod tests {
             "# Summary\n\n## What changed\n\n> Handle centuries.\n\n- `leap.sh`\n\n\
              ## Why\n\n> 1900 was a leap year.\n\n## How it was verified\n\n\
              The whole pipeline was green in `run_20261121_100000_abc123` at attempt 2 of task `t-abc123`.\n\n\
-             ## Tests\n\n> The Editor said nothing about tests.\n"
+             ## Tests\n\n> The Editor gave no reason for adding none.\n\nTest files changed:\n\nnone\n"
+        );
+        let text = Summary {
+            tests: Some("Asks about 1900.".into()),
+            test_files: vec!["test.sh (create)".into()],
+            had_tests: false,
+            ..summary()
+        }
+        .render();
+        assert!(
+            text.contains(
+                "## Tests\n\n> Asks about 1900.\n\nTest files changed: The repository had none.\n\n\
+                 - `test.sh (create)`\n"
+            ),
+            "{text}"
         );
     }
 
@@ -90,6 +118,7 @@ mod tests {
         let text = Summary {
             gate_inputs_changed: vec!["test.sh".into()],
             allowed_paths_changed: vec![".envrc".into()],
+            edits_refused: vec!["protected: 3".into()],
             ..summary()
         }
         .render();
@@ -98,6 +127,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+        assert!(text.contains("## Edits that were refused\n\n- `protected: 3`\n"), "{text}");
     }
 
     #[test]

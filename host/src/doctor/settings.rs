@@ -30,15 +30,11 @@ pub(super) fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
 }
 
 fn endpoint(access: &ModelAccess) -> String {
-    let (base_url, model, wire, key) = match access {
-        ModelAccess::Custom { base_url, model, key } => {
-            (base_url, model, "Chat Completions", key.is_some())
-        }
-        ModelAccess::Anthropic { base_url, model, .. } => (base_url, model, "Messages", true),
-        ModelAccess::OpenAi { base_url, model, .. } => (base_url, model, "Responses", true),
-    };
-    let key = if key { "with a key" } else { "without a key" };
-    format!("{model} at {base_url}, {wire}, {key}")
+    let (ModelAccess::Custom { base_url, model, .. }
+    | ModelAccess::Anthropic { base_url, model, .. }
+    | ModelAccess::OpenAi { base_url, model, .. }) = access;
+    let key = if access.has_key() { "with a key" } else { "without a key" };
+    format!("{model} at {base_url}, {}, {key}", access.service().wire)
 }
 
 fn set() -> String {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use super::Check;
 use crate::config::ModelAccess;
 use crate::event::Events;
-use crate::model::{Ask, ModelError, Stop, TokenLedger, ToolSpec, Turn};
+use crate::model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
 use crate::task::staff;
 
 const NAME: &str = "model_call";
@@ -17,7 +17,11 @@ pub(super) async fn call(access: &ModelAccess) -> Check {
     let ledger = TokenLedger::default();
     let model = match staff::model(access, &ledger, &Events::silent()) {
         Ok(model) => model,
-        Err(error) => return Check::red(NAME, error.to_string(), "check the model's variables"),
+        Err(error) => {
+            let Service { address_variable, key_variable, .. } = access.service();
+            let fix = format!("check {address_variable} and {key_variable}");
+            return Check::red(NAME, error.to_string(), fix);
+        }
     };
     let tool = ToolSpec {
         name: TOOL.to_owned(),
@@ -35,18 +39,22 @@ pub(super) async fn call(access: &ModelAccess) -> Check {
     conversation.say(&format!("Call the tool {TOOL} with the word \"{WORD}\"."));
     // No limit of tokens: models that think first would hit it before they call.
     let never = CancellationToken::new();
-    judge(conversation.next(Ask { attempt: 1, ..Ask::default() }, &never).await)
+    let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never).await;
+    judge(answer, access.service(), access.has_key())
 }
 
 /// What came back, in words (pure).
-fn judge(answer: Result<Turn, ModelError>) -> Check {
+fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> Check {
     let turn = match answer {
-        Err(error) => return Check::red(NAME, error.message, fix(error.status)),
+        Err(error) => {
+            let fix = fix(&error, service, has_key);
+            return Check::red(NAME, error.message, fix);
+        }
         Ok(turn) => turn,
     };
     let spent = format!("{} tokens in, {} out", turn.usage.input, turn.usage.output);
     let Some(call) = turn.calls.first() else {
-        let (message, fix) = without_call(&turn);
+        let (message, fix) = without_call(&turn, service);
         return Check::red(NAME, message, fix);
     };
     let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
@@ -55,51 +63,72 @@ fn judge(answer: Result<Turn, ModelError>) -> Check {
         return Check::red(
             NAME,
             format!("the model called {} with {}", call.name, cut(&call.arguments)),
-            "it does not keep to the schema of a tool; take a model that is made for tools",
+            format!("it does not keep to the schema of a tool; {ANOTHER}"),
         );
     }
-    Check::ok(NAME, format!("the model called the tool as it was asked to ({spent})"))
+    let wire = service.wire;
+    Check::ok(NAME, format!("the model called the tool as it was asked to, over {wire} ({spent})"))
 }
 
-fn without_call(turn: &Turn) -> (String, &'static str) {
+const ANOTHER: &str = "name one that is made for tools in AGENT_LLM_MODEL";
+
+fn without_call(turn: &Turn, service: Service) -> (String, String) {
     let text = turn.text.trim();
+    let Service { wire, address_variable, .. } = service;
     match turn.stop {
-        Stop::Refused => ("the model refused".to_owned(), "take another model"),
+        Stop::Refused => (
+            format!("the model refused: {}", cut(text)),
+            "name another model in AGENT_LLM_MODEL".to_owned(),
+        ),
         Stop::Length => (
             "the answer was cut off before a tool was called".to_owned(),
-            "give the server a larger context or output limit",
+            "give the server a larger context or output limit".to_owned(),
         ),
         _ if text.contains(TOOL) && text.contains(['{', '<']) => (
             format!("the model wrote the tool call as text: {}", cut(text)),
-            "switch tool calls on in the server (its chat template or tool parser), or take a model \
-             that is made for tools",
+            format!(
+                "switch tool calls on in the server (its chat template or tool parser), or {ANOTHER}"
+            ),
         ),
         _ if text.is_empty() => (
             "the answer held neither text nor a tool call".to_owned(),
-            "check that AGENT_LLM_BASE_URL is a Chat Completions server and that the model knows tools",
+            format!("check that {address_variable} is a server of {wire}, or {ANOTHER}"),
         ),
         _ => (
             format!("the model answered with text instead of a tool call: {}", cut(text)),
-            "take a model that can call tools, or switch them on in the server",
+            format!("{ANOTHER}, or switch tools on in the server"),
         ),
     }
 }
 
 /// The message has the cause; this is where to look.
-fn fix(status: Option<u16>) -> &'static str {
-    match status {
-        Some(404 | 405) => {
-            "the path is wrong or the model unknown: AGENT_LLM_BASE_URL ends in /v1 as a rule, and \
-             AGENT_LLM_MODEL is a name that the server lists"
+fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
+    let Service { wire, key_variable, address_variable, .. } = service;
+    match (error.kind, error.status) {
+        (ModelErrorKind::TooLong, _) => {
+            "a task needs far more room than this: give the server a larger context".to_owned()
         }
-        Some(400 | 422) => {
-            "the server takes no such request; it may know no tools or another model"
+        (_, Some(401 | 403)) if has_key => format!("check the key in {key_variable}"),
+        (_, Some(401 | 403)) => format!("set {key_variable}"),
+        (_, Some(402)) => "look at the provider's billing page".to_owned(),
+        (_, Some(404 | 405)) => format!(
+            "the path is wrong or the model unknown: check {address_variable}, and that AGENT_LLM_MODEL \
+             is a name that the server lists"
+        ),
+        (_, Some(400 | 422)) => format!(
+            "the server takes no such request of {wire}: it may not know tools, or not the model in \
+             AGENT_LLM_MODEL"
+        ),
+        (ModelErrorKind::Rejected, Some(429)) => "raise the limit with the provider".to_owned(),
+        (_, Some(429)) => "wait, or raise the limit with the provider".to_owned(),
+        (_, Some(500..)) => "look at the server's log; a later try may succeed".to_owned(),
+        (ModelErrorKind::Timeout | ModelErrorKind::Cut, Some(_)) => {
+            format!(
+                "the server or a proxy in between broke off; look at the log of {address_variable}"
+            )
         }
-        Some(401 | 403) => "check the key",
-        Some(429) => "wait, or raise the limit with the provider",
-        Some(500..) => "look at the server's log; a later try may succeed",
-        Some(_) => "this is no Chat Completions server; check AGENT_LLM_BASE_URL",
-        None => "check AGENT_LLM_BASE_URL and that the server runs",
+        (_, Some(_)) => format!("this is no server of {wire}; check {address_variable}"),
+        (_, None) => format!("check {address_variable} and that the server runs"),
     }
 }
 
@@ -129,37 +158,69 @@ mod tests {
         Turn { text: text.into(), calls, stop, usage: ModelUsage::default() }
     }
 
-    #[test]
-    fn a_call_as_it_was_asked_for_is_fine() {
-        // DOCTOR-7
-        let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))));
-        assert_eq!(check.level, Level::Ok, "{check:?}");
+    fn services() -> [Service; 3] {
+        let (base_url, model) = ("http://127.0.0.1:1".to_owned(), "m".to_owned());
+        let key = crate::secret::Secret::new("k");
+        [
+            ModelAccess::Custom { base_url: base_url.clone(), model: model.clone(), key: None },
+            ModelAccess::Anthropic {
+                base_url: base_url.clone(),
+                model: model.clone(),
+                key: key.clone(),
+            },
+            ModelAccess::OpenAi { base_url, model, key },
+        ]
+        .map(|access| access.service())
     }
 
     #[test]
-    fn everything_else_is_red_and_explained() {
+    fn a_call_as_it_was_asked_for_is_fine() {
         // DOCTOR-7
-        let refused = |status| ModelError {
-            kind: ModelErrorKind::Rejected,
+        for service in services() {
+            let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), service, true);
+            assert_eq!(check.level, Level::Ok, "{check:?}");
+            assert!(check.message.contains(service.wire), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_red_and_explained_in_the_words_of_the_wire() {
+        // DOCTOR-7
+        use ModelErrorKind::{Cut, Malformed, Rejected, TooLong, Transport};
+        let failed = |kind, status| ModelError {
+            kind,
             message: "the model's server answered".into(),
             status,
             retry_after: None,
         };
-        let cases = [
-            (Ok(turn("{\"name\": \"answer\"}", None)), "as text", "tool parser"),
-            (Ok(turn("Hello!", None)), "instead of a tool call", "tools"),
-            (Ok(turn("", None)), "neither", "Chat Completions"),
-            (Ok(turn("", Some(("answer", "no json")))), "no json", "schema"),
-            (Ok(turn("", Some(("shell", "{}")))), "called shell", "schema"),
-            (Err(refused(Some(404))), "answered", "/v1"),
-            (Err(refused(Some(401))), "answered", "key"),
-            (Err(refused(None)), "answered", "runs"),
-        ];
-        for (answer, message, fix) in cases {
-            let check = judge(answer);
-            assert_eq!(check.level, Level::Red, "{check:?}");
-            assert!(check.message.contains(message), "{check:?}");
-            assert!(check.fix.as_deref().unwrap().contains(fix), "{check:?}");
+        let mut refused = turn("I will not", None);
+        refused.stop = Stop::Refused;
+        for service in services() {
+            let (address, key) = (service.address_variable, service.key_variable);
+            let cases = [
+                (Ok(turn("{\"name\": \"answer\"}", None)), "as text", "tool parser"),
+                (Ok(turn("Hello!", None)), "instead of a tool call", "AGENT_LLM_MODEL"),
+                (Ok(turn("", None)), "neither", service.wire),
+                (Ok(turn("", Some(("answer", "no json")))), "no json", "AGENT_LLM_MODEL"),
+                (Ok(turn("", Some(("shell", "{}")))), "called shell", "schema"),
+                (Ok(refused.clone()), "I will not", "AGENT_LLM_MODEL"),
+                (Err(failed(Rejected, Some(404))), "answered", address),
+                (Err(failed(Rejected, Some(401))), "answered", key),
+                (Err(failed(Rejected, Some(400))), "answered", service.wire),
+                (Err(failed(TooLong, Some(400))), "answered", "larger context"),
+                (Err(failed(Malformed, Some(200))), "answered", service.wire),
+                (Err(failed(Cut, Some(200))), "answered", "broke off"),
+                (Err(failed(Transport, None)), "answered", address),
+            ];
+            for (answer, message, fix) in cases {
+                let check = judge(answer, service, true);
+                assert_eq!(check.level, Level::Red, "{check:?}");
+                assert!(check.message.contains(message), "{check:?}");
+                assert!(check.fix.as_deref().unwrap().contains(fix), "{fix}: {check:?}");
+            }
+            // Nobody is sent to the variables of another wire.
+            let text = judge(Err(failed(Rejected, Some(401))), service, false).fix.unwrap();
+            assert_eq!(text, format!("set {key}"));
         }
     }
 }

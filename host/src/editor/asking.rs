@@ -100,7 +100,9 @@ impl Session<'_> {
         }
         let question = self.question(Some(&ask.question));
         let reports = self.ask(&[(ask.scout, question)]).await?;
-        Ok(answered(&json!({"ok": true, "reports": reports})))
+        let mut answer = json!({"ok": true, "reports": reports});
+        self.put_conflicts(&mut answer);
+        Ok(answered(&answer))
     }
 }
 

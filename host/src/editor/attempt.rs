@@ -58,7 +58,7 @@ impl Attempt {
     }
 }
 
-pub(super) fn reason_word(reason: Option<FailReason>) -> &'static str {
+fn reason_word(reason: Option<FailReason>) -> &'static str {
     match reason {
         Some(FailReason::StepFailed) | None => "step_failed",
         Some(FailReason::Timeout) => "timeout",

@@ -1,15 +1,17 @@
 //! The end of a task: summary, stuck report with hypotheses, or nothing at all after a cancel.
 
+use std::collections::BTreeMap;
+
 use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
 use super::tools::{self, Done};
-use super::{Brief, Finished, State, hypotheses, prompt, verification};
+use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification};
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
-use crate::verifier::{GateChange, gate_inputs_changed};
-use crate::workspace::AgentDir;
+use crate::verifier::{GateChange, GateInput, adds_tests, gate_inputs_changed};
+use crate::workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
     pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
@@ -23,28 +25,27 @@ impl Session<'_> {
         let files = self.editor.hands.changed();
         let gate_inputs = self.gate_inputs();
         let by_host = done.is_none();
-        let done = done.unwrap_or_else(|| Done {
-            what: "The files below were changed.".to_owned(),
-            why: format!(
-                "The task asked for it. Strategy: {}",
-                self.strategies.last().map(|last| last.text.as_str()).unwrap_or_default()
-            ),
-            tests: None,
-        });
+        let done = done.unwrap_or_else(|| self.account_of_host());
         let summary = Summary {
             task_id: self.editor.brief.task_id.clone(),
             what: done.what,
             why: done.why,
             tests: done.tests,
+            test_files: self.test_files(),
+            had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
             attempts: self.last_attempt,
             files_changed: self.changed(),
-            gate_inputs_changed: gate_inputs.clone(),
+            gate_inputs_changed: gate_inputs
+                .iter()
+                .map(|input| with_digests(input, files.iter().find(|file| file.path == input.path)))
+                .collect(),
             allowed_paths_changed: files
                 .iter()
                 .filter(|f| f.guarded)
                 .map(|f| f.path.clone())
                 .collect(),
+            edits_refused: self.refusals(),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
         };
@@ -65,40 +66,73 @@ impl Session<'_> {
             reason: None,
             summary: Some(summary.render()),
             report_path: None,
-            gate_inputs_changed: gate_inputs,
+            gate_inputs_changed: named(&gate_inputs),
+            edits_refused: BTreeMap::new(),
         }
     }
 
+    /// What the host says where the Editor says nothing.
+    fn account_of_host(&self) -> Done {
+        let strategy = self.strategies.last().map(|last| last.text.as_str());
+        let strategy = strategy.filter(|text| hand_over::found(text).is_none());
+        let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
+        Done {
+            what: "The files below were changed.".to_owned(),
+            why: format!("The task asked for it.{strategy}"),
+            tests: None,
+        }
+    }
+
+    /// Changed files that are tests, or have more of them inside than before.
+    fn test_files(&self) -> Vec<String> {
+        let hands = &self.editor.hands;
+        let is_test = |file: &&ChangedFile| {
+            let text = hands.text(&file.path);
+            adds_tests(&file.path, text.before.text(), text.now.text())
+        };
+        let named = |file: &ChangedFile| format!("{} ({})", file.path, file.op());
+        hands.changed().iter().filter(is_test).map(named).collect()
+    }
+
+    /// As people read it: `protected: 3`.
+    fn refusals(&self) -> Vec<String> {
+        let refused = self.editor.hands.refused().into_iter();
+        refused.map(|(rule, count)| format!("{rule}: {count}")).collect()
+    }
+
     /// Changes that could have made the gate easier, for the user to look at.
-    fn gate_inputs(&self) -> Vec<String> {
-        let files = self.editor.hands.changed();
+    fn gate_inputs(&self) -> Vec<GateInput> {
+        let hands = &self.editor.hands;
+        let files: Vec<_> =
+            hands.changed().into_iter().map(|file| (hands.text(&file.path), file)).collect();
         let changes: Vec<_> = files
             .iter()
-            .map(|file| GateChange {
+            .map(|(text, file)| GateChange {
                 path: &file.path,
                 sha256_before: file.sha256_before.as_deref(),
                 sha256_now: file.sha256_now.as_deref(),
-                text_before: None,
-                text_now: None,
+                text_before: text.before.text(),
+                text_now: text.now.text(),
             })
             .collect();
         let commands: Vec<&str> =
             self.editor.steps.iter().map(|step| step.command.as_str()).collect();
-        let inputs = gate_inputs_changed(&changes, &commands);
-        inputs.into_iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
+        gate_inputs_changed(&changes, &commands)
     }
 
-    pub(super) async fn end(&self, end: End) -> Finished {
+    pub(super) async fn end(&mut self, end: End) -> Finished {
         match end {
             End::Cancelled => cancelled(),
             End::Stuck(ending) => {
+                // Nobody will say any more what settles it; the report tells the trouble if there is more.
+                let _ = self.write_due_snapshot();
                 let (theories, derived) = match ending {
                     Ending::HardStop => match self.hypotheses().await {
                         Some(items) => (items, false),
                         None => (hypotheses::derived(&self.attempts), true),
                     },
                     // Nobody is left to be asked.
-                    Ending::ModelIdle | Ending::Budget => {
+                    Ending::ModelIdle | Ending::Budget | Ending::ContextFull { .. } => {
                         (hypotheses::derived(&self.attempts), true)
                     }
                     Ending::Infra { .. } => (vec![], false),
@@ -162,13 +196,28 @@ impl Session<'_> {
             strategies: self.strategies_so_far(),
             runs: self.verified.clone(),
             files_modified: self.changed(),
-            gate_inputs_changed: self.gate_inputs(),
+            gate_inputs_changed: named(&self.gate_inputs()),
+            edits_refused: self.refusals(),
             ..StuckReport::default()
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
         let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
-        Finished { run_id, gate_inputs_changed: self.gate_inputs(), ..finished }
+        Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
     }
+}
+
+fn named(inputs: &[GateInput]) -> Vec<String> {
+    inputs.iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
+}
+
+/// With the beginnings of the digests before and after, by which both texts can be recognised.
+fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
+    let short = |digest: Option<&String>| {
+        digest.and_then(|digest| digest.get(..12)).unwrap_or("nothing").to_owned()
+    };
+    let before = short(file.and_then(|file| file.sha256_before.as_ref()));
+    let now = short(file.and_then(|file| file.sha256_now.as_ref()));
+    format!("{} ({}, {before} to {now})", input.path, input.why)
 }
 
 /// Nothing is written; partial changes stay.
@@ -180,6 +229,7 @@ fn cancelled() -> Finished {
         summary: None,
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: BTreeMap::new(),
     }
 }
 
@@ -191,6 +241,7 @@ pub(super) fn write_report(
     ending: &Ending,
     report: StuckReport,
 ) -> Finished {
+    let explanation = ending.explanation().map(str::to_owned);
     let (state, infrastructure) = match ending {
         Ending::Infra { code, diagnosis } => {
             (State::InfraError, Some((code.clone(), diagnosis.clone())))
@@ -202,7 +253,8 @@ pub(super) fn write_report(
         task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
-        infrastructure: infrastructure.clone(),
+        explanation: explanation.clone().filter(|_| infrastructure.is_none()),
+        infrastructure,
         ..report
     });
     match &written {
@@ -218,8 +270,9 @@ pub(super) fn write_report(
         state,
         run_id: None,
         reason: Some(ending.reason().to_owned()),
-        summary: infrastructure.map(|(_, diagnosis)| diagnosis),
+        summary: explanation,
         report_path: written.ok().map(|report| report.path),
         gate_inputs_changed: vec![],
+        edits_refused: BTreeMap::new(),
     }
 }

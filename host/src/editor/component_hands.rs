@@ -1,5 +1,6 @@
 //! The Editor's hands as a component: its tools, each call in a store of its own, and the writer's record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::hands::{Answer, Hands};
+use super::refused_edit::{RefusedEdit, refused_edit};
 use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
-use crate::event::Events;
+use crate::event::{EventKind, Events};
 use crate::model::ToolSpec;
-use crate::workspace::{ChangedFile, RepoWriter};
+use crate::workspace::{ChangedFile, FileText, RepoWriter};
 
 /// A tool call has this long.
 const CALL: Duration = Duration::from_secs(30);
@@ -34,7 +36,24 @@ impl ComponentHands {
         Self { component, services, writer }
     }
 
+    /// Refusals of the writer were counted and told where they happened; those of the tool itself are here.
     async fn perform(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
+        let before = self.writer.refused();
+        let answer = self.ask(tool, arguments, cancel).await;
+        if answer.is_error
+            && !cancel.is_cancelled()
+            && before == self.writer.refused()
+            && let Some(refused) = refused_edit(tool, arguments, &answer.json)
+        {
+            self.writer.refuse(refused.reason);
+            let RefusedEdit { path, op, reason } = refused;
+            let (op, reason) = (op.to_owned(), reason.to_owned());
+            self.services.events.emit(EventKind::EditRefused { path, op, reason });
+        }
+        answer
+    }
+
+    async fn ask(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
         let services = self.services.clone();
         match self.component.call(tool, arguments, services, CALL, cancel).await {
             Ok(outcome) => Answer { json: outcome.text, is_error: outcome.is_error },
@@ -72,5 +91,14 @@ impl Hands for ComponentHands {
 
     fn changed(&self) -> Vec<ChangedFile> {
         self.writer.changed()
+    }
+
+    fn text(&self, path: &str) -> FileText {
+        self.writer.text(path)
+    }
+
+    fn refused(&self) -> BTreeMap<String, u64> {
+        let refused = self.writer.refused().into_iter();
+        refused.map(|(rule, count)| (rule.to_owned(), count)).collect()
     }
 }

@@ -9,6 +9,8 @@ pub(super) enum Ending {
     ModelIdle,
     /// The tokens that the task may spend are spent.
     Budget,
+    /// The conversation is longer than the model takes, and a fresh one was as well; in the server's words.
+    ContextFull { said: String },
     /// The machine failed: a stable code and what was seen.
     Infra { code: String, diagnosis: String },
 }
@@ -18,12 +20,24 @@ impl Ending {
         Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
     }
 
+    /// In words for people, where the word alone does not say what to do.
+    pub(super) fn explanation(&self) -> Option<&str> {
+        match self {
+            Self::HardStop | Self::ModelIdle => None,
+            Self::Budget => Some(
+                "the tokens that this task may spend are spent; allow more with --max-tokens, or ask for less",
+            ),
+            Self::ContextFull { said: text } | Self::Infra { diagnosis: text, .. } => Some(text),
+        }
+    }
+
     /// The `reason` of the finished task.
     pub(super) fn reason(&self) -> &str {
         match self {
             Self::HardStop => "hard_stop",
             Self::ModelIdle => "model_idle",
             Self::Budget => "budget",
+            Self::ContextFull { .. } => "context_full",
             Self::Infra { code, .. } => code,
         }
     }

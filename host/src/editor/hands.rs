@@ -1,10 +1,12 @@
 //! What the Editor edits with: the tools of a component, and the record of what they changed.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ToolSpec;
-use crate::workspace::ChangedFile;
+use crate::workspace::{ChangedFile, FileText};
 
 /// What a tool answers, as JSON text for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,4 +33,8 @@ pub trait Hands: Send + Sync {
     ) -> BoxFuture<'a, Answer>;
     /// Files that differ from what they were when the task began, by path.
     fn changed(&self) -> Vec<ChangedFile>;
+    /// What a changed file held before the task and holds by it.
+    fn text(&self, path: &str) -> FileText;
+    /// How many edits each rule refused, by its word.
+    fn refused(&self) -> BTreeMap<String, u64>;
 }

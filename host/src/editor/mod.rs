@@ -6,19 +6,29 @@ mod attempt;
 mod closing;
 mod component_hands;
 mod debug_loop;
+mod decisions;
 mod ending;
+mod first_steps;
+mod hand_over;
 mod hands;
 mod hypotheses;
+mod line_diff;
 mod phase;
 mod planning;
 mod prompt;
+mod refused_edit;
 mod replan;
 mod request;
+mod reread;
+mod review;
+mod scope;
 mod session;
+mod settling;
 mod strategy;
 mod tools;
 mod verification;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -56,6 +66,7 @@ pub struct EarlierReport {
 }
 
 type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
+type HasTests = dyn Fn() -> bool + Send + Sync;
 type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
 
 /// Everything a session works with; each part is replaceable on its own.
@@ -69,6 +80,8 @@ pub struct Editor {
     pub verifier: Arc<dyn Verifier>,
     /// Digest of the tree as it stands, by the same rule as the manifest's.
     pub tree_digest: Arc<TreeDigest>,
+    /// Whether the repository, or the package in work, has any tests.
+    pub has_tests: Arc<HasTests>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
     /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
@@ -110,6 +123,8 @@ pub struct Finished {
     pub report_path: Option<String>,
     /// Changed files that the verification depends on, as `path (why)`.
     pub gate_inputs_changed: Vec<String>,
+    /// How many edits each rule refused, by its word.
+    pub edits_refused: BTreeMap<String, u64>,
 }
 
 impl Editor {

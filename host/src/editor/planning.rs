@@ -1,12 +1,14 @@
 //! Plans: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
-use super::prompt::{self, FailedStrategy};
+use super::prompt::{self, Assignment, FailedStrategy, Known};
 use super::session::{End, Session, answered, refusal_hint};
 use super::strategy::SAME_STRATEGY_REFUSALS;
 use super::tools::Plan;
@@ -26,10 +28,45 @@ impl Session<'_> {
         self.same_strategy = 0;
         self.same_tree = 0;
         self.verified_in_strategy = false;
-        let changed = self.changed();
+        self.reminded = false;
+        self.reread.start_over();
+        self.facts_with(&self.failed, prompt::replanning)
+    }
+
+    /// What is known goes into the first message of another conversation.
+    fn facts_with(
+        &self,
+        tried: &[FailedStrategy],
+        word: impl FnOnce(Assignment<'_>, Known<'_>) -> String,
+    ) -> String {
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
-        let tail = verification::tail(log);
-        prompt::replanning(self.assignment(), &self.reports, &self.failed, &changed, tail)
+        let known = Known {
+            reports: &self.reports,
+            decisions: &self.settlements(),
+            tried,
+            changed: &self.whole_difference(),
+            tail: verification::tail(log),
+        };
+        word(self.assignment(), known)
+    }
+
+    /// The conversation has become longer than the model takes: a fresh one goes on with the same plan, once
+    /// between two verifications. One that has no plan yet would only say the same again.
+    pub(super) fn start_over(&mut self, said: String) -> Result<String, End> {
+        let Some(plan) = self.plan.as_ref().filter(|_| self.phase != Phase::Planning) else {
+            return Err(End::Stuck(Ending::ContextFull { said }));
+        };
+        if self.started_over.replace(self.verifications) == Some(self.verifications) {
+            let said = format!("{said}; a fresh conversation became too long as well");
+            return Err(End::Stuck(Ending::ContextFull { said }));
+        }
+        let text = format!("{said}; a fresh conversation goes on with the same plan");
+        self.editor.events.emit(EventKind::Diagnosis { text });
+        let mut tried = self.failed.clone();
+        tried.push(FailedStrategy { plan: plan.clone(), attempts: self.failures.clone() });
+        self.reread.start_over();
+        let green = self.phase == Phase::Closing;
+        Ok(self.facts_with(&tried, |task, known| prompt::going_on(task, known, green)))
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
@@ -79,7 +116,15 @@ impl Session<'_> {
         let mut answer = json!({"ok": true});
         if !asked.is_empty() {
             let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
+            let tests = first.then(|| {
+                let has_tests = Arc::clone(&self.editor.has_tests);
+                tokio::task::spawn_blocking(move || has_tests())
+            });
             answer["reports"] = self.ask(&asked).await?;
+            if let Some(tests) = tests {
+                self.has_tests = tests.await.ok();
+            }
+            self.annotate(&mut answer);
             self.decisions.push(format!("asked {}", names.join(" and ")));
         }
 
@@ -103,9 +148,9 @@ impl Session<'_> {
             Some((number, attempt)) => {
                 let strategy = self.strategies.last().cloned().unwrap_or_default().text;
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
-                self.snapshot(Moment::Replan { number })?;
+                self.snapshot_when_settled(Moment::Replan { number })?;
             }
-            None if first => self.snapshot(Moment::TaskStart)?,
+            None if first => self.snapshot_when_settled(Moment::TaskStart)?,
             None => {}
         }
         if self.phase == Phase::Planning {
@@ -129,6 +174,7 @@ impl Session<'_> {
         let mut decisions: Vec<String> =
             strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
         decisions.extend(self.decisions.iter().cloned());
+        decisions.extend(self.settlements());
         let state = EditorState {
             hypothesis: self.strategies.last().cloned().unwrap_or_default().text,
             files_modified: self.changed(),

@@ -45,7 +45,10 @@ fn assignment(task: Assignment<'_>) -> String {
         text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
     }
     if let Some(package) = task.package {
-        text.push_str(&format!("\n\nScope: work inside `{package}`."));
+        text.push_str(&format!(
+            "\n\nScope: the package `{package}`. `list` and `search` mean it unless you name a place; \
+             elsewhere you may read, not write."
+        ));
     }
     text
 }
@@ -69,34 +72,66 @@ pub(super) struct FailedStrategy {
     pub attempts: Vec<Attempt>,
 }
 
-/// First message after a REPLAN: facts, constraints, what was tried and why it failed.
-pub(super) fn replanning(
-    task: Assignment<'_>,
-    reports: &[ScoutPayload],
-    tried: &[FailedStrategy],
-    changed: &[String],
-    tail: &str,
-) -> String {
+/// What a fresh conversation in the middle of a task has to know.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub reports: &'a [ScoutPayload],
+    /// How contradictions between them were settled.
+    pub decisions: &'a [String],
+    /// In the order of time; the first one's criteria are the task's.
+    pub tried: &'a [FailedStrategy],
+    /// The difference so far.
+    pub changed: &'a str,
+    /// The end of the last log.
+    pub tail: &'a str,
+}
+
+fn known(task: Assignment<'_>, known: Known<'_>) -> String {
     let mut text = assignment(task);
-    if let Some(first) = tried.first() {
+    if let Some(first) = known.tried.first() {
         list(&mut text, "Criteria", &first.plan.criteria);
         list(&mut text, "Acceptance", &first.plan.acceptance);
     }
-    for report in reports {
+    for report in known.reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
     }
-    text.push_str("\n\nTried so far, without success:");
-    for (index, strategy) in tried.iter().enumerate() {
+    list(&mut text, "Decided where the Scouts disagreed", known.decisions);
+    text.push_str("\n\nStrategies so far, each with its attempts that failed:");
+    for (index, strategy) in known.tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, strategy.plan.strategy.trim()));
         for attempt in &strategy.attempts {
             text.push_str(&format!("\n   - {}", attempt_line(attempt)));
         }
     }
-    list(&mut text, "Files changed so far; the tree stands as it was left, fix forward", changed);
-    text.push_str(&format!("\n\nEnd of the last log:\n{}", tail.trim_end()));
+    if !known.changed.is_empty() {
+        text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
+        text.push_str(known.changed.trim_end());
+    }
+    text.push_str(&format!("\n\nEnd of the last log:\n{}", known.tail.trim_end()));
+    text
+}
+
+/// First message after a REPLAN: facts, constraints, what was tried and why it failed.
+pub(super) fn replanning(task: Assignment<'_>, facts: Known<'_>) -> String {
+    let mut text = known(task, facts);
     text.push_str(
         "\n\nThree attempts in a row failed. Call `plan` with a strategy that differs from every one above.",
     );
+    text
+}
+
+/// First message when the conversation before grew longer than the model takes; the last strategy is the
+/// one in force.
+pub(super) fn going_on(task: Assignment<'_>, facts: Known<'_>, green: bool) -> String {
+    let mut text = known(task, facts);
+    text.push_str(
+        "\n\nThe conversation so far became too long and was closed. The last strategy above is in force; \
+         read again what you need, in small pieces. ",
+    );
+    text.push_str(match green {
+        true => "The tree is green: call `done`, or edit on and verify again.",
+        false => "Go on from the tree as it stands, then `verify`.",
+    });
     text
 }
 
@@ -149,9 +184,13 @@ mod tests {
             questions: Default::default(),
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        for text in
-            [opening(task, None), replanning(task, &[], &tried, &[], ""), hard_stop(task, &[], "")]
-        {
+        let known = Known { reports: &[], decisions: &[], tried: &tried, changed: "", tail: "" };
+        for text in [
+            opening(task, None),
+            replanning(task, known),
+            going_on(task, known, false),
+            hard_stop(task, &[], ""),
+        ] {
             assert!(text.contains("- keep the public API"), "{text}");
             assert!(text.contains("always in force"), "{text}");
         }

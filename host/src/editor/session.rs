@@ -8,14 +8,16 @@ use serde_json::{Value, json};
 
 use super::attempt::Attempt;
 use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
+use super::decisions::Conflict;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::{self, Overdue, Phase, Silence};
 use super::prompt::{self, Assignment, FailedStrategy};
+use super::reread::Reread;
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Plan};
-use super::{Editor, Finished, verification};
-use crate::context::{ScoutPayload, Strategy, VerifiedRun};
+use super::{Editor, Finished, scope, verification};
+use crate::context::{Moment, ScoutPayload, Strategy, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
     Ask, Conversation, ModelError, ModelErrorKind, Stop, TimerPause, ToolCall, ToolResult,
@@ -92,17 +94,31 @@ pub(super) struct Session<'a> {
     pub(super) last_attempt: u32,
     pub(super) verifications: u32,
     pub(super) greens: u32,
+    /// Whether there were tests when the task began; none before the first plan.
+    pub(super) has_tests: Option<bool>,
+    /// Contradictions between the Scouts: all, those not yet settled, and how the others were.
+    pub(super) conflicts: Vec<Conflict>,
+    pub(super) open_conflicts: Vec<Conflict>,
+    pub(super) settled: Vec<String>,
+    /// To be written as soon as the Editor has spoken.
+    pub(super) snapshot_due: Option<Moment>,
+    /// What the model has seen of its changes.
+    pub(super) reread: Reread,
+    /// The criteria were said again since the last verification.
+    pub(super) reminded: bool,
     /// Bytes of tool answers in this conversation.
     told_bytes: usize,
+    /// How many verifications there had been when a conversation was last given up for its length.
+    pub(super) started_over: Option<u32>,
 }
 
 pub(super) async fn run(editor: &Editor) -> Finished {
     let mut session = Session::new(editor);
-    let end = match session.drive().await {
-        Ok(done) => return session.succeed(done),
-        Err(end) => end,
+    let finished = match session.drive().await {
+        Ok(done) => session.succeed(done),
+        Err(end) => session.end(end).await,
     };
-    session.end(end).await
+    Finished { edits_refused: editor.hands.refused(), ..finished }
 }
 
 impl<'a> Session<'a> {
@@ -130,7 +146,15 @@ impl<'a> Session<'a> {
             last_attempt: 0,
             verifications: 0,
             greens: 0,
+            has_tests: None,
+            conflicts: vec![],
+            open_conflicts: vec![],
+            settled: vec![],
+            snapshot_due: None,
+            reread: Reread::default(),
+            reminded: false,
             told_bytes: 0,
+            started_over: None,
         }
     }
 
@@ -158,12 +182,14 @@ impl<'a> Session<'a> {
         let mut opening =
             prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_ref());
         loop {
-            match self.converse(&opening).await? {
-                Left::Finished(done) => return Ok(done),
-                Left::Replan { number, attempt } => {
+            match self.converse(&opening).await {
+                Ok(Left::Finished(done)) => return Ok(done),
+                Ok(Left::Replan { number, attempt }) => {
                     self.milestone(Milestone::Replanning);
                     opening = self.start_replan(number, attempt);
                 }
+                Err(End::Stuck(Ending::ContextFull { said })) => opening = self.start_over(said)?,
+                Err(end) => return Err(end),
             }
         }
     }
@@ -179,6 +205,7 @@ impl<'a> Session<'a> {
         let (mut silent, mut turns, mut closing) = (0, 0, 0);
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
+            self.settle(&turn)?;
             let (was_closing, verified) = (self.phase == Phase::Closing, self.verifications);
             let changed = self.editor.hands.changed();
             turns += 1;
@@ -264,11 +291,11 @@ impl<'a> Session<'a> {
             Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
             Call::Plan(plan) => self.adopt(plan).await?.into(),
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
-            Call::Verify => return self.verify().await,
+            Call::Verify => match self.owed() {
+                Some(difference) => difference.into(),
+                None => return self.verify().await,
+            },
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) if done.what.trim().is_empty() || done.why.trim().is_empty() => {
-                Answer::refusal("bad_arguments", "what and why say something").into()
-            }
             Call::Done(done) => return self.done(done).await,
             Call::Component => {
                 let answer = self.use_hands(call).await?;
@@ -285,7 +312,9 @@ impl<'a> Session<'a> {
             return Ok(Answer::refusal("budget", message));
         }
         let (hands, cancel) = (&self.editor.hands, &self.editor.cancel);
-        let answer = hands.call(&call.name, &call.arguments, cancel).await;
+        let package = self.editor.brief.package.as_deref();
+        let arguments = scope::scoped(package, &call.name, &call.arguments);
+        let answer = hands.call(&call.name, &arguments, cancel).await;
         if cancel.is_cancelled() {
             return Err(End::Cancelled);
         }
@@ -295,6 +324,7 @@ impl<'a> Session<'a> {
                 "the tool's answer is too large; ask for less",
             ));
         }
+        let answer = self.with_change(answer);
         self.told_bytes += answer.json.len();
         Ok(answer)
     }
@@ -370,6 +400,7 @@ impl<'a> Session<'a> {
             }
         }
         self.verified_in_strategy = true;
+        self.reminded = false;
         self.verified_tree.clone_from(&fingerprint);
 
         let number = self.debug_loop.next_attempt();
@@ -382,8 +413,8 @@ impl<'a> Session<'a> {
             return Err(End::Cancelled);
         };
         let next = self.debug_loop.judge(verification::verdict(&response));
-        let told = answered(&verification::told(&response, number));
         let failure = Attempt::of(number, self.strategies.len() as u32, &response);
+        let told = answered(&verification::told(&response, &failure));
         self.verified.push(failure.shown(&response));
         if response.status == Status::Fail {
             self.milestone(Milestone::VerificationFailed);
@@ -443,11 +474,11 @@ impl<'a> Session<'a> {
 }
 
 fn model_failed(error: &ModelError) -> End {
-    if error.kind == ModelErrorKind::Budget {
-        return End::Stuck(Ending::Budget);
-    }
-    let diagnosis = format!("the model did not answer: {error}");
-    End::Stuck(Ending::infra("model_unavailable", diagnosis))
+    End::Stuck(match error.kind {
+        ModelErrorKind::Budget => Ending::Budget,
+        ModelErrorKind::TooLong => Ending::ContextFull { said: error.to_string() },
+        _ => Ending::infra("model_unavailable", format!("the model did not answer: {error}")),
+    })
 }
 
 pub(super) fn tree_digest(response: &VerifyResponse) -> Option<String> {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::hand_over;
 use crate::context::Hypothesis;
 use crate::model::{ToolCall, ToolSpec};
 
@@ -32,6 +33,24 @@ pub(super) struct Done {
     pub why: String,
     #[serde(default)]
     pub tests: Option<String>,
+}
+
+impl Done {
+    /// Why it cannot stand in a summary, if it cannot.
+    fn fault(&self) -> Option<String> {
+        if self.what.trim().is_empty() || self.why.trim().is_empty() {
+            return Some("what and why say something".to_owned());
+        }
+        let fields =
+            [("what", Some(&self.what)), ("why", Some(&self.why)), ("tests", self.tests.as_ref())];
+        fields.into_iter().find_map(|(name, text)| {
+            let found = hand_over::found(text?)?;
+            Some(format!(
+                "{name}: this holds {found}; say in plain sentences what changed, why and what about \
+                 tests, the user commits himself"
+            ))
+        })
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -73,7 +92,10 @@ pub(super) fn read_call(call: &ToolCall) -> Call {
         "ask_scout" => read(call, Call::AskScout),
         "verify" => read(call, |Nothing {}| Call::Verify),
         "read_log" => read(call, Call::ReadLog),
-        "done" => read(call, Call::Done),
+        "done" => read(call, |done: Done| match done.fault() {
+            Some(why) => Call::BadArguments(why),
+            None => Call::Done(done),
+        }),
         _ => Call::Component,
     }
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::attempt;
+use super::attempt::Attempt;
 use super::debug_loop::{HARD_STOP_AFTER, Verdict};
+use super::replan;
 use crate::verifier::{Status, VerifyResponse};
 
 /// The model gets the end of the tail; the rest is one `read_log` away.
@@ -40,35 +41,55 @@ pub(super) fn tail(log: &str) -> &str {
 }
 
 /// The result of `verify` for PASS and FAIL.
-pub(super) fn told(response: &VerifyResponse, attempt: u32) -> Value {
-    let (step, exit_code) = attempt::failing_step(response);
+pub(super) fn told(response: &VerifyResponse, attempt: &Attempt) -> Value {
+    let number = attempt.number;
     let warnings: Vec<_> = response.warnings.iter().map(|warning| &warning.message).collect();
     match response.status {
         Status::Pass => json!({
             "ok": true,
             "status": "PASS",
             "run_id": response.run_id,
-            "attempt": format!("{attempt}/{HARD_STOP_AFTER}"),
+            "attempt": format!("{number}/{HARD_STOP_AFTER}"),
             "warnings": warnings,
             "next": "call done, or edit on and verify again",
         }),
-        _ => json!({
-            "ok": false,
-            "status": status_word(response.status),
-            "run_id": response.run_id,
-            "attempt": format!("{attempt}/{HARD_STOP_AFTER}"),
-            "reason": attempt::reason_word(response.reason),
-            "step": step,
-            "exit_code": exit_code,
-            "warnings": warnings,
-            "tail": tail(response.tail_log.as_deref().unwrap_or_default()),
-        }),
+        _ => {
+            let mut told = json!({
+                "ok": false,
+                "status": status_word(response.status),
+                "run_id": response.run_id,
+                "attempt": format!("{number}/{HARD_STOP_AFTER}"),
+                "reason": attempt.reason,
+                "step": attempt.step,
+                "exit_code": attempt.exit_code,
+                "warnings": warnings,
+                "tail": tail(response.tail_log.as_deref().unwrap_or_default()),
+            });
+            let scouts = replan::requery(std::slice::from_ref(attempt));
+            if let Some(hint) = ask(&scouts) {
+                told["hint"] = hint.into();
+            }
+            told
+        }
     }
+}
+
+/// Whom to ask about a failure that no thinking about the change explains.
+fn ask(scouts: &[&str]) -> Option<String> {
+    let whom = scouts.join(" or ");
+    (!scouts.is_empty()).then(|| format!("ask_scout {whom} about it; the log goes along"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// EDITOR-19
+    #[test]
+    fn a_scout_is_named_where_it_can_help() {
+        assert_eq!(ask(&[]), None);
+        assert!(ask(&["scout-b"]).unwrap().starts_with("ask_scout scout-b "));
+    }
 
     #[test]
     fn a_long_tail_starts_at_a_line_and_a_character() {

@@ -108,6 +108,8 @@ pub enum EventKind {
         attempt: u32,
         usage: ModelUsage,
         duration_ms: u64,
+        /// Why it gave no turn.
+        error: Option<String>,
     },
     /// What the Editor thinks is wrong or decided; shown with `--verbose`.
     Diagnosis {
@@ -170,5 +172,7 @@ pub enum EventKind {
         report_path: Option<String>,
         tokens: std::collections::BTreeMap<String, ModelUsage>,
         gate_inputs_changed: Vec<String>,
+        /// How many edits each rule refused, by its word.
+        edits_refused: std::collections::BTreeMap<String, u64>,
     },
 }

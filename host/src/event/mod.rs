@@ -107,6 +107,7 @@ mod tests {
             report_path: None,
             tokens: Default::default(),
             gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
         }
     }
 

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::anthropic_messages::AnthropicMessages;
-use super::chat_completions::ChatCompletions;
 use super::conversation::Talk;
 use super::http::Http;
-use super::openai_responses::OpenAiResponses;
 use super::wire::{Service, Wire};
 use super::{
     Conversation, Deadlines, Model, ModelAccess, ModelError, ModelErrorKind, TokenLedger, ToolSpec,
@@ -25,16 +22,11 @@ pub fn connect(
     events: Events,
     ledger: TokenLedger,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    let (wire, base_url, model, key): (Box<dyn Wire>, _, _, _) = match access {
-        ModelAccess::Custom { base_url, model, key } => {
-            (Box::new(ChatCompletions), base_url, model, key)
-        }
-        ModelAccess::Anthropic { base_url, model, key } => {
-            (Box::new(AnthropicMessages), base_url, model, Some(key))
-        }
-        ModelAccess::OpenAi { base_url, model, key } => {
-            (Box::new(OpenAiResponses), base_url, model, Some(key))
-        }
+    let wire = access.wire();
+    let (base_url, model, key) = match access {
+        ModelAccess::Custom { base_url, model, key } => (base_url, model, key),
+        ModelAccess::Anthropic { base_url, model, key }
+        | ModelAccess::OpenAi { base_url, model, key } => (base_url, model, Some(key)),
     };
     let service = wire.service();
     let url = address(&base_url, service)?;

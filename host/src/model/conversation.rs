@@ -102,15 +102,13 @@ impl Conversation for Talk {
                 has_key: target.has_key,
                 body: prompt.body(&limits(&ask)?),
             };
-            let mut stream = target.wire.stream();
-            let usage = target.http.exchange(request, stream.as_mut(), cancel).await?;
-            let reply =
-                stream.reply(&mut self.invented).map_err(|error| target.http.presentable(error))?;
+            let stream = target.wire.stream();
+            let reply = target.http.exchange(request, stream, &mut self.invented, cancel).await?;
             if !reply.echo.is_empty() {
                 prompt.model(reply.echo);
             }
             self.open = reply.turn.calls.iter().map(|call| call.id.clone()).collect();
-            Ok(Turn { usage, ..reply.turn })
+            Ok(reply.turn)
         })
     }
 }

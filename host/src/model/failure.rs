@@ -26,12 +26,29 @@ const SPENT: [&str; 7] = [
     "project_spend_limit_exceeded",
 ];
 
+/// Types and codes with which servers say that a conversation is longer than the model or they can take.
+const TOO_LONG: [&str; 4] = [
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "model_context_window_exceeded",
+    "request_too_large",
+];
+
+/// The same in words: Anthropic has no code for it, and most servers of other people's models have none.
+const TOO_LONG_WORDS: [&str; 6] = [
+    "context length",
+    "context limit",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "maximum prompt length",
+];
+
 /// Types and codes of errors that a repetition of the same request gets again.
-const FINAL: [&str; 12] = [
+const FINAL: [&str; 10] = [
     "authentication_error",
     "billing_error",
     "bio_policy",
-    "context_length_exceeded",
     "data_residency_mismatch",
     "invalid_prompt",
     "invalid_request_error",
@@ -39,8 +56,10 @@ const FINAL: [&str; 12] = [
     "model_not_found",
     "not_found_error",
     "permission_error",
-    "request_too_large",
 ];
+
+const LONGER: &str =
+    "the conversation is longer than the model takes; a larger context of model or server helps";
 
 impl ModelError {
     pub(super) fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
@@ -64,16 +83,19 @@ pub(super) fn of_status(
     (service, has_key): (Service, bool),
     now: DateTime<Utc>,
 ) -> ModelError {
-    use ModelErrorKind::{Rejected, Unavailable};
+    use ModelErrorKind::{Rejected, TooLong, Unavailable};
     let said = Said::read(body);
     let number = status.as_u16();
     let kind = match number {
+        413 => TooLong,
+        _ if said.too_long(Some(number)) => TooLong,
         429 if said.spent() => Rejected,
         408 | 409 | 429 | 500.. => Unavailable,
         _ => Rejected,
     };
     let Service { key_variable, address_variable, .. } = service;
     let hint = match number {
+        _ if kind == TooLong => LONGER.to_owned(),
         300..=399 => {
             format!("redirects are not followed; set {address_variable} to the final address")
         }
@@ -84,7 +106,6 @@ pub(super) fn of_status(
         429 if kind == Rejected => {
             "a spending limit or quota is used up; raise it with the provider".to_owned()
         }
-        413 => "the request is larger than the server takes".to_owned(),
         _ if kind == Unavailable => "a later try may succeed".to_owned(),
         _ => "the server does not take this request; check AGENT_LLM_MODEL and the server's log"
             .to_owned(),
@@ -104,11 +125,13 @@ pub(super) fn of_stream_error(error: &str) -> ModelError {
     let repeats = said.spent()
         || said.words().any(|word| FINAL.contains(&word))
         || status.is_some_and(|status| status < 500 && !matches!(status, 408 | 409 | 429));
-    let kind = if repeats { ModelErrorKind::Rejected } else { ModelErrorKind::Unavailable };
-    let mut failure = ModelError::new(
-        kind,
-        format!("the model's server broke off with an error{}", said.quoted()),
-    );
+    let (kind, hint) = match (said.too_long(status), repeats) {
+        (true, _) => (ModelErrorKind::TooLong, format!("; {LONGER}")),
+        (false, true) => (ModelErrorKind::Rejected, String::new()),
+        (false, false) => (ModelErrorKind::Unavailable, String::new()),
+    };
+    let message = format!("the model's server broke off with an error{}{hint}", said.quoted());
+    let mut failure = ModelError::new(kind, message);
     failure.status = status;
     failure
 }
@@ -224,6 +247,15 @@ impl Said {
         }
     }
 
+    /// A code says it wherever it stands; words only where nothing else is wrong than the request itself,
+    /// as limits for tokens in a minute are told in similar ones.
+    fn too_long(&self, status: Option<u16>) -> bool {
+        let blames_request = status.is_none_or(|status| matches!(status, 400 | 422));
+        let text = self.text.to_lowercase();
+        self.words().any(|word| TOO_LONG.contains(&word))
+            || (blames_request && TOO_LONG_WORDS.iter().any(|words| text.contains(words)))
+    }
+
     fn quoted(&self) -> String {
         match excerpt(&self.text) {
             text if text.is_empty() => String::new(),
@@ -270,6 +302,7 @@ mod tests {
         }
         let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().with_timezone(&Utc);
         let service = Service {
+            wire: "Responses",
             key_variable: "OPENAI_API_KEY",
             address_variable: "OPENAI_BASE_URL",
             path: &[],
@@ -323,6 +356,33 @@ mod tests {
         for nonsense in ["-3", "soon", "1e99", "NaN", "Sat, 21 Nov 2026 09:00:00 GMT"] {
             assert_eq!(wait(&[("retry-after", nonsense)]), None, "{nonsense}");
         }
+    }
+
+    // MODEL-35: by code, or in the words of Anthropic, OpenAI, vLLM, llama.cpp, SGLang and LM Studio.
+    #[test]
+    fn a_conversation_that_is_too_long_is_told_from_a_request_that_is_wrong() {
+        use ModelErrorKind::{Rejected, TooLong, Unavailable};
+        let said = |message: &str| format!(r#"{{"error":{{"message":"{message}"}}}}"#);
+        for (status, body) in [
+            (413, String::new()),
+            (400, r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#.into()),
+            (500, r#"{"error":{"code":500,"type":"exceed_context_size_error"}}"#.into()),
+            (400, said("prompt is too long: 200251 tokens > 200000 maximum")),
+            (400, said("input length and `max_tokens` exceed context limit: 1 + 2 > 2")),
+            (400, said("This model's maximum context length is 4097 tokens.")),
+            (400, said("the request exceeds the available context size")),
+            (400, said("Your input exceeds the context window of this model.")),
+        ] {
+            let error = answer(status, &[], &body);
+            assert_eq!((error.kind, error.can_heal()), (TooLong, false), "{body}");
+            assert!(error.message.contains("larger context"), "{}", error.message);
+        }
+        let in_stream = |message: &str| of_stream_error(&said(message)).kind;
+        assert_eq!(in_stream("The model is loaded with context length of only 4096"), TooLong);
+        assert_eq!(answer(400, &[], &said("unknown field `tools`")).kind, Rejected);
+        // A limit that passes may speak of length, too.
+        let passing = said("tokens per minute reached for this context length");
+        assert_eq!(answer(429, &[], &passing).kind, Unavailable);
     }
 
     // security line 145

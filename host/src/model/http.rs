@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure;
 use super::sse::Decoder;
-use super::wire::{Collect, Flow, Service};
-use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger};
+use super::wire::{Collect, Flow, Reply, Service};
+use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger, Turn};
 use crate::event::{EventKind, Events};
 use crate::secret::Secrets;
 
@@ -90,23 +90,28 @@ impl Http {
         Self { client: OnceLock::new(), deadlines, secrets, events, ledger }
     }
 
-    /// Sends and collects. Ok means that the turn is complete. Nothing is sent once the budget is spent.
+    /// Sends, collects and makes the turn. Nothing is sent once the budget is spent.
     pub(super) async fn exchange(
         &self,
         request: Request<'_>,
-        collect: &mut dyn Collect,
+        mut collect: Box<dyn Collect>,
+        invented: &mut u64,
         cancel: &CancellationToken,
-    ) -> Result<ModelUsage, ModelError> {
+    ) -> Result<Reply, ModelError> {
         self.ledger.allow()?;
         let began = Instant::now();
         let mut trace = Trace::default();
         let (role, attempt, sent) = (request.role, request.attempt, request.body.len());
-        let result = tokio::select! {
+        let total = began + self.deadlines.total;
+        let read = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ModelError::new(ModelErrorKind::Cancelled, "cancelled")),
-            result = self.run(request, collect, &mut trace, began + self.deadlines.total) => result,
+            read = self.run(request, collect.as_mut(), &mut trace, total) => read,
         };
         let usage = if trace.costs { collect.counts().usage(sent) } else { ModelUsage::default() };
+        let reply = read.and_then(|()| collect.reply(invented)).map_err(|error| {
+            self.presentable(ModelError { status: error.status.or(trace.status), ..error })
+        });
         self.ledger.add(role, usage);
         self.events.emit(EventKind::ModelRequest {
             role: role.to_owned(),
@@ -115,14 +120,13 @@ impl Http {
             attempt,
             usage,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            error: reply.as_ref().err().map(|error| error.message.clone()),
         });
-        result.map(|()| usage).map_err(|error| {
-            self.presentable(ModelError { status: error.status.or(trace.status), ..error })
-        })
+        reply.map(|reply| Reply { turn: Turn { usage, ..reply.turn }, ..reply })
     }
 
     /// The error as it may leave this module: no key and no control character in it.
-    pub(super) fn presentable(&self, error: ModelError) -> ModelError {
+    fn presentable(&self, error: ModelError) -> ModelError {
         ModelError { message: failure::inert(&self.secrets.redact(&error.message)), ..error }
     }
 

@@ -33,6 +33,7 @@ pub use http::Deadlines;
 pub use ledger::TokenLedger;
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
 pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
+pub use wire::Service;
 
 pub use crate::event::ModelUsage;
 
@@ -131,6 +132,8 @@ pub enum ModelErrorKind {
     Unavailable,
     /// Answered with a status that repeats itself: other 4xx, redirects, a spent limit.
     Rejected,
+    /// The conversation is longer than the model takes; a shorter one may be answered.
+    TooLong,
     /// The caller used the conversation wrongly: unknown or missing call ids.
     Misused,
     /// The task's tokens are spent; nothing was sent.

@@ -9,11 +9,13 @@ use serde_json::value::RawValue;
 
 use super::{ModelError, ModelUsage, ToolResult, Turn};
 
-/// The names under which the user knows a provider's settings, for messages, and the path of its requests.
+/// The names under which the user knows a wire and its settings, for messages, and the path of its requests.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Service {
-    pub(super) key_variable: &'static str,
-    pub(super) address_variable: &'static str,
+pub struct Service {
+    pub wire: &'static str,
+    pub key_variable: &'static str,
+    /// With what an address has or lacks at its end.
+    pub address_variable: &'static str,
     /// Segments behind the base address.
     pub(super) path: &'static [&'static str],
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::terminal::Terminal;
 use super::terminal_text;
 use crate::event::EventKind;
+use crate::secret::Secrets;
 
 /// Often enough for a spinner, rarely enough for a slow line.
 const REDRAWS_PER_SECOND: u8 = 10;
@@ -26,14 +28,16 @@ pub(super) struct Live {
     bar: ProgressBar,
     status: Status,
     pulling: bool,
+    secrets: Secrets,
 }
 
 impl Live {
     /// On stderr, which is a terminal.
-    pub(super) fn new() -> Self {
-        let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND);
+    pub(super) fn new(secrets: Secrets) -> Self {
+        let terminal = Box::new(Terminal::stderr());
+        let target = ProgressDrawTarget::term_like_with_hz(terminal, REDRAWS_PER_SECOND);
         let bar = ProgressBar::with_draw_target(None, target).with_style(style(WORK));
-        Self { bar, status: Status::default(), pulling: false }
+        Self { bar, status: Status::default(), pulling: false, secrets }
     }
 
     /// Runs `write` while the line is not there.
@@ -51,7 +55,8 @@ impl Live {
         }
         self.pull(kind);
         if self.status.take(kind) {
-            self.bar.set_message(self.status.text());
+            let text = self.status.text();
+            self.bar.set_message(self.secrets.redact(&text).into_owned());
         }
     }
 
@@ -105,6 +110,10 @@ impl Status {
                         self.attempt = text;
                         self.phase = "Editing".into();
                     }
+                    // They are asked side by side.
+                    None if self.phase == "Querying Scout A" && text == "Querying Scout B" => {
+                        self.phase = "Querying Scouts A and B".into();
+                    }
                     None => self.phase = text,
                 }
             }
@@ -148,6 +157,9 @@ mod tests {
         let mut status = Status::default();
         status.take(&Milestone::Analyzing.into());
         assert_eq!(status.text(), "Analyzing codebase");
+        status.take(&Milestone::QueryingScoutA.into());
+        status.take(&Milestone::QueryingScoutB.into());
+        assert_eq!(status.text(), "Querying Scouts A and B");
         status.take(&EventKind::ModelRequest {
             role: "editor".into(),
             request_id: None,
@@ -155,6 +167,7 @@ mod tests {
             attempt: 1,
             usage: ModelUsage { input: 12_000, cached: 9_000, output: 345 },
             duration_ms: 1,
+            error: None,
         });
         status.take(&Milestone::Attempt { number: 2, of: 12 }.into());
         assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Editing");

@@ -18,6 +18,7 @@ mod progress;
 #[cfg(test)]
 mod schemas;
 mod step_lines;
+mod terminal;
 pub mod terminal_text;
 
 use std::fs::File;
@@ -87,7 +88,7 @@ impl Output {
 
     /// Progress alone, for a command whose result is no event.
     pub fn progress_sink(&self) -> Box<dyn Sink> {
-        let live = self.redraws.then(live::Live::new);
+        let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
         let human = human::Human::new(
             std::io::stderr(),
             self.colour_err,

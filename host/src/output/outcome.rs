@@ -52,6 +52,8 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
     }
     let good = *exit_code == Exit::Ok as u8;
     let tone = if good { Tone::Good } else { Tone::Bad };
+    // A cancelled task has no other reason than that.
+    let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state));
     let why = match (reason, run_id) {
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
         (Some(reason), Some(run_id)) => format!(": {reason}, last run {run_id}"),
@@ -89,6 +91,7 @@ mod tests {
             report_path: None,
             tokens: Default::default(),
             gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
         }
     }
 
@@ -123,8 +126,12 @@ mod tests {
 
     #[test]
     fn a_cancelled_task_says_that_changes_stay() {
+        let mut kind = finished("CANCELLED", Exit::Cancelled);
+        if let EventKind::TaskFinished { reason, .. } = &mut kind {
+            *reason = Some("cancelled".into());
+        }
         assert_eq!(
-            text(&finished("CANCELLED", Exit::Cancelled), false).unwrap(),
+            text(&kind, false).unwrap(),
             "CANCELLED\nChanges made so far stay in the working tree.\n"
         );
     }

@@ -11,10 +11,9 @@ const MAX_MESSAGE: usize = 600;
 pub fn install_hook(secrets: Secrets) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        let line = line(&message(info), place.as_deref()).render(false);
         // A line that is being redrawn would take this one with it.
         let before = if super::live::is_shown() { "\n" } else { "" };
-        let text = format!("{before}{}", secrets.redact(&line));
+        let text = format!("{before}{}", text(&message(info), place.as_deref(), &secrets));
         super::put(&mut std::io::stderr().lock(), &text);
     }));
 }
@@ -25,6 +24,11 @@ fn message(info: &PanicHookInfo<'_>) -> String {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message")
         .into()
+}
+
+/// Keys go first: a message that is cut inside of one would show the rest of it.
+fn text(message: &str, place: Option<&str>, secrets: &Secrets) -> String {
+    secrets.redact(&line(&secrets.redact(message), place).render(false)).into_owned()
 }
 
 fn line(message: &str, place: Option<&str>) -> Line {
@@ -39,13 +43,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_one_bounded_sanitised_line() {
-        // security line 166
+    fn a_panic_is_one_bounded_sanitised_line_without_a_key() {
+        // security lines 162, 166
         let text = line("bad\nname \x1b]0;x\x07here", Some("src/a.rs:3")).render(true);
         assert_eq!(
             text,
             "act: internal error at src/a.rs:3: bad\\nname here; please report this\n"
         );
+        let (key, dots) = ("sk-canary-0123456789", ".".repeat(MAX_MESSAGE - 10));
+        let secrets = Secrets::new([crate::secret::Secret::new(key)]);
+        for message in [format!("called with {key}"), format!("{dots}{key}")] {
+            let text = super::text(&message, None, &secrets);
+            assert!(text.contains("[redacted") && !text.contains("canary"), "{text}");
+        }
         let long = line(&"x".repeat(5000), None).render(true);
         assert!(long.len() < MAX_MESSAGE + 100 && long.contains('…'), "{long}");
     }

@@ -45,20 +45,20 @@ fn always(kind: &EventKind) -> Vec<Line> {
                 seconds(*duration_ms)
             ),
         )],
+        EventKind::ScoutFinished { outcome, .. } if outcome == "cancelled" => vec![],
         EventKind::ScoutFinished { scout, error: Some(error), .. } => {
             vec![
                 Line::of(Tone::Caution, format!("{}:", scout_name(scout)))
                     .and(Tone::Plain, format!(" {error}")),
             ]
         }
-        EventKind::ModelRequest { role, status, attempt, .. } if failed(*status) => {
-            let answer = match status {
-                Some(status) => format!("answered with status {status}"),
-                None => "gave no answer".into(),
-            };
+        // What a person has stopped is no trouble.
+        EventKind::ModelRequest { role, attempt, error: Some(error), .. }
+            if error != "cancelled" =>
+        {
             vec![
                 Line::of(Tone::Caution, "Model:")
-                    .and(Tone::Plain, format!(" {answer} to {role}, attempt {attempt}")),
+                    .and(Tone::Plain, format!(" {error} (asked by {role}, attempt {attempt})")),
             ]
         }
         _ => vec![],
@@ -83,7 +83,7 @@ fn details(kind: &EventKind) -> Vec<Line> {
         EventKind::ComponentDenied { name, grant, object } => {
             format!("{name} was denied {grant}: {object}")
         }
-        EventKind::ModelRequest { role, status, usage, duration_ms, .. } if !failed(*status) => {
+        EventKind::ModelRequest { role, usage, duration_ms, error: None, .. } => {
             format!("model for {role}: {}, {}", tokens(usage), seconds(*duration_ms))
         }
         EventKind::Diagnosis { text } => {
@@ -130,10 +130,6 @@ fn detail(text: String) -> Line {
 
 fn paragraph(text: &str) -> impl Iterator<Item = Line> {
     text.trim().lines().map(|line| Line::of(Tone::Faint, format!("    {line}")))
-}
-
-fn failed(status: Option<u16>) -> bool {
-    status.is_none_or(|status| !(200..300).contains(&status))
 }
 
 /// As the milestones call the two of our own.
@@ -234,15 +230,18 @@ mod tests {
 
     #[test]
     fn trouble_is_shown_without_verbose() {
-        let request = EventKind::ModelRequest {
+        let request = |error: &str| EventKind::ModelRequest {
             role: "editor".into(),
             request_id: None,
             status: Some(500),
             attempt: 2,
             usage: ModelUsage::default(),
             duration_ms: 3,
+            error: Some(error.into()),
         };
-        assert_eq!(text(&request, false), "Model: answered with status 500 to editor, attempt 2\n");
+        let expected = "Model: the server answered 500 (asked by editor, attempt 2)\n";
+        assert_eq!(text(&request("the server answered 500"), false), expected);
+        assert_eq!(text(&request("cancelled"), true), "");
         let scout = EventKind::ScoutFinished {
             scout: "scout-b".into(),
             outcome: "failed".into(),

@@ -108,11 +108,12 @@ impl Query<'_> {
         let started = Instant::now();
         let answer = self.scout.ask(&self.question, attempt, cancel).await;
         let (outcome, result) = match answer {
+            Err(failure) if failure.cancelled => ("cancelled", Err(failure)),
             Err(failure) => ("failed", Err(failure)),
             Ok(raw) => match checked(self.check, &name, &raw, cancel).await {
                 Some(Ok(summary)) => ("ok", Ok((raw, summary))),
                 Some(Err(wrong)) => ("rejected", Err(self.reject(wrong))),
-                None => ("failed", Err(QueryFailure::cancelled())),
+                None => ("cancelled", Err(QueryFailure::cancelled())),
             },
         };
         let (summary, error) = match &result {

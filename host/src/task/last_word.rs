@@ -72,6 +72,7 @@ impl LastWord {
             report_path: finished.report_path,
             tokens: self.ledger.by_role(),
             gate_inputs_changed: finished.gate_inputs_changed,
+            edits_refused: finished.edits_refused,
         });
     }
 }
@@ -98,6 +99,7 @@ fn nothing_known() -> Finished {
         summary: None,
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
     }
 }
 

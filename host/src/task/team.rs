@@ -13,7 +13,7 @@ use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
 use crate::model::TokenLedger;
 use crate::scout::Grounded;
-use crate::verifier::{DockerVerifier, Gate, ResolvedImage};
+use crate::verifier::{DockerVerifier, Gate, ResolvedImage, has_tests};
 use crate::workspace::{AgentDir, PathGlobs, RepoWriter, tree_digest};
 
 /// How much of a log the model gets at once.
@@ -45,8 +45,10 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     let tools = staff.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
     let components: Vec<_> = scouts.iter().chain([&tools]).map(digest).collect();
 
-    let writer = RepoWriter::open(root, ready.rules.clone())
-        .map_err(failed("the repository cannot be opened"))?;
+    let rules = ready.rules.clone().scoped(config.monorepo_package.as_deref());
+    let writer =
+        RepoWriter::open(root, rules).map_err(failed("the repository cannot be opened"))?;
+    let (view, package) = (writer.view().clone(), config.monorepo_package.clone());
     let hands = ComponentHands::new(tools, Arc::new(writer), events.clone());
     let scouts = scouts.into_iter().map(|component| staff.scout(component)).collect();
 
@@ -71,6 +73,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         hands: Arc::new(hands),
         verifier: Arc::new(verifier),
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
+        has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
         read_log: Box::new(move |run_id, step| {
             let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;
             Ok(match log.left_out {

@@ -137,6 +137,7 @@ async fn perform(
             summary: Some(error.to_string()),
             report_path: None,
             gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
         },
     }
 }
@@ -149,6 +150,7 @@ pub(super) fn cancelled() -> Finished {
         summary: None,
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
     }
 }
 
@@ -166,5 +168,6 @@ fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
         summary: Some(format!("a fault of act itself: {message}; please report it")),
         report_path: None,
         gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) digest: Option<String>,
     pub(super) digest_after: Option<String>,
     pub(super) tail: Option<String>,
+    /// The container could not be removed, so something may still write in the run's directory.
+    pub(super) container_left: bool,
     pub(super) warnings: Vec<Warning>,
 }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use crate::workspace::{CopyEntry, CopyError, CopySet, Kind};
+use crate::workspace::{CopyEntry, CopyError, CopySet, Kind, READ_AT_ONCE, Tree, TreeBuilder};
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -23,10 +23,12 @@ const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies the set into the empty directory `into`. What changed since it was listed is left out: the digests
-/// before and after tell of a tree that moved.
-pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> io::Result<()> {
+/// Copies the set into the empty directory `into`; the answer is the tree that the copy holds, digested from
+/// the very bytes that were written. What is gone since it was listed is in neither.
+pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> io::Result<Tree> {
     let mut at = Position { root: into, below: vec![] };
+    let mut tree = TreeBuilder::default();
+    let mut buffer = vec![0; READ_AT_ONCE];
     for entry in &set.entries {
         if cancel.is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
@@ -38,9 +40,25 @@ pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> 
             Err(error) => return Err(io::Error::other(error)),
         };
         at.move_to(&parents)?;
-        content.write(entry, at.here(), name)?;
+        match content {
+            Content::Link(target) => {
+                make_link(&target, at.here(), name)?;
+                tree.link(entry, &target);
+            }
+            Content::File(mut from) => {
+                let mut to = make_file(entry, at.here(), name)?;
+                tree.file(entry, &mut from, &mut buffer, &mut |bytes| match &mut to {
+                    Some(to) => to.write_all(bytes),
+                    None => Ok(()),
+                })?;
+                if let Some(to) = to {
+                    // Build tools compare times.
+                    to.set_modified(from.metadata()?.modified()?)?;
+                }
+            }
+        }
     }
-    Ok(())
+    Ok(tree.finish())
 }
 
 /// Makes directories that must exist in the view whatever the tree holds.
@@ -84,29 +102,24 @@ fn read(set: &CopySet, entry: &CopyEntry) -> Result<Content, CopyError> {
     }
 }
 
-impl Content {
-    fn write(self, entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        let mut from = match self {
-            Self::Link(to) => {
-                return match symlinkat(&to, into, name) {
-                    Ok(()) | Err(Errno::EXIST) => Ok(()),
-                    Err(error) => Err(error.into()),
-                };
-            }
-            Self::File(from) => from,
-        };
-        let mut to: File = match openat(into, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
-            Ok(to) => to.into(),
-            // The same name in another letter case, where that is the same file.
-            Err(Errno::EXIST) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        io::copy(&mut from, &mut to)?;
-        let executable = entry.mode & 0o100 != 0;
-        fchmod(&to, Mode::from_raw_mode(if executable { 0o755 } else { 0o644 }))?;
-        // Build tools compare times.
-        to.set_modified(from.metadata()?.modified()?)
+fn make_link(target: &OsStr, into: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match symlinkat(target, into, name) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// None for the same name in another letter case, where that is the same file.
+fn make_file(entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<Option<File>> {
+    let file = match openat(into, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => file,
+        Err(Errno::EXIST) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mode = if entry.is_executable() { 0o755 } else { 0o644 };
+    // The umask must not decide what the steps see.
+    fchmod(&file, Mode::from_raw_mode(mode))?;
+    Ok(Some(file.into()))
 }
 
 /// Where the walk stands; entries come in order, so most share their parents with the one before.
@@ -183,6 +196,27 @@ mod tests {
         assert_eq!(made("top").mtime_nsec(), fs::metadata(at("top")).unwrap().mtime_nsec());
         assert_eq!(fs::read_link(view.path().join("a/link")).unwrap(), Path::new("../outside"));
         assert!(!view.path().join("unlisted").exists());
+    }
+
+    // VERIFIER-12, security line 115
+    #[test]
+    fn the_digest_is_that_of_the_bytes_that_the_steps_get() {
+        let repo = tempfile::tempdir().unwrap();
+        for name in ["changes", "stays", "vanishes"] {
+            fs::write(repo.path().join(name), "as listed").unwrap();
+        }
+        let none = PathGlobs::new(&[]).unwrap();
+        let set = CopySet::of(repo.path(), &none).unwrap();
+        let listed = set.tree().unwrap();
+        fs::write(repo.path().join("changes"), "later").unwrap();
+        fs::remove_file(repo.path().join("vanishes")).unwrap();
+
+        let into = tempfile::tempdir().unwrap();
+        let handle = fs::File::open(into.path()).unwrap().into();
+        let copied = copy(&set, handle, &CancellationToken::new()).unwrap();
+
+        assert_ne!(copied, listed);
+        assert_eq!(copied, CopySet::of(into.path(), &none).unwrap().tree().unwrap());
     }
 
     // VERIFIER-4

@@ -154,6 +154,7 @@ impl DockerVerifier {
                 step: None,
                 message,
             });
+            facts.container_left = true;
         }
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
@@ -319,7 +320,11 @@ impl DockerVerifier {
         reclaim(&self.engine, &self.image, run.path(), cache, ids).await
     }
 
+    /// Not while something may still write there; then retention removes what is left.
     async fn clean(&self, run: &Arc<RunDir>, facts: &mut Facts) {
+        if facts.container_left {
+            return;
+        }
         if let Err(error) = self.reclaim(run, facts).await {
             facts.warnings.push(Warning {
                 code: "cleanup_failed".to_owned(),

@@ -10,6 +10,7 @@ use bollard::errors::Error;
 use bollard::query_parameters::{
     ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
+use rustix::process::geteuid;
 
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
 use super::engine_host;
@@ -119,7 +120,7 @@ impl Engine {
         let listed =
             self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
         for volume in listed.volumes.unwrap_or_default() {
-            if is_orphan(&volume.labels, &this, now, process::look) {
+            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
                 self.remove_volume(&volume.name).await?;
             }
         }
@@ -136,7 +137,9 @@ impl Engine {
         let (this, now) = (Process::this(), crate::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
-            let id = container.id.filter(|_| is_orphan(&labels, &this, now, process::look))?;
+            let id = container
+                .id
+                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
             let name = container.names.unwrap_or_default().into_iter().next();
             let name = name.map(|name| name.trim_start_matches('/').to_owned());
             Some((id.clone(), name.unwrap_or(id)))

@@ -156,7 +156,8 @@ fn is_build_script(path: &str, name: &str) -> bool {
     }
 }
 
-fn is_test(path: &str) -> bool {
+/// A test by its name.
+pub fn is_test(path: &str) -> bool {
     const DIRECTORIES: [&str; 7] =
         ["test", "tests", "__tests__", "spec", "specs", "e2e", "testdata"];
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -164,6 +165,7 @@ fn is_test(path: &str) -> bool {
         directory.split('/').any(|part| DIRECTORIES.contains(&part.to_lowercase().as_str()));
     let stem = name.split('.').next().unwrap_or_default();
     in_tests
+        || ["test", "tests"].contains(&stem)
         || stem.starts_with("test_")
         || stem.ends_with("_test")
         || stem.ends_with("_spec")

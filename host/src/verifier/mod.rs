@@ -30,6 +30,7 @@ mod response;
 mod source_writes;
 mod step;
 mod step_log;
+mod test_files;
 mod view;
 
 use futures_util::future::BoxFuture;
@@ -38,10 +39,11 @@ use tokio_util::sync::CancellationToken;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
 pub use engine::{Engine, Machine};
-pub use gate_inputs::{GateChange, GateInput, gate_inputs_changed};
+pub use gate_inputs::{GateChange, GateInput, gate_inputs_changed, is_test};
 pub use image::ResolvedImage;
 pub use pipeline::Gate;
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
+pub use test_files::{adds_tests, has_tests};
 
 /// One run of the whole pipeline.
 pub trait Verifier: Send + Sync {

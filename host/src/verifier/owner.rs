@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use rustix::process::{Uid, geteuid};
+
 use crate::process::{Life, Process, Seen};
 
 pub(super) const RUN_ID: &str = "act.run_id";
@@ -10,6 +12,7 @@ const PID: &str = "act.pid";
 const START_TIME: &str = "act.start_time";
 const BOOT_ID: &str = "act.boot_id";
 const PID_NAMESPACE: &str = "act.pid_namespace";
+const UID: &str = "act.uid";
 const DEADLINE: &str = "act.deadline";
 
 /// Left alone for this long after its deadline, should clocks differ.
@@ -22,15 +25,17 @@ pub(super) fn labels(of: Process, run_id: &str, deadline: i64) -> HashMap<String
         (START_TIME.to_owned(), of.start_time),
         (BOOT_ID.to_owned(), of.boot_id),
         (PID_NAMESPACE.to_owned(), of.pid_namespace),
+        (UID.to_owned(), geteuid().as_raw().to_string()),
         (DEADLINE.to_owned(), deadline.to_string()),
     ])
 }
 
 /// Whether the container's owner is dead. Another engine client, another machine, another namespace may own
-/// it as well: what cannot be known is judged by the deadline alone.
+/// it as well, and a system may hide the processes of other users: what cannot be known is judged by the
+/// deadline alone.
 pub(super) fn is_orphan(
     labels: &HashMap<String, String>,
-    this: &Process,
+    (this, uid): (&Process, Uid),
     now: i64,
     look: impl Fn(u32) -> Option<Seen>,
 ) -> bool {
@@ -42,8 +47,9 @@ pub(super) fn is_orphan(
         .parse::<i64>()
         .is_ok_and(|deadline| now > deadline.saturating_add(GRACE_SECONDS));
     let Ok(pid) = label(PID).parse() else { return overdue };
+    let visible = uid.is_root() || label(UID).parse() == Ok(uid.as_raw());
     // An engine may serve several machines: there, another boot is no earlier one.
-    if label(BOOT_ID) != this.boot_id {
+    if label(BOOT_ID) != this.boot_id || !visible {
         return overdue;
     }
     let owner = Process {
@@ -78,9 +84,10 @@ mod tests {
         now: i64,
     ) -> bool {
         let mut changed = super::labels(process(), "run_x", 1_000);
+        changed.insert(UID.to_owned(), "1000".to_owned());
         change(&mut changed);
         let seen = |start: &str| Seen { start_time: start.to_owned(), stopped: false };
-        is_orphan(&changed, &process(), now, |_| running.map(seen))
+        is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| running.map(seen))
     }
 
     // VERIFIER-18, security line 111
@@ -96,7 +103,9 @@ mod tests {
     // VERIFIER-18
     #[test]
     fn what_cannot_be_known_is_left_alone_until_its_deadline() {
-        for (name, value) in [(BOOT_ID, "other"), (PID_NAMESPACE, "pid:[2]"), (PID, "x")] {
+        for (name, value) in
+            [(BOOT_ID, "other"), (PID_NAMESPACE, "pid:[2]"), (PID, "x"), (UID, "1001")]
+        {
             let change = |labels: &mut HashMap<String, String>| {
                 labels.insert(name.to_owned(), value.to_owned());
             };

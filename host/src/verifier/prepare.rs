@@ -59,36 +59,36 @@ pub(super) fn prepare(
     let reading = "read the repository";
     let set = CopySet::of(&order.repo, &order.include)
         .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
-    let tree =
-        set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
-    let digest = tree.digest.clone();
+    let read =
+        || set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)));
     let view = choose_view(order, run, &set)?;
     let mut warnings = vec![];
     let mut mounts = vec![];
     let mut overlay_volume = None;
-    let place = match view {
+    let (place, tree) = match view {
         View::Copy => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
             let copy = run.create_view().map_err(doing(copying))?;
             let handle = copy.try_clone().map_err(doing(copying))?;
-            copy_view::copy(&set, handle, cancel).map_err(doing(copying))?;
+            let tree = copy_view::copy(&set, handle, cancel).map_err(doing(copying))?;
             if let Some(package) = &order.gate.package {
                 // The working directory exists even where the tree lacks it.
                 copy_view::ensure_directory(&copy, package.as_ref()).map_err(doing(copying))?;
             }
-            Place::Copy(copy)
+            (Place::Copy(copy), tree)
         }
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
             overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
             mounts.push(volume(&order.name, WORKSPACE));
-            Place::Upper(dirs.upper)
+            (Place::Upper(dirs.upper), read()?)
         }
         View::Readonly => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            Place::Sealed
+            (Place::Sealed, read()?)
         }
     };
+    let digest = tree.digest.clone();
     for part in STEP_PARTS {
         mounts.push(bind(&run.path().join(part), &format!("/artifacts/{part}"), false)?);
     }

@@ -94,12 +94,12 @@ impl Guard {
     /// `tree` is the set's. A copy must be complete, and no step may have begun.
     pub(super) fn new(set: CopySet, tree: Tree, place: Place) -> io::Result<Self> {
         let mut sources = BTreeMap::new();
-        for (entry, file) in set.entries.iter().zip(tree.files) {
+        for file in tree.files {
             // Asked for by `include`, and no less ignored: a step may make it anew.
-            if set.ignores(&entry.path, false) {
+            if set.ignores(&file.path, false) {
                 continue;
             }
-            let source = Source { mode: file.mode, sha256: file.sha256, size: entry.size };
+            let source = Source { mode: file.mode, sha256: file.sha256, size: file.size };
             sources.insert(file.path.into_os_string().into_encoded_bytes(), source);
         }
         let mut guard =

@@ -16,6 +16,7 @@ use super::reading::MAX_READ;
 use super::repo_path::RepoPath;
 use super::steps::{Steps, directory};
 use super::sweep;
+use super::texts::{FileText, Held, MAX_TEXT, Texts, held};
 use super::versions::{Version, Versions, digest};
 use super::view::{Kind, Profile, RepoView, ViewError};
 
@@ -41,6 +42,8 @@ pub struct RepoWriter {
     turn: Mutex<Turn>,
     /// Held for a moment, so that somebody may look while a call is under way.
     changed: Mutex<BTreeMap<String, ChangedFile>>,
+    refused: Mutex<BTreeMap<&'static str, u64>>,
+    texts: Mutex<Texts>,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +60,8 @@ pub(super) struct Checked {
     pub(super) bytes: Vec<u8>,
     /// Digest that the file must have when it is taken.
     pub(super) expect: Option<String>,
+    /// What it held, as far as that is to be remembered.
+    pub(super) before: Held,
     pub(super) op: &'static str,
 }
 
@@ -67,8 +72,9 @@ impl RepoWriter {
         sweep::sweep_tree(&root);
         let view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
         let (versions, turn) = (Versions::default(), Mutex::default());
-        let changed = Mutex::default();
-        Ok(Self { root, view, rules, versions, exchange: true, turn, changed })
+        let (changed, refused, texts) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let exchange = true;
+        Ok(Self { root, view, rules, versions, exchange, turn, changed, refused, texts })
     }
 
     /// As on a kernel without `openat2`.
@@ -104,6 +110,20 @@ impl RepoWriter {
     /// All or nothing, in order. `stopped` is asked before each change is looked at and again in the moment
     /// before it is made; once it says yes, nothing more is done and what was done is undone.
     pub fn apply(
+        &self,
+        changes: &[Change],
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Applied>, EditError> {
+        let outcome = self.carry_out(changes, stopped);
+        if let Err(error) = &outcome
+            && let Some(rule) = error.word()
+        {
+            self.refuse(rule);
+        }
+        outcome
+    }
+
+    fn carry_out(
         &self,
         changes: &[Change],
         stopped: &dyn Fn() -> bool,
@@ -144,6 +164,7 @@ impl RepoWriter {
         }
         steps.keep();
         turn.bytes += bytes;
+        checked.iter().for_each(|change| self.texts().remember(change));
         let mut changed = self.changes();
         Ok(checked.into_iter().map(|change| self.record(&mut changed, change)).collect())
     }
@@ -152,6 +173,17 @@ impl RepoWriter {
     pub fn changed(&self) -> Vec<ChangedFile> {
         let differs = |file: &&ChangedFile| file.sha256_before != file.sha256_now;
         self.changes().values().filter(differs).cloned().collect()
+    }
+
+    /// How many calls each rule refused, by its word.
+    pub fn refused(&self) -> BTreeMap<&'static str, u64> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts a change that a tool refused by itself, before it came here.
+    pub fn refuse(&self, rule: &'static str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        *refused.entry(rule).or_default() += 1;
     }
 
     fn changes(&self) -> MutexGuard<'_, BTreeMap<String, ChangedFile>> {
@@ -194,7 +226,8 @@ impl RepoWriter {
         if let Some(to) = &to {
             self.free(to)?;
         }
-        Ok(Checked { path, to, bytes, expect, op: change.op() })
+        let before = self.before(&path, expect.as_deref());
+        Ok(Checked { path, to, bytes, expect, before, op: change.op() })
     }
 
     /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
@@ -220,6 +253,29 @@ impl RepoWriter {
                 return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_SEEN });
             }
         })
+    }
+
+    /// The text of a file that the task is about to change for the first time.
+    fn before(&self, path: &RepoPath, expect: Option<&str>) -> Held {
+        let Some(expect) = expect else { return Held::Nothing };
+        if self.texts().knows(path.as_str()) {
+            return Held::Unknown;
+        }
+        let (dir, name) = path.split();
+        let dir = directory(&self.root, dir, path).ok().flatten();
+        let bytes = dir.and_then(|dir| place::bytes(dir, name, MAX_TEXT));
+        // Other bytes than those of the version would show a change that nobody made.
+        let bytes = bytes.filter(|bytes| digest(bytes) == expect);
+        bytes.map_or(Held::Unknown, |bytes| held(&bytes))
+    }
+
+    /// What a file held before the task and was given last by it.
+    pub fn text(&self, path: &str) -> FileText {
+        self.texts().get(path)
+    }
+
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn free(&self, path: &RepoPath) -> Result<(), EditError> {
@@ -299,5 +355,7 @@ impl RepoWriter {
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

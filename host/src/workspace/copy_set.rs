@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,6 @@ use super::exclusion::is_temporary;
 use super::globs::PathGlobs;
 use super::handle::{self, DIRECTORY, READ, Root};
 use super::ignored::IgnoreRules;
-use super::place::digest_of;
 use super::stop::StopCheck;
 use super::versions::hex;
 use super::view::Kind;
@@ -24,6 +23,8 @@ use super::walk::{Found, Walk, name_of};
 
 /// Files and links in one set at most.
 const MAX_FILES: usize = 2_000_000;
+/// What a reader of whole trees takes at once, in bytes.
+pub const READ_AT_ONCE: usize = 64 << 10;
 
 /// Never `.git` at any depth, never `agent/`, only regular files and links.
 #[derive(Debug)]
@@ -60,6 +61,59 @@ pub struct TreeFile {
     /// `100644`, `100755` or `120000`, as git knows it: other permission bits are no content.
     pub mode: &'static str,
     pub sha256: String,
+    /// Of what was read, in bytes.
+    pub size: u64,
+}
+
+/// Made of entries in their order, each with the content that counts for it.
+#[derive(Default)]
+pub struct TreeBuilder {
+    whole: Sha256,
+    files: Vec<TreeFile>,
+}
+
+impl TreeBuilder {
+    pub fn link(&mut self, entry: &CopyEntry, target: &OsStr) {
+        let size = target.len() as u64;
+        self.add(entry, "120000", hex(&Sha256::digest(target.as_bytes())), size);
+    }
+
+    /// Reads to the end and hands every piece to `keep`: what is kept is what is digested.
+    pub fn file(
+        &mut self,
+        entry: &CopyEntry,
+        from: &mut File,
+        buffer: &mut [u8],
+        keep: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (mut hash, mut size) = (Sha256::new(), 0);
+        loop {
+            let read = match from.read(buffer) {
+                Ok(0) => break,
+                Ok(count) => buffer.get(..count).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            size += read.len() as u64;
+            hash.update(read);
+            keep(read)?;
+        }
+        let mode = if entry.is_executable() { "100755" } else { "100644" };
+        self.add(entry, mode, hex(&hash.finalize()), size);
+        Ok(())
+    }
+
+    fn add(&mut self, entry: &CopyEntry, mode: &'static str, sha256: String, size: u64) {
+        for part in [entry.path.as_os_str().as_bytes(), mode.as_bytes(), sha256.as_bytes()] {
+            self.whole.update(part);
+            self.whole.update([0]);
+        }
+        self.files.push(TreeFile { path: entry.path.clone(), mode, sha256, size });
+    }
+
+    pub fn finish(self) -> Tree {
+        Tree { digest: hex(&self.whole.finalize()), files: self.files }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,29 +203,26 @@ impl CopySet {
 
     /// Reads every file once.
     pub fn tree(&self) -> Result<Tree, CopyError> {
-        let mut whole = Sha256::new();
-        let mut files = Vec::with_capacity(self.entries.len());
+        let mut tree = TreeBuilder::default();
+        let mut buffer = vec![0; READ_AT_ONCE];
         for entry in &self.entries {
-            let (mode, sha256) = match entry.kind {
-                Kind::Link => ("120000", hex(&Sha256::digest(self.link_target(entry)?.as_bytes()))),
+            match entry.kind {
+                Kind::Link => tree.link(entry, &self.link_target(entry)?),
                 _ => {
-                    let file = OwnedFd::from(self.open(entry)?);
-                    let digest = digest_of(file, u64::MAX).map_err(|error| {
-                        explain(entry, Errno::from_io_error(&error).unwrap_or(Errno::IO))
-                    })?;
-                    (
-                        if entry.mode & 0o100 == 0 { "100644" } else { "100755" },
-                        digest.unwrap_or_default(),
-                    )
+                    tree.file(entry, &mut self.open(entry)?, &mut buffer, &mut |_| Ok(())).map_err(
+                        |error| explain(entry, Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+                    )?
                 }
-            };
-            for part in [entry.path.as_os_str().as_bytes(), mode.as_bytes(), sha256.as_bytes()] {
-                whole.update(part);
-                whole.update([0]);
             }
-            files.push(TreeFile { path: entry.path.clone(), mode, sha256 });
         }
-        Ok(Tree { digest: hex(&whole.finalize()), files })
+        Ok(tree.finish())
+    }
+}
+
+impl CopyEntry {
+    /// The one permission bit that git knows.
+    pub fn is_executable(&self) -> bool {
+        self.mode & 0o100 != 0
     }
 }
 

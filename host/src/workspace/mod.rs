@@ -32,6 +32,7 @@ mod stop;
 mod sweep;
 #[cfg(test)]
 mod testing;
+mod texts;
 mod tracked;
 mod versions;
 mod view;
@@ -40,7 +41,9 @@ mod walk;
 pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
 pub use change::{Applied, Change, ChangedFile, EditError};
-pub use copy_set::{CopyEntry, CopyError, CopySet, Tree, TreeFile, tree_digest};
+pub use copy_set::{
+    CopyEntry, CopyError, CopySet, READ_AT_ONCE, Tree, TreeBuilder, TreeFile, tree_digest,
+};
 pub use exclusion::Rule;
 pub use git_dir::{GitPlace, git_place};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
@@ -55,5 +58,6 @@ pub use revision::head_commit;
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use selection::{Selection, SelectionError};
 pub use special::{Special, special};
+pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, digest};
 pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};

@@ -128,6 +128,13 @@ pub(super) fn standing(dir: impl AsFd, name: &str, most: u64) -> std::io::Result
     })
 }
 
+/// The bytes of a regular file of at most `most` bytes, without following; none for everything else.
+pub(super) fn bytes(dir: impl AsFd, name: &str, most: usize) -> Option<Vec<u8>> {
+    let fd = rustix::fs::openat(&dir, name, handle::READ, Mode::empty()).ok()?;
+    let (fd, _) = handle::regular(fd).ok()?;
+    handle::read_whole(fd, most as u64).ok()?
+}
+
 /// None when the file has more than `most` bytes.
 pub(super) fn digest_of(fd: OwnedFd, most: u64) -> std::io::Result<Option<String>> {
     let mut file = File::from(fd).take(most.saturating_add(1));

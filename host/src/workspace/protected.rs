@@ -4,7 +4,7 @@
 //! because the next clone may lie on a file system that ignores it.
 
 use super::exclusion::fold;
-use super::globs::{GlobError, PathGlobs};
+use super::globs::{GlobError, PathGlobs, is_at_or_below};
 
 /// Why a path may not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +32,23 @@ impl WriteRule {
 pub struct WriteRules {
     allowed: PathGlobs,
     within: PathGlobs,
+    /// The only directory that the task may touch, beside what the user allowed by name.
+    scope: Option<String>,
 }
 
 impl WriteRules {
     /// `allowed` are the user's `--allow-path` globs; `within`, where not empty, are the only paths that
     /// the task may touch.
     pub fn new(allowed: &[String], within: &[String]) -> Result<Self, GlobError> {
-        Ok(Self { allowed: PathGlobs::new(allowed)?, within: PathGlobs::new(within)? })
+        let (allowed, within) = (PathGlobs::new(allowed)?, PathGlobs::new(within)?);
+        Ok(Self { allowed, within, scope: None })
+    }
+
+    /// The same within the package of a monorepo.
+    #[must_use]
+    pub fn scoped(mut self, package: Option<&str>) -> Self {
+        self.scope = package.map(str::to_owned);
+        self
     }
 
     pub fn allowed(&self) -> &PathGlobs {
@@ -50,10 +60,13 @@ impl WriteRules {
         if is_protected(path) {
             return Some(WriteRule::Protected);
         }
-        if !self.within.is_empty() && !self.within.matches(path) {
+        let allowed = self.allowed.matches(path);
+        let in_scope = |package: &String| is_at_or_below(path.as_bytes(), package.as_bytes());
+        let outside = !self.within.is_empty() && !self.within.matches(path);
+        if outside || !(allowed || self.scope.as_ref().is_none_or(in_scope)) {
             return Some(WriteRule::Boundary);
         }
-        (is_guarded(path) && !self.allowed.matches(path)).then_some(WriteRule::Guarded)
+        (is_guarded(path) && !allowed).then_some(WriteRule::Guarded)
     }
 }
 
@@ -184,5 +197,22 @@ mod tests {
         assert_eq!(narrow.judge(".envrc"), Some(WriteRule::Boundary));
         assert_eq!(narrow.judge("src/.git/config"), Some(WriteRule::Protected));
         assert_eq!(narrow.judge("src/.vscode/x"), Some(WriteRule::Guarded));
+    }
+
+    // WORKSPACE-37
+    #[test]
+    fn a_package_is_left_only_where_the_user_named_the_path() {
+        let package = rules(&["/Cargo.lock"], &[]).scoped(Some("packages/core"));
+        assert_eq!(package.judge("packages/core/src/a.rs"), None);
+        assert_eq!(package.judge("Cargo.lock"), None);
+        for path in ["packages/core2/a.rs", "packages/other/a.rs", "README.md", "packages"] {
+            assert_eq!(package.judge(path), Some(WriteRule::Boundary), "{path}");
+        }
+        assert_eq!(package.judge("packages/core/.git/x"), Some(WriteRule::Protected));
+        assert_eq!(package.judge("packages/core/.envrc"), Some(WriteRule::Guarded));
+        let narrower =
+            rules(&["/Cargo.lock"], &["packages/core/src"]).scoped(Some("packages/core"));
+        assert_eq!(narrower.judge("Cargo.lock"), Some(WriteRule::Boundary));
+        assert_eq!(narrower.judge("packages/core/b.rs"), Some(WriteRule::Boundary));
     }
 }

@@ -22,8 +22,9 @@ pub(super) struct AnthropicMessages;
 impl Wire for AnthropicMessages {
     fn service(&self) -> Service {
         Service {
+            wire: "Messages",
             key_variable: "ANTHROPIC_API_KEY",
-            address_variable: "ANTHROPIC_BASE_URL",
+            address_variable: "ANTHROPIC_BASE_URL (without /v1)",
             path: &["v1", "messages"],
         }
     }

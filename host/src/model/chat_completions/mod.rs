@@ -17,6 +17,7 @@ pub(super) struct ChatCompletions;
 impl Wire for ChatCompletions {
     fn service(&self) -> Service {
         Service {
+            wire: "Chat Completions",
             key_variable: "OPENAI_API_KEY",
             address_variable: "AGENT_LLM_BASE_URL (it includes /v1)",
             path: &["chat", "completions"],

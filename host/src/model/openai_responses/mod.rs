@@ -18,6 +18,7 @@ pub(super) struct OpenAiResponses;
 impl Wire for OpenAiResponses {
     fn service(&self) -> Service {
         Service {
+            wire: "Responses",
             key_variable: "OPENAI_API_KEY",
             address_variable: "OPENAI_BASE_URL (it includes /v1)",
             path: &["responses"],

@@ -178,7 +178,7 @@ fn a_failure_in_the_stream_is_judged_by_its_code() {
         (failed("invalid_prompt"), ModelErrorKind::Rejected),
         (error("server_is_overloaded"), ModelErrorKind::Unavailable),
         (error("organization_spend_limit_exceeded"), ModelErrorKind::Rejected),
-        (error("context_length_exceeded"), ModelErrorKind::Rejected),
+        (error("context_length_exceeded"), ModelErrorKind::TooLong),
     ] {
         let error = ask_raw(WIRE, events(&[&event])).unwrap_err();
         assert_eq!(error.kind, kind, "{event}");

@@ -34,7 +34,10 @@ pub struct Recorded {
     pub body: Value,
     pub raw: Bytes,
     pub headers: Vec<(String, String)>,
+    /// When the last byte of it was there.
     pub time: DateTime<Utc>,
+    /// When the last byte of its answer was handed to the connection; none as long as it is held back.
+    pub answered: Option<DateTime<Utc>>,
 }
 
 /// What has happened so far.
@@ -161,9 +164,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, request: Recorded) {
-        self.lock().recorded.push(request);
+    /// Answers with the place of the request among all.
+    fn record(&self, request: Recorded) -> usize {
+        let mut state = self.lock();
+        state.recorded.push(request);
         self.changed.notify_all();
+        state.recorded.len() - 1
     }
 }
 
@@ -189,12 +195,12 @@ async fn respond(
     request: Request<Incoming>,
     shared: Arc<Shared>,
 ) -> Result<Response<Body>, Infallible> {
-    let notice = HangUp { shared: shared.clone(), over: false };
+    let mut notice = Notice { shared: shared.clone(), request: None, over: false };
     let (head, body) = request.into_parts();
     let Ok(raw) = Limited::new(body, MAX_REQUEST).collect().await else {
         return Ok(response(refusal(413, "the request is too large"), notice));
     };
-    let raw = raw.to_bytes();
+    let (raw, time) = (raw.to_bytes(), crate::clock::now());
     let body: Value = serde_json::from_slice(&raw).unwrap_or_default();
     let path = head.uri.path().to_owned();
     let wire = Wire::of(&path);
@@ -202,14 +208,15 @@ async fn respond(
     let header = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
         (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     };
-    shared.record(Recorded {
+    notice.request = Some(shared.record(Recorded {
         role: role.clone(),
         path: path.clone(),
         body: body.clone(),
         raw: raw.clone(),
         headers: head.headers.iter().map(header).collect(),
-        time: crate::clock::now(),
-    });
+        time,
+        answered: None,
+    }));
     let Some(wire) = wire.filter(|_| head.method == hyper::Method::POST) else {
         return Ok(response(refusal(404, "no model is served here"), notice));
     };
@@ -235,18 +242,21 @@ fn refusal(status: u16, message: &str) -> Answer {
     answer::answer(&Turn { fault, ..Turn::default() }, nobody)
 }
 
-fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {
+fn response(answer: Answer, mut notice: Notice) -> Response<Body> {
     let frames = answer.body.into_iter().map(|bytes| Ok(Frame::data(bytes)));
     let end = answer.end;
     if !matches!(end, Some(End::Stall(_))) {
         notice.over = true;
     }
     let last = futures_util::stream::once(async move {
-        let _notice = notice;
+        let notice = notice;
         match end {
             Some(End::Stall(_)) => std::future::pending().await,
             Some(End::Reset(_)) => Err(std::io::Error::other("scripted reset")),
-            Some(End::Cut(_)) | None => Ok(Frame::data(Bytes::new())),
+            Some(End::Cut(_)) | None => {
+                notice.answered();
+                Ok(Frame::data(Bytes::new()))
+            }
         }
     });
     let body = StreamBody::new(futures_util::stream::iter(frames).chain(last));
@@ -263,13 +273,24 @@ fn response(answer: Answer, mut notice: HangUp) -> Response<Body> {
     response
 }
 
-/// Lives as long as an answer; tells when the client went away while it was held back.
-struct HangUp {
+/// Lives as long as an answer; tells when it was complete, or when the client went away while it was held back.
+struct Notice {
     shared: Arc<Shared>,
+    /// Its place among the recorded ones.
+    request: Option<usize>,
     over: bool,
 }
 
-impl Drop for HangUp {
+impl Notice {
+    fn answered(&self) {
+        let mut state = self.shared.lock();
+        if let Some(request) = self.request.and_then(|at| state.recorded.get_mut(at)) {
+            request.answered = Some(crate::clock::now());
+        }
+    }
+}
+
+impl Drop for Notice {
     fn drop(&mut self) {
         if !self.over {
             self.shared.lock().hang_ups += 1;

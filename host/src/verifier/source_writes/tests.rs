@@ -27,8 +27,7 @@ fn tried() -> Tried {
     let include = PathGlobs::new(&["gen.env".to_owned()]).unwrap();
     let set = CopySet::of(repo.path(), &include).unwrap();
     let handle = || OwnedFd::from(fs::File::open(view.path()).unwrap());
-    copy_view::copy(&set, handle(), &CancellationToken::new()).unwrap();
-    let tree = set.tree().unwrap();
+    let tree = copy_view::copy(&set, handle(), &CancellationToken::new()).unwrap();
     let guard = Guard::new(set, tree, Place::Copy(handle())).unwrap();
     Tried { view: view.path().to_owned(), _dirs: [repo, view], guard }
 }

@@ -497,3 +497,49 @@ fn what_was_changed_can_be_asked_while_a_call_is_under_way() {
     writer.apply(&[replace(&writer, "a", "changed")], &looking).unwrap();
     assert_eq!(looks.into_inner(), 2);
 }
+
+/// WORKSPACE-38
+#[test]
+fn refused_calls_are_counted_by_their_rule() {
+    let repo = Fixture::new(&[("a", "one")]);
+    let writer = writer(&repo);
+    for path in ["agent.yaml", ".git/x", ".envrc", "a"] {
+        writer.apply(&[create(path, "x")], GO_ON).unwrap_err();
+    }
+    let stale = Change::Replace { path: "a".into(), expect: some_version(), bytes: b"x".to_vec() };
+    writer.apply(&[stale], GO_ON).unwrap_err();
+    writer.apply(&[create("b", "x")], GO_ON).unwrap();
+    writer.apply(&[create("c", "x")], &|| true).unwrap_err();
+    writer.refuse("binary");
+    assert_eq!(
+        writer.refused().into_iter().collect::<Vec<_>>(),
+        [("binary", 1), ("exists", 1), ("guarded", 1), ("protected", 2), ("version_mismatch", 1)]
+    );
+}
+
+/// WORKSPACE-39
+#[test]
+fn what_a_file_held_before_the_task_is_kept_through_edits_and_moves() {
+    let repo = Fixture::new(&[("a", "one"), ("b", "two"), ("gone", "three")]);
+    let writer = writer(&repo);
+    let text = |path: &str| {
+        let FileText { before, now } = writer.text(path);
+        (before.text().map(str::to_owned), now.text().map(str::to_owned))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    writer.apply(&[replace(&writer, "a", "ONE")], GO_ON).unwrap();
+    writer.apply(&[replace(&writer, "a", "uno")], GO_ON).unwrap();
+    assert_eq!(text("a"), (some("one"), some("uno")));
+    let moved = |from: &str, to: &str| Change::Move {
+        from: from.into(),
+        expect: at(&writer, from),
+        to: to.into(),
+    };
+    writer.apply(&[moved("a", "x"), moved("b", "y")], GO_ON).unwrap();
+    assert_eq!((text("a"), text("x")), ((some("one"), None), (None, some("uno"))));
+    assert_eq!((text("b"), text("y")), ((some("two"), None), (None, some("two"))));
+    let gone = Change::Delete { path: "gone".into(), expect: at(&writer, "gone") };
+    writer.apply(&[gone, create("new", "n")], GO_ON).unwrap();
+    assert_eq!((text("gone"), text("new")), ((some("three"), None), (None, some("n"))));
+    assert_eq!(text("never"), (None, None));
+}

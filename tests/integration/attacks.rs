@@ -1,0 +1,55 @@
+//! Every attack that `specs/attacks.md` lists is named by a test.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use regex::Regex;
+
+use crate::specifications::{root, sources};
+
+/// Numbers of security lines in the comments of a file that stand at a test: above it, or first in its body.
+fn named(text: &str, numbers: &mut BTreeSet<u32>) {
+    let quote = Regex::new(r"(?i)//.*\bsecurity lines? (\d+(?:(?:, | and )\d+)*)").unwrap();
+    let number = Regex::new(r"\d+").unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    let is_test = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+    };
+    for (at, line) in lines.iter().enumerate() {
+        let Some(quoted) = quote.captures(line) else { continue };
+        let around = &lines[at.saturating_sub(4)..(at + 5).min(lines.len())];
+        if around.iter().any(is_test) {
+            let found = number.find_iter(quoted.get(1).unwrap().as_str());
+            numbers.extend(found.map(|number| number.as_str().parse::<u32>().unwrap()));
+        }
+    }
+}
+
+#[test]
+fn every_listed_attack_has_a_test_with_its_number() {
+    let list = fs::read_to_string(root().join("specs/attacks.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| (\d+) \|").unwrap();
+    let listed: BTreeSet<u32> =
+        row.captures_iter(&list).map(|row| row[1].parse().unwrap()).collect();
+    assert!(listed.len() >= 13, "{listed:?}");
+    let mut files = vec![];
+    for directory in ["host/src", "tests"] {
+        sources(&root().join(directory), &mut files);
+    }
+    let mut tested = BTreeSet::new();
+    for path in files {
+        named(&fs::read_to_string(path).unwrap(), &mut tested);
+    }
+    let missing: Vec<_> = listed.difference(&tested).collect();
+    assert!(missing.is_empty(), "no test names these lines of specs/attacks.md: {missing:?}");
+}
+
+#[test]
+fn a_number_counts_at_a_test_alone() {
+    let mut numbers = BTreeSet::new();
+    named("/// Security lines 1, 2 and 3: all of them.\n#[test]\nfn a() {\n", &mut numbers);
+    named("#[tokio::test]\nasync fn b() {\n    // MODEL-1, security line 4\n", &mut numbers);
+    named("// security line 5: a remark\nfn c() {}\n", &mut numbers);
+    assert_eq!(numbers, [1, 2, 3, 4].into());
+}

@@ -1,0 +1,191 @@
+//! What the host adds to a conversation by its own reckoning: differences, owed tests, contradictions between
+//! the Scouts, whom to ask about a failure.
+
+use crate::harness::script::{attempt, call, done, opening, plan, script};
+use crate::harness::{Act, image};
+use serde_json::{Value, json};
+
+use super::clumsy_model::answers;
+
+/// Green when `answer.txt` says `right` in its first line.
+fn repository() -> Act {
+    Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "head -n 1 answer.txt | grep -qx right")])
+}
+
+fn rewrite(content: &str) -> Value {
+    let arguments = json!({
+        "path": "answer.txt", "expect_version": "{{last_version}}", "content": content
+    });
+    call("full_rewrite", arguments)
+}
+
+fn verify() -> Value {
+    call("verify", json!({}))
+}
+
+/// EDITOR-13: the lines that an edit changed come with its answer, the criteria once for an attempt.
+#[test]
+fn an_edit_is_answered_with_its_difference_and_the_criteria() {
+    let turns = opening("write it").into_iter().chain([
+        call("read", json!({"path": "answer.txt"})),
+        rewrite("wrong\nmore\n"),
+        rewrite("wrong\nMore\n"),
+        verify(),
+        rewrite("right\nMore\n"),
+        verify(),
+        done(),
+    ]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let answers = answers(&told.script_used_up());
+    assert_eq!(answers[2]["diff"], "-0: none\n+0: wrong\n+1: more");
+    assert_eq!(answers[2]["criteria"], json!(["answer.txt holds the answer"]));
+    assert_eq!(answers[2]["acceptance"], json!(["the pipeline is green"]));
+    assert_eq!(answers[3]["diff"], " 0: wrong\n-1: more\n+1: More");
+    assert_eq!(answers[3].get("criteria"), None);
+    assert_eq!(answers[5]["diff"], "-0: wrong\n+0: right\n 1: More");
+    assert_eq!(answers[5]["criteria"], json!(["answer.txt holds the answer"]), "a new attempt");
+}
+
+/// EDITOR-13: what was too long for an answer is read before it is verified, once.
+#[test]
+fn a_change_that_was_not_shown_is_read_before_it_is_verified() {
+    let long: String = (0..200).map(|n| format!("line number {n} of the answer\n")).collect();
+    let turns = opening("write it").into_iter().chain([
+        call("read", json!({"path": "answer.txt"})),
+        rewrite(&format!("right\n{long}")),
+        verify(),
+        verify(),
+        done(),
+    ]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    assert_eq!(told.runs().len(), 1);
+    let answers = answers(&told);
+    assert!(answers[2]["diff"].as_str().unwrap().ends_with("(cut)"));
+    let owed = &answers[3];
+    assert_eq!(owed["reason"], "not_verified", "{owed}");
+    assert!(owed["diff"].as_str().unwrap().contains("+200: line number 199"), "{owed}");
+    assert_eq!(owed["criteria"], json!(["answer.txt holds the answer"]));
+    assert_eq!(answers[4]["status"], "PASS");
+}
+
+/// EDITOR-16: where there are no tests, the plan's answer asks for some, and the summary tells what came.
+#[test]
+fn a_repository_without_tests_is_asked_for_some() {
+    let added = call(
+        "create",
+        json!({"path": "tests/answer.sh", "content": "grep -qx right answer.txt\n"}),
+    );
+    let mut turns = opening("write it");
+    turns[2]["call"]["arguments"]["test"]["detected_framework"] = "pytest".into();
+    let turns = turns.into_iter().chain([added]).chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    let todo = answers(&told)[0]["tests"]["todo"].clone();
+    assert!(todo.as_str().unwrap().contains("no tests: add some for what you change, with pytest"));
+    let summary = told.read("agent/summary.md");
+    let expected = "> None needed.\n\nTest files changed: The repository had none.\n\n- `tests/answer.sh (create)`\n";
+    assert!(summary.contains(expected), "{summary}");
+}
+
+/// EDITOR-16: no reason given is said as well; where there are tests, nobody is asked for new ones.
+#[test]
+fn a_summary_says_when_no_test_and_no_reason_was_given() {
+    let silent = call("done", json!({"what": "Wrote it.", "why": "It was missing."}));
+    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([silent]);
+    let act = repository().file("tests/other.sh", "true\n");
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    assert_eq!(answers(&told)[0].get("tests"), None);
+    let summary = told.read("agent/summary.md");
+    let expected = "> The Editor gave no reason for adding none.\n\nTest files changed:\n\nnone\n";
+    assert!(summary.contains(expected), "{summary}");
+}
+
+/// Plan and reports that disagree about how tests are run.
+fn at_odds(strategy: &str) -> Vec<Value> {
+    let mut turns = opening(strategy);
+    turns[1]["call"]["arguments"]["verification_tips"] = json!(["`npx jest` runs everything"]);
+    turns[2]["call"]["arguments"]["test"]["commands"]["all"] = "pytest -q".into();
+    turns
+}
+
+/// EDITOR-17: the Editor hears of it, says what he goes by, and it stands in the snapshot before any edit.
+#[test]
+fn a_contradiction_between_the_scouts_is_settled_and_recorded() {
+    let mut decides = call("read", json!({"path": "answer.txt"}));
+    decides["text"] = "I go by pytest:\n# its file is there.".into();
+    let rest = attempt("right\n").into_iter().skip(1);
+    let turns = at_odds("write it").into_iter().chain([decides]).chain(rest).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    let put = answers(&told)[0]["conflicts"]["found"].clone();
+    assert_eq!(put, json!(["how tests are run: scout-a says jest, scout-b says pytest"]));
+    let snapshot = told.read("agent/context_001.md");
+    let decision = "> how tests are run: scout-a says jest, scout-b says pytest; the Editor: I go by pytest: \
+                    # its file is there.\n";
+    assert!(snapshot.contains("- milestone: task_start\n"), "{snapshot}");
+    assert!(snapshot.contains(decision), "{snapshot}");
+    assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
+    assert_eq!(told.agent_files().len(), 4, "{:?}", told.agent_files());
+}
+
+/// EDITOR-17: a decision is known to later conversations; silence is recorded as such.
+#[test]
+fn a_contradiction_that_nobody_settles_is_recorded_as_open_and_told_again() {
+    let wrong = ["a\n", "b\n", "c\n"].into_iter().flat_map(attempt);
+    let turns = at_odds("write it").into_iter().chain(wrong).chain([plan("write it otherwise")]);
+    let turns = turns.chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up();
+    assert!(told.read("agent/context_001.md").contains("the Editor: (not said)"));
+    let opened = told.requests_of("editor").pop().unwrap().body["messages"][1].to_string();
+    assert!(opened.contains("Decided where the Scouts disagreed"), "{opened}");
+    // A fresh conversation begins with the difference so far.
+    assert!(opened.contains("answer.txt\\n-0: none\\n+0: c"), "{opened}");
+}
+
+/// EDITOR-18
+#[test]
+fn the_slice_to_begin_with_is_scout_as_first() {
+    let slice = |id: &str, order: Value| json!({"id": id, "files": ["answer.txt"], "description": "", "complexity": "low", "order": order});
+    let mut turns = opening("write it");
+    turns[1]["call"]["arguments"]["change_boundaries"]["safe_slices"] =
+        json!([slice("late", json!(2)), slice("any", Value::Null), slice("early", json!(1))]);
+    let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let first = answers(&told.script_used_up())[0]["start_with"].clone();
+    assert_eq!(first, json!({"slice": "early", "files": ["answer.txt"]}));
+}
+
+/// EDITOR-19: a failure of the environment names Scout B, who gets the log when asked.
+#[test]
+fn scout_b_is_named_for_a_failure_of_the_environment_and_gets_the_log() {
+    let ask = call("ask_scout", json!({"scout": "scout-b", "question": "what is missing?"}));
+    let scout_b = opening("")[2].clone();
+    let turns = opening("write it").into_iter().chain([
+        call("read", json!({"path": "answer.txt"})),
+        rewrite("wrong\n"),
+        verify(),
+        ask,
+        scout_b,
+        rewrite("right\n"),
+        verify(),
+        done(),
+    ]);
+    let command = "head -n 1 answer.txt | grep -qx right || no-such-program";
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("check", command)]);
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    let failed = &answers(&told)[3];
+    assert_eq!(
+        (&failed["status"], &failed["exit_code"]),
+        (&json!("FAIL"), &json!(127)),
+        "{failed}"
+    );
+    assert_eq!(failed["hint"], "ask_scout scout-b about it; the log goes along");
+    let asked = told.requests_of("scout-b").pop().unwrap().body.to_string();
+    assert!(asked.contains("no-such-program: ") && asked.contains("what is missing?"), "{asked}");
+    // A plain failure of logic names nobody.
+    assert_eq!(answers(&told)[6]["status"], "PASS");
+}
