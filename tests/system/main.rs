@@ -22,6 +22,7 @@ mod init;
 mod json;
 mod lifecycle;
 mod monorepo;
+mod past;
 mod refusals;
 mod scout;
 mod streams;

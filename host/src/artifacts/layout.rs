@@ -147,9 +147,7 @@ impl ArtifactDir {
             .union(OFlags::NOFOLLOW)
             .union(OFlags::CLOEXEC);
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = openat(self.journals()?, journal_name(task_id), flags, mode)?;
-        flock(&file, FlockOperation::LockShared)?;
-        Ok(file.into())
+        held(openat(self.journals()?, journal_name(task_id), flags, mode)?.into())
     }
 
     /// The file that another process began, to go on at its end, and how many whole lines it has; made when
@@ -184,8 +182,7 @@ impl ArtifactDir {
             }
         }
         file.set_len(whole)?;
-        flock(&file, FlockOperation::LockShared)?;
-        Ok((file, lines))
+        Ok((held(file)?, lines))
     }
 
     /// Of a task that leaves no trace.
@@ -194,7 +191,7 @@ impl ArtifactDir {
     }
 
     /// The directory of journals; none when no task has left one.
-    pub(super) fn journal(&self) -> io::Result<Option<OwnedFd>> {
+    pub(super) fn existing_journals(&self) -> io::Result<Option<OwnedFd>> {
         let open =
             |parent: &OwnedFd, name: &str| match openat(parent, name, DIRECTORY, Mode::empty()) {
                 Ok(handle) => Ok(Some(handle)),
@@ -236,8 +233,14 @@ impl ArtifactDir {
     }
 }
 
-fn journal_name(task_id: &str) -> String {
+pub(super) fn journal_name(task_id: &str) -> String {
     format!("{task_id}.jsonl")
+}
+
+/// Live as long as it is open. Shared, because one process hands it to another.
+fn held(journal: fs::File) -> io::Result<fs::File> {
+    flock(&journal, FlockOperation::LockShared)?;
+    Ok(journal)
 }
 
 /// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.

@@ -17,7 +17,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::layout::{ArtifactDir, DIRECTORY};
+use super::layout::{ArtifactDir, DIRECTORY, journal_name};
 use super::remove::{open_any, remove_tree};
 use super::retention::{JOURNALS, Kept, RUNS, expired};
 use super::run_id::RunId;
@@ -63,7 +63,7 @@ impl ArtifactDir {
                 Err(error) => pruned.left.push((run, error)),
             }
         }
-        if let Some(journal) = self.journal()? {
+        if let Some(journal) = self.existing_journals()? {
             for Kept { name, .. } in expired(journals(&journal)?, JOURNALS, now) {
                 if remove_journal(&journal, &name)? {
                     pruned.journals.push(name);
@@ -218,10 +218,6 @@ fn open_journal(directory: &OwnedFd, task: &str) -> io::Result<Option<(OwnedFd, 
         return Ok(None);
     }
     Ok(Some((file.into(), metadata.modified()?.into())))
-}
-
-fn journal_name(task: &str) -> String {
-    format!("{task}.jsonl")
 }
 
 fn task_of(journal: &str) -> Option<&str> {

@@ -7,8 +7,11 @@ mod cancel;
 mod demo;
 mod doctor;
 mod edit;
+mod history;
 mod init;
+mod logs;
 mod queue;
+mod report;
 mod run;
 mod runtime;
 mod scout;
@@ -36,6 +39,9 @@ Examples:
   act run --detach --file task.md             without this terminal; prints the task's id
   act status                                  what runs here, what waits, what ended last
   act cancel --id 2                           take the second waiting task out of the queue
+  act history                                 earlier tasks, and how they ended
+  act logs --step test                        what a step of the last run printed
+  act report                                  why the last task got stuck
   act verify                                  the pipeline alone, on the tree as it is
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
@@ -76,6 +82,9 @@ enum Command {
     Status(status::Status),
     Queue(queue::Queue),
     Cancel(cancel::Cancel),
+    History(history::History),
+    Logs(logs::Logs),
+    Report(report::Report),
     Verify(verify::Verify),
     Cache(cache::Cache),
     Scout(scout::Scout),
@@ -117,6 +126,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Status(status) => (false, status.json),
         Command::Queue(queue) => (false, queue.json),
         Command::Cancel(cancel) => (false, cancel.json),
+        Command::History(history) => (false, history.json),
+        Command::Logs(logs) => (false, logs.json),
+        Command::Report(report) => (false, report.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
         Command::Doctor(doctor) => (false, doctor.json),
@@ -133,6 +145,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Status(status) => status.run(&output),
         Command::Queue(queue) => queue.run(&output),
         Command::Cancel(cancel) => cancel.run(&output),
+        Command::History(history) => history.run(&output),
+        Command::Logs(logs) => logs.run(&output),
+        Command::Report(report) => report.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
         Command::Doctor(doctor) => doctor.run(&output),

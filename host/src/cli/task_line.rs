@@ -1,4 +1,4 @@
-//! One task as lines for people; `status` and `queue` share them.
+//! One task as lines for people; `status`, `queue` and `history` share them.
 
 use crate::output::{Line, Output, Tone};
 use crate::store::{Task, TaskState};
@@ -8,11 +8,17 @@ const INDENT: &str = "  ";
 
 /// Id, state and how far it is, then the beginning of its text.
 pub(super) fn lines(title: &str, task: &Task, output: &Output) -> [Line; 2] {
-    let head = Line::of(Tone::Strong, title).and(Tone::Plain, format!(" {}", task.task_id));
+    let gap = if title.is_empty() { "" } else { " " };
+    let head = Line::of(Tone::Strong, title).and(Tone::Plain, format!("{gap}{}", task.task_id));
     let head = head.and(tone(task.state), format!(" {}", task.state.as_str()));
     let head = head.and(Tone::Plain, how(task)).and(Tone::Caution, owner(task));
     let text = output.excerpt(&task.text, INDENT.len());
     [head, Line::of(Tone::Faint, format!("{INDENT}{text}"))]
+}
+
+/// One more line about it.
+pub(super) fn detail(text: &str) -> Line {
+    Line::plain(format!("{INDENT}{text}"))
 }
 
 fn tone(state: TaskState) -> Tone {

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::runner::{self, Accepted};
 use super::ticket::Ticket;
-use super::{RunArgs, preflight, signals};
+use super::{RunArgs, preflight, retention, signals};
 use crate::config;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
@@ -104,7 +104,9 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
     match preflight::check(&args).await {
         Ok(ready) => {
             let accepted = Accepted { ticket, position, args, ready };
-            Ok(runner::follow(accepted, output, &cancel).await)
+            let exit = runner::follow(accepted, output, &cancel).await;
+            retention::make_room(&desk, cancel.is_cancelled(), output).await;
+            Ok(exit)
         }
         Err(failure) => Ok(runner::refuse(ticket, &failure, output)),
     }

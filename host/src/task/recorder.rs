@@ -7,9 +7,9 @@ use crate::event::{Event, EventKind, Sink};
 use crate::fail_point;
 use crate::model::TokenLedger;
 use crate::output::Output;
-use crate::store::{Progress, Store, StoreError};
+use crate::store::{NewStuckReport, Progress, Store, StoreError};
 
-/// Which runs there are; of a task or of `act verify`.
+/// Which runs there are, of a task or of `act verify`, and which stuck report a task wrote.
 pub(super) struct RunSink {
     desk: Desk,
     task_id: Option<String>,
@@ -23,6 +23,18 @@ impl RunSink {
     }
 }
 
+impl RunSink {
+    /// From now on the file is ours, and the task's runs are pinned.
+    fn report_written(&self, path: &str, sha256: &str) -> Result<(), StoreError> {
+        let (Desk { store, repo, .. }, Some(task_id)) = (&self.desk, &self.task_id) else {
+            return Ok(());
+        };
+        let runs = store.runs_of(task_id)?.into_iter();
+        let run_ids: Vec<_> = runs.map(|run| run.run_id).collect();
+        store.add_stuck_report(&NewStuckReport { task_id, repo, path, sha256, run_ids: &run_ids })
+    }
+}
+
 impl Sink for RunSink {
     fn event(&mut self, event: &Event) {
         let Desk { store, repo, this, .. } = &self.desk;
@@ -32,6 +44,9 @@ impl Sink for RunSink {
             }
             EventKind::VerifyFinished { run_id, status, .. } => {
                 (store.run_finished(run_id, status), "verify_finished")
+            }
+            EventKind::ReportWritten { path, sha256 } => {
+                (self.report_written(path, sha256), "report_written")
             }
             _ => return,
         };

@@ -11,7 +11,7 @@ use super::recorder::{ProgressSink, RunSink};
 use super::ticket::Ticket;
 use super::turn::{Came, Waiting};
 use super::work::{self, cancelled};
-use super::{RunArgs, signals};
+use super::{RunArgs, retention, signals};
 use crate::config;
 use crate::event::{EventKind, Events, Sink};
 use crate::exit::Exit;
@@ -33,7 +33,9 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let desk = preflight::desk(&ready)?;
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
     fail_point::reach("accepted");
-    Ok(follow(Accepted { ticket, position, args, ready }, output, &cancel).await)
+    let exit = follow(Accepted { ticket, position, args, ready }, output, &cancel).await;
+    retention::make_room(&desk, cancel.is_cancelled(), output).await;
+    Ok(exit)
 }
 
 /// A task in the line, and what was found when it was accepted.

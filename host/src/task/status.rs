@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::earlier_report;
 use super::lookup::Lookup;
 use crate::output::Failure;
 use crate::store::Task;
@@ -63,12 +64,8 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let (desk, root) = lookup.desk()?;
     let (running, queued) = lookup.line(&desk.repo)?;
     let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
-    let stuck_report = lookup.store.stuck_report(&desk.repo)?.map(|report| StuckReportNote {
-        path: report.path,
-        task_id: Some(report.task_id),
-        origin: Origin::Own,
-        resolved: report.resolved_at.is_some(),
-    });
+    let found = earlier_report::find(&lookup.store, &desk.repo, root)?;
+    let stuck_report = found.map(|found| found.note);
     let repo = Repo { root: root.display().to_string(), identity: desk.repo };
     Ok(Status { repo, running, queued: queued.len(), last, stuck_report })
 }

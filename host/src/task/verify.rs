@@ -3,9 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
-use super::signals;
+use super::ticket::Desk;
+use super::{retention, signals};
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
@@ -16,16 +19,29 @@ use crate::workspace::{Acquired, RepoLock};
 pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
     let GateReady { config, artifacts, engine } = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
-    let _lock = lock(&config.root)?;
+    let lock = lock(&config.root)?;
     let desk = preflight::open_desk(&artifacts, &config.root)?;
-    let runs = Box::new(RunSink::new(&desk, None, output));
+    let response = judge(GateReady { config, artifacts, engine }, &desk, output, &cancel).await;
+    drop(lock);
+    retention::make_room(&desk, cancel.is_cancelled(), output).await;
+    Ok(response)
+}
+
+async fn judge(
+    ready: GateReady,
+    desk: &Desk,
+    output: &Output,
+    cancel: &CancellationToken,
+) -> Option<VerifyResponse> {
+    let GateReady { config, artifacts, engine } = ready;
+    let runs = Box::new(RunSink::new(desk, None, output));
     let events = Events::new("", vec![runs, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     let _ = engine.reap_orphans().await;
-    let image = match engine.ensure_image(&config.pipeline.image, &events, &cancel).await {
+    let image = match engine.ensure_image(&config.pipeline.image, &events, cancel).await {
         Ok(Some(image)) => image,
-        Ok(None) => return Ok(None),
-        Err(error) => return Ok(Some(error.into())),
+        Ok(None) => return None,
+        Err(error) => return Some(error.into()),
     };
     let verifier = DockerVerifier {
         engine,
@@ -37,7 +53,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
         components: vec![],
         events,
     };
-    Ok(verifier.run(1, &cancel).await)
+    verifier.run(1, cancel).await
 }
 
 fn lock(root: &Path) -> Result<RepoLock, Failure> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::earlier_report;
 use super::last_word::LastWord;
 use super::preflight::Ready;
 use super::team::{self, Work};
@@ -42,7 +43,8 @@ pub(super) async fn start(
     }
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
-    let work = perform(ready, &ticket.task_id, notes, ledger, events, &cancel);
+    let brief = brief(ready, ticket, output);
+    let work = perform(ready, brief, notes, ledger, events, &cancel);
     let finished = AssertUnwindSafe(work).catch_unwind().await;
     drop(asked);
     last.say(finished.unwrap_or_else(|panic| unexpected(panic.as_ref())))
@@ -70,9 +72,25 @@ impl Drop for CancelledByOthers {
     }
 }
 
+/// What the task is about, and the one thing of the past that it begins with.
+fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
+    let (config, desk) = (&ready.config, &ticket.desk);
+    let found =
+        earlier_report::find(&desk.store, &desk.repo, &config.root).unwrap_or_else(|error| {
+            output.caution(&format!("begins without the stuck report, if there is one: {error}"));
+            None
+        });
+    Brief {
+        task_id: ticket.task_id.clone(),
+        request: ready.request.clone(),
+        package: config.monorepo_package.clone(),
+        stuck_report: earlier_report::unresolved(found),
+    }
+}
+
 async fn perform(
     ready: &Ready,
-    task_id: &str,
+    brief: Brief,
     notes: Notebook<AgentDir>,
     ledger: &TokenLedger,
     events: &Events,
@@ -92,12 +110,6 @@ async fn perform(
         // agent/ is left out of every view by name; only the user's own git would show it.
         events.emit(EventKind::Diagnosis { text: error.to_string() });
     }
-    let brief = Brief {
-        task_id: task_id.to_owned(),
-        request: request.clone(),
-        package: config.monorepo_package.clone(),
-        stuck_report: None,
-    };
     tokio::select! {
         () = cancel.cancelled() => return cancelled(),
         reaped = ready.engine.reap_orphans() => {

@@ -1,0 +1,58 @@
+//! `act history`: the tasks of a repository, the newest first.
+
+use std::path::PathBuf;
+
+use super::task_line;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output};
+use crate::store::Task;
+use crate::task;
+
+/// List the tasks of a repository, the newest first
+///
+/// Those that wait or run are among them. Each is shown with its last run, whose log `act logs` prints.
+#[derive(Debug, clap::Args)]
+pub(super) struct History {
+    /// Of every repository, not only this one
+    #[arg(long)]
+    all: bool,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl History {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let history = task::history(&self.repo, self.all, self.limit)?;
+        if self.json {
+            output.document(&history);
+        } else {
+            let lines = history.tasks.iter().flat_map(|task| lines(task, self.all, output));
+            lines.for_each(|line| output.result_line(&line));
+            if history.tasks.is_empty() {
+                output.result_line(&Line::plain("No task was ever accepted here"));
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+/// As `act queue` shows it, then where it was, if that is not here, and its last run.
+fn lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
+    let mut lines = task_line::lines("", task, output).to_vec();
+    if all {
+        lines.push(task_line::detail(&format!("in {}", task.repo)));
+    }
+    let runs = task.run_ids.len();
+    lines.extend(task.run_ids.last().map(|last| match runs {
+        1 => task_line::detail(last),
+        _ => task_line::detail(&format!("{last}, the last of {runs}")),
+    }));
+    lines
+}

@@ -1,0 +1,41 @@
+//! `act logs`: what the steps of a run printed.
+
+use std::path::PathBuf;
+
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task;
+
+/// Print the log of a run, or of one step of it
+///
+/// Whatever a terminal would act on is taken out or shown by its code. The exact bytes are in the run's directory.
+#[derive(Debug, clap::Args)]
+pub(super) struct Logs {
+    /// A run, or a task for its last one; the last run in this repository when it is left out
+    #[arg(value_name = "RUN_ID")]
+    run_id: Option<String>,
+    /// One step; of several with this name the last
+    #[arg(long, value_name = "NAME")]
+    step: Option<String>,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document, with at most the last 16 MiB
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Logs {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let step = self.step.as_deref();
+        let log = task::log(&self.repo, self.run_id.as_deref(), step)?;
+        if self.json {
+            output.document(&log.document(step)?);
+        } else {
+            output.copy(log.file).map_err(|error| {
+                Failure::refused("run_unreadable", format!("the log cannot be read: {error}"))
+            })?;
+        }
+        Ok(Exit::Ok)
+    }
+}
