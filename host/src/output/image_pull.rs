@@ -37,14 +37,19 @@ impl PullLines {
             return None;
         }
         self.tenths = self.tenths.max(tenths);
-        let so_far = match (current, total) {
-            (Some(current), Some(total)) => {
-                format!(" {} of {}", mebibytes(current), mebibytes(total))
-            }
-            (Some(current), None) => format!(" {}", mebibytes(current)),
-            _ => String::new(),
-        };
+        let so_far = so_far(current, total);
         Some(Line::of(Tone::Faint, format!("Image {image}: {status}{so_far}")))
+    }
+}
+
+/// Begins with a space when there is anything to say.
+pub(super) fn so_far(current: Option<u64>, total: Option<u64>) -> String {
+    match (current, total) {
+        (Some(current), Some(total)) => {
+            format!(" {} of {}", mebibytes(current), mebibytes(total))
+        }
+        (Some(current), None) => format!(" {}", mebibytes(current)),
+        _ => String::new(),
     }
 }
 

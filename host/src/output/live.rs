@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::image_pull::so_far;
 use super::terminal::Terminal;
 use super::terminal_text;
 use crate::event::EventKind;
@@ -15,7 +16,7 @@ use crate::secret::Secrets;
 const REDRAWS_PER_SECOND: u8 = 10;
 const TICK: Duration = Duration::from_millis(120);
 const WORK: &str = "{spinner} {elapsed} {wide_msg}";
-const PULL: &str = "{spinner} {elapsed} {wide_msg} {bar:10} {bytes}/{total_bytes}";
+const PULL: &str = "{spinner} {elapsed} {bar:10} {percent:>3}% {wide_msg}";
 
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
@@ -119,8 +120,8 @@ impl Status {
             }
             EventKind::TaskStarted { .. } => self.phase = "Preparing".into(),
             EventKind::Waiting { .. } => self.phase = "Waiting".into(),
-            EventKind::ImagePull { image, status, .. } => {
-                self.phase = format!("{image}: {status}");
+            EventKind::ImagePull { image, status, current, total } => {
+                self.phase = format!("{status}{} · {image}", so_far(*current, *total));
             }
             EventKind::ModelRequest { usage, .. } => {
                 self.tokens = self.tokens.saturating_add(usage.input).saturating_add(usage.output);
@@ -182,10 +183,10 @@ mod tests {
         status.take(&EventKind::ImagePull {
             image: "evil\x1b[2J\n".into(),
             status: "down\rloading".into(),
-            current: None,
-            total: None,
+            current: Some(1 << 20),
+            total: Some(10 << 20),
         });
-        assert_eq!(status.text(), "evil\\n: down\\rloading");
+        assert_eq!(status.text(), "down\\rloading 1.0 MiB of 10.0 MiB · evil\\n");
     }
 
     #[test]

@@ -11,8 +11,8 @@ const MAX_MESSAGE: usize = 600;
 pub fn install_hook(secrets: Secrets) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        // A line that is being redrawn would take this one with it.
-        let before = if super::live::is_shown() { "\n" } else { "" };
+        // The line that is being redrawn makes room; its next turn is below.
+        let before = if super::live::is_shown() { "\r\x1b[2K" } else { "" };
         let text = format!("{before}{}", text(&message(info), place.as_deref(), &secrets));
         super::put(&mut std::io::stderr().lock(), &text);
     }));

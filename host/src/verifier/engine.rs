@@ -63,13 +63,11 @@ impl Engine {
         let failed = |error: &Error| {
             unavailable(EngineError::new(Phase::Connect, error).message, hint(error))
         };
-        // Without negotiation every call is refused by engines older than this client.
         let docker = Docker::connect_with_host(host).map_err(|error| failed(&error))?;
+        // Side by side: an engine starts programs of its own to answer each, and every task waits for it.
+        // None of the three depends on the version that is negotiated, which clones share.
         let asked = async {
-            let docker = docker.negotiate_version().await?;
-            let version = docker.version().await?;
-            let info = docker.info().await?;
-            Ok((docker, version, info))
+            tokio::try_join!(docker.clone().negotiate_version(), docker.version(), docker.info())
         };
         let (docker, version, info) = tokio::time::timeout(QUICK, asked)
             .await

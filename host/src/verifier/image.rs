@@ -167,6 +167,8 @@ struct Progress {
 impl Progress {
     fn take(&mut self, info: CreateImageInfo) -> Option<(String, Option<u64>, Option<u64>)> {
         let status: String = info.status?.chars().take(200).collect();
+        // What is said of the image as a whole is no progress.
+        let of_layer = info.progress_detail.is_some();
         if let (Some(id), Some(detail)) = (info.id, info.progress_detail)
             && (self.layers.len() < MAX_LAYERS || self.layers.contains_key(&id))
         {
@@ -185,7 +187,8 @@ impl Progress {
             return None;
         }
         self.told = Some(now.clone());
-        Some((now.0, (total > 0).then_some(current), (total > 0).then_some(total)))
+        let known = of_layer && total > 0;
+        Some((now.0, known.then_some(current), known.then_some(total)))
     }
 }
 
@@ -243,5 +246,7 @@ mod tests {
             progress.take(info("b", 500, 1000)),
             Some(("Downloading".to_owned(), Some(511), Some(2000)))
         );
+        let whole = CreateImageInfo { status: Some("Digest: x".into()), ..Default::default() };
+        assert_eq!(progress.take(whole), Some(("Digest: x".to_owned(), None, None)));
     }
 }
