@@ -60,3 +60,66 @@ fn owner(task: &Task) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Style;
+
+    fn task(state: TaskState) -> Task {
+        Task {
+            task_id: "t-abc123".into(),
+            state,
+            position: None,
+            text: "fix\nthe parser".into(),
+            phase: None,
+            attempt: 0,
+            max_attempts: 12,
+            replans: 0,
+            run_ids: vec![],
+            submitted_at: "2026-11-21T10:00:00.000Z".into(),
+            started_at: None,
+            finished_at: None,
+            exit_code: None,
+            reason: None,
+            owner_pid: Some(7),
+            owner: Some("runs"),
+            tokens: Default::default(),
+            repo: "/r".into(),
+        }
+    }
+
+    fn text(task: &Task) -> String {
+        let output = Output::new(Style::default());
+        lines("now", task, &output).iter().map(|line| line.render(false)).collect()
+    }
+
+    #[test]
+    fn a_task_is_two_lines_in_each_state() {
+        // CLI-23, TASK-20
+        let waits = task(TaskState::Queued);
+        let said = "now t-abc123 QUEUED, since 2026-11-21T10:00:00.000Z\n  fix the parser\n";
+        assert_eq!(text(&waits), said);
+        let orphan = Task { owner: Some("dead"), ..waits };
+        assert!(text(&orphan).contains(", its process is gone; the next act here runs it\n"));
+        let runs = Task {
+            phase: Some("Running verification...".into()),
+            attempt: 2,
+            started_at: Some("2026-11-21T10:01:00.000Z".into()),
+            owner: Some("stalled"),
+            ..task(TaskState::Running)
+        };
+        let said = "now t-abc123 RUNNING, Running verification, attempt 2/12, since \
+                    2026-11-21T10:01:00.000Z, process 7 is stopped\n  fix the parser\n";
+        assert_eq!(text(&runs), said);
+        let ended = Task {
+            reason: Some("interrupted".into()),
+            finished_at: Some("2026-11-21T10:02:00.000Z".into()),
+            owner: None,
+            ..task(TaskState::InfraError)
+        };
+        let said =
+            "now t-abc123 INFRA_ERROR, interrupted, 2026-11-21T10:02:00.000Z\n  fix the parser\n";
+        assert_eq!(text(&ended), said);
+    }
+}

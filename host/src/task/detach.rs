@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::runner::{self, Accepted};
 use super::ticket::Ticket;
@@ -28,6 +29,7 @@ pub struct Detached {
 
 /// Accepted, and owned by a process that survives this one, when this returns.
 pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
+    let cancel = signals::cancelled_by_signals()?;
     let ready = preflight::check(&args).await?;
     let desk = preflight::desk(&ready)?;
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
@@ -39,12 +41,13 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
         .hint("run it without --detach")
     };
     let begun = match start(&ticket, &ready.config.root) {
-        Ok(child) => taken_over(&ticket, child).await,
+        Ok(child) => taken_over(&ticket, child, &cancel).await,
         Err(error) => Err(error.to_string()),
     };
     if let Err(error) = begun {
         desk.store.forget(&ticket.task_id)?;
-        return Err(failed(error));
+        let exit = if cancel.is_cancelled() { Exit::Cancelled } else { Exit::Refused };
+        return Err(Failure { exit, ..failed(error) });
     }
     Ok(Detached { task_id: ticket.task_id, position })
 }
@@ -56,7 +59,11 @@ fn start(ticket: &Ticket, root: &std::path::Path) -> std::io::Result<Child> {
     child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
-async fn taken_over(ticket: &Ticket, mut child: Child) -> Result<(), String> {
+async fn taken_over(
+    ticket: &Ticket,
+    mut child: Child,
+    cancel: &CancellationToken,
+) -> Result<(), String> {
     let start = Instant::now();
     loop {
         let desk = &ticket.desk;
@@ -68,9 +75,11 @@ async fn taken_over(ticket: &Ticket, mut child: Child) -> Result<(), String> {
         if let Ok(Some(status)) = child.try_wait() {
             return Err(format!("it ended with {status}"));
         }
-        if start.elapsed() > LONGEST_START {
+        if cancel.is_cancelled() || start.elapsed() > LONGEST_START {
             let _ = child.kill();
-            return Err("it does not begin".to_owned());
+            let _ = child.wait();
+            let why = if cancel.is_cancelled() { "cancelled" } else { "it does not begin" };
+            return Err(why.to_owned());
         }
         tokio::time::sleep(LOOK).await;
     }

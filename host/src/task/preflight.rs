@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::RunArgs;
+use super::interrupted;
 use super::ticket::Desk;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::component;
@@ -45,13 +46,15 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     Ok(Ready { request, config, access, artifacts, engine, rules, cache: component::cache_dir() })
 }
 
-/// Where its task is going to be kept. Only now, because a database is made when there is none.
+/// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.
 pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
     open_desk(&ready.artifacts, &ready.config.root)
 }
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
-    Desk::new(store(artifacts)?, Arc::clone(artifacts), root)
+    let desk = Desk::new(store(artifacts)?, Arc::clone(artifacts), root)?;
+    interrupted::bury(&desk.store, &desk.this)?;
+    Ok(desk)
 }
 
 pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {

@@ -63,6 +63,36 @@ fn without_its_log_the_queue_goes_on() {
     assert_eq!(texts, ["first", "third"], "what only the log knew is gone, and nothing is made up");
 }
 
+/// STORE-5, security line 109: a disk that fills up loses nothing that was told.
+#[test]
+fn a_full_disk_leaves_the_database_whole() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not shown here: a file system of one's own needs root");
+        return;
+    }
+    let act = repository().script("turns: []");
+    let home = act.repo().parent().unwrap().join("home");
+    fs::create_dir(home.join("full")).unwrap();
+    let mut full = std::process::Command::new("unshare");
+    full.args(["--mount", "sh", "-c", FULL, crate::harness::program()]);
+    let told = act.within(home).start_command(full).wait().status(1);
+    let told = told.stderr_has("home/full/state/act.db cannot be used").stderr_has("hint: ");
+    let told = told.stderr_lacks("internal error");
+    assert_eq!(told.stdout_text().matches("Nothing runs or waits in").count(), 2, "{told}");
+}
+
+/// A small file system that is filled before a task and has room again after it.
+const FULL: &str = r#"
+    mount -t tmpfs -o size=400k small full || exit 8
+    export AGENT_ARTIFACT_DIR="$PWD/full"
+    "$0" queue --repo ../repo || exit 9
+    dd if=/dev/zero of=full/filler bs=1k 2>/dev/null
+    "$0" run x --repo ../repo; code=$?
+    rm full/filler
+    "$0" queue --repo ../repo || exit 10
+    exit $code
+"#;
+
 /// Security line 134.
 #[test]
 fn a_state_that_cannot_be_written_is_exit_code_1_with_its_path() {

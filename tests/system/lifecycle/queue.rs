@@ -221,6 +221,30 @@ fn status_tells_what_runs_and_what_ended_last() {
     act.act(["queue"]).status(0).stdout_has("Nothing runs or waits in");
 }
 
+/// CLI-8, CLI-23, security line 165.
+#[test]
+fn what_a_task_says_is_inert_and_short_in_the_line() {
+    let act = repository().script(&silent());
+    let hostile = "first\u{1b}]52;c;ZXZpbA==\u{7}\u{1b}[2J\u{202e}line\nsecond line ";
+    let first = act.clone().start(["run", &hostile.repeat(40)]);
+    first.until_stderr_has("Analyzing codebase...");
+    let second = act.clone().start(["run", &format!("{hostile}waits")]);
+    second.until_stderr_has("Waiting: ");
+    for command in ["status", "queue"] {
+        let told = act.clone().act([command]).status(0).inert();
+        let text = told.stdout_text();
+        assert!(text.contains("first\\u{202e}line second line"), "{told}");
+        let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest <= 100, "{told}");
+        let told = act.clone().act([command, "--json"]).status(0).inert();
+        schema(command).validate(&serde_json::from_str(&told.stdout_text()).unwrap()).unwrap();
+    }
+    second.signal(Signal::INT);
+    second.wait().status(130).inert();
+    first.signal(Signal::INT);
+    first.wait().status(130);
+}
+
 /// TASK-22: nobody needs an engine, a model or a configuration to look.
 #[test]
 fn looking_needs_a_repository_and_nothing_else() {
