@@ -109,7 +109,7 @@ fn what_is_no_run_is_left_alone() {
 
     let pruned = prune(&place.open(), &[]);
 
-    assert_eq!(pruned.runs, [old.clone()]);
+    assert_eq!(pruned.runs, std::slice::from_ref(&old));
     let stays: BTreeSet<_> = before.into_iter().filter(|name| *name != old.as_str()).collect();
     assert_eq!(place.names("runs"), stays);
     assert!(outside.join("kept").exists());

@@ -21,7 +21,6 @@ mod hostile_model;
 mod init;
 mod json;
 mod lifecycle;
-mod monorepo;
 mod past;
 mod refusals;
 mod scout;

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::json::schema;
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, Done, image};
+use crate::harness::{Act, Done, image, program};
 
 /// A repository whose pipeline is green when `answer.txt` says `right`.
 fn repository() -> Act {
@@ -166,6 +167,53 @@ fn old_runs_go_after_a_verification_and_nothing_else_does() {
         assert!(told.runs().contains(&kept.to_owned()), "{kept}\n{told}");
     }
     assert_eq!(told.runs().len(), 5, "{told}");
+}
+
+// ARTIFACT-14, security line 121
+#[test]
+fn a_remover_that_is_killed_is_finished_by_the_next() {
+    for place in ["deciding_what_goes", "set_aside", "run_removed"] {
+        let act = repository().file("answer.txt", "right\n");
+        for n in 0..3 {
+            old_run(&act, &format!("run_20200101_00000{n}_aaaaaa"));
+        }
+        let killed = act.clone().env("ACT_FAIL_POINT", place).act(["verify"]);
+        assert_eq!(killed.killed_by(), Some(9), "{place}: {killed}");
+        let left = killed.runs().iter().filter(|run| run.contains("run_2020")).count();
+        assert_eq!(left, if place == "run_removed" { 2 } else { 3 }, "{place}: {killed}");
+        let finished = act.act(["verify"]).status(0).stderr_lacks("cannot be removed");
+        assert_eq!(finished.runs().len(), 2, "{place}: {finished}");
+    }
+}
+
+// ARTIFACT-14, security line 121
+#[test]
+fn a_remover_that_stands_still_holds_up_nobody_for_long() {
+    let act = repository().file("answer.txt", "right\n");
+    let old = old_run(&act, "run_20200101_000000_aaaaaa");
+    let stopped = act.clone().env("ACT_FAIL_POINT", "stop:deciding_what_goes").start(["verify"]);
+    let pid = u32::try_from(stopped.pid().as_raw_nonzero().get()).unwrap();
+    while !act::process::look(pid).is_some_and(|seen| seen.stopped) {
+        std::thread::yield_now();
+    }
+    act.clone().act(["verify"]).status(0).stderr_lacks("cannot be removed");
+    assert!(old.exists(), "the other one decides");
+    stopped.signal(Signal::CONT);
+    stopped.wait().status(0);
+    assert!(!old.exists());
+}
+
+// CLI-7, CLI-31
+#[test]
+fn a_reader_of_a_log_may_go_away() {
+    let act = repository();
+    let run = old_run(&act, "run_20200101_000000_aaaaaa");
+    let line = "a line of a long log\n".repeat(500_000);
+    fs::write(run.join("logs/combined.log"), line).unwrap();
+    let mut head = std::process::Command::new("sh");
+    let pipe = "{ \"$0\" logs run_20200101_000000_aaaaaa; echo $? >&2; } | head -1";
+    head.args(["-c", pipe, program()]);
+    act.start_command(head).wait().status(0).stdout("a line of a long log\n").stderr("0\n");
 }
 
 // CLI-30

@@ -21,6 +21,7 @@ use super::layout::{ArtifactDir, DIRECTORY, journal_name};
 use super::remove::{open_any, remove_tree};
 use super::retention::{JOURNALS, Kept, RUNS, expired};
 use super::run_id::RunId;
+use crate::fail_point;
 
 /// What a run is called from the moment it goes.
 const REMOVING: &str = ".removing-";
@@ -51,6 +52,7 @@ impl ArtifactDir {
         let until = Instant::now() + patience;
         let mut pruned = Pruned::default();
         let Some(turn) = self.turn()? else { return Ok(pruned) };
+        fail_point::reach("deciding_what_goes");
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
         let pinned = pinned()?;
         for run in &mut runs {
@@ -71,12 +73,16 @@ impl ArtifactDir {
             }
         }
         drop(turn);
+        fail_point::reach("set_aside");
         for run in removing {
             if Instant::now() > until {
                 break;
             }
             match self.remove(&run) {
-                Ok(true) => pruned.runs.push(run),
+                Ok(true) => {
+                    pruned.runs.push(run);
+                    fail_point::reach("run_removed");
+                }
                 Ok(false) => {}
                 Err(error) => pruned.left.push((run, error)),
             }
