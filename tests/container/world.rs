@@ -9,6 +9,7 @@ use act::artifacts::{ArtifactDir, ComponentDigest};
 use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
 use act::verifier::{DockerVerifier, Engine, Gate, Verifier, VerifyResponse};
+use act::workspace::HeldRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::mpsc;
@@ -144,7 +145,7 @@ impl World {
             engine,
             image,
             artifacts: Arc::new(self.artifacts()),
-            repo: self.repo().canonicalize().unwrap(),
+            repo: HeldRoot::open(&self.repo().canonicalize().unwrap()).unwrap(),
             gate: Arc::new(Gate {
                 pipeline: self.pipeline.clone(),
                 step_timeout: self.step_timeout,

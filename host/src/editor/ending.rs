@@ -1,5 +1,7 @@
 //! How a task can end without success, and the stable word for it.
 
+use crate::workspace::RootMoved;
+
 /// Why the task ended without success.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -18,6 +20,11 @@ pub(super) enum Ending {
 impl Ending {
     pub(super) fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
         Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
+    }
+
+    /// What is edited and what would be judged are two directories.
+    pub(super) fn moved(diagnosis: String) -> Self {
+        Self::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
     }
 
     /// In words for people, where the word alone does not say what to do.

@@ -66,6 +66,7 @@ pub struct EarlierReport {
 }
 
 type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
+type Moved = dyn Fn() -> Option<String> + Send + Sync;
 type HasTests = dyn Fn() -> bool + Send + Sync;
 type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
 
@@ -80,6 +81,8 @@ pub struct Editor {
     pub verifier: Arc<dyn Verifier>,
     /// Digest of the tree as it stands, by the same rule as the manifest's.
     pub tree_digest: Arc<TreeDigest>,
+    /// Why the repository's path does not mean the directory any more that is edited; none while it does.
+    pub moved: Arc<Moved>,
     /// Whether the repository, or the package in work, has any tests.
     pub has_tests: Arc<HasTests>,
     /// The log of a run of this task, or of one step of it.

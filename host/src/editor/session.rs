@@ -363,6 +363,10 @@ impl<'a> Session<'a> {
             self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
         let current = tokio::task::spawn_blocking(move || read()).await;
+        // What was read by its path proves something about what is edited only while they are the same.
+        if let Some(moved) = (self.editor.moved)() {
+            return Err(End::Stuck(Ending::moved(moved)));
+        }
         match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
             Ok(current) => Ok(verified.is_some_and(|verified| verified == current)),
             Err(error) => {
@@ -452,6 +456,9 @@ impl<'a> Session<'a> {
             }
             NextStep::HardStop => Err(End::Stuck(Ending::HardStop)),
             NextStep::InfraStop => {
+                if let Some(moved) = (self.editor.moved)() {
+                    return Err(End::Stuck(Ending::moved(moved)));
+                }
                 let code = error_type.map_or("unknown", ErrorType::as_str);
                 Err(End::Stuck(Ending::infra(code, diagnosis)))
             }

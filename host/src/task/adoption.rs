@@ -26,8 +26,6 @@ pub(super) async fn run(
     output: &Output,
     cancel: &CancellationToken,
 ) -> Result<(), StoreError> {
-    // Held to the end.
-    let _lock = lock;
     // Before the lock was ours, another process may have done it.
     let Some(record) = desk.store.task(task_id)? else { return Ok(()) };
     if record.owner.life(&desk.this, process::look) != Life::Dead {
@@ -55,7 +53,7 @@ pub(super) async fn run(
     };
     match checked {
         Ok(ready) => {
-            work::start(&ready, &ticket, last, (&ledger, &events), output, cancel).await;
+            work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await;
         }
         Err(failure) => {
             last.refuse(&failure);

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::fail_point;
 use crate::model::TokenLedger;
 use crate::output::{Failure, Output};
+use crate::workspace::RootMoved;
 
 pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let cancel = signals::cancelled_by_signals()?;
@@ -64,7 +65,7 @@ pub(super) async fn follow(
 
     let root = ready.config.root.clone();
     let mut waiting = Waiting::new(&ticket, &root, &events);
-    let (_lock, waited) = loop {
+    let (lock, waited) = loop {
         match waiting.until(cancel).await {
             Ok(Came::Turn { lock, waited }) => break (lock, waited),
             Ok(Came::Orphan { lock, task_id }) => {
@@ -84,11 +85,11 @@ pub(super) async fn follow(
         // Its turn came later: what the file says now is what counts.
         match config::load(&args.repo) {
             Ok(config) if config.root == root => ready.config = config,
-            Ok(config) => return last.refuse(&moved(&config)),
+            Ok(_) => return last.refuse(&RootMoved::Replaced(root).into()),
             Err(error) => return last.refuse(&error.into()),
         }
     }
-    work::start(&ready, &ticket, last, (&ledger, &events), output, cancel).await
+    work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await
 }
 
 /// The end of a task that cannot even wait for its turn.
@@ -114,10 +115,4 @@ pub(super) fn kept(
         Box::new(ProgressSink::new(desk, task_id, ledger, output)),
     ];
     journal.into_iter().chain(store).collect()
-}
-
-/// Everything was checked for another directory than the one that counts now.
-fn moved(config: &config::Config) -> Failure {
-    let message = format!("the repository is now {}", config.root.display());
-    Failure::refused("repository_moved", message).hint("run the task again")
 }

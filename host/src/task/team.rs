@@ -14,7 +14,7 @@ use crate::event::Events;
 use crate::model::TokenLedger;
 use crate::scout::Grounded;
 use crate::verifier::{DockerVerifier, Gate, ResolvedImage, has_tests};
-use crate::workspace::{AgentDir, PathGlobs, RepoWriter, tree_digest};
+use crate::workspace::{AgentDir, HeldRoot, PathGlobs, RepoWriter, tree_digest};
 
 /// How much of a log the model gets at once.
 const LOG: u64 = 16 * 1024;
@@ -22,6 +22,8 @@ const LOG: u64 = 16 * 1024;
 /// What the team works for.
 pub(super) struct Work<'a> {
     pub(super) ready: &'a Ready,
+    /// Of the repository, held since its lock was taken.
+    pub(super) held: &'a HeldRoot,
     pub(super) brief: Brief,
     pub(super) notes: Notebook<AgentDir>,
     pub(super) image: ResolvedImage,
@@ -31,7 +33,7 @@ pub(super) struct Work<'a> {
 }
 
 pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
-    let Work { ready, brief, notes, image, ledger, events, cancel } = work;
+    let Work { ready, held, brief, notes, image, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let staff = Staff {
@@ -59,13 +61,14 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         engine: ready.engine.clone(),
         image,
         artifacts: Arc::clone(&ready.artifacts),
-        repo: root.clone(),
+        repo: held.clone(),
         gate: Arc::new(Gate::of(config)),
         task_id: Some(brief.task_id.clone()),
         components,
         events: events.clone(),
     };
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
+    let stays = held.clone();
     Ok(Editor {
         brief,
         model: staff.model,
@@ -74,6 +77,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         hands: Arc::new(hands),
         verifier: Arc::new(verifier),
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
+        moved: Arc::new(move || stays.stays().err().map(|moved| moved.to_string())),
         has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
         read_log: Box::new(move |run_id, step| {
             let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;

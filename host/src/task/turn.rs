@@ -10,7 +10,7 @@ use super::ticket::Ticket;
 use crate::event::{EventKind, Events};
 use crate::output::Failure;
 use crate::store::StoreError;
-use crate::workspace::{Acquired, RepoLock};
+use crate::workspace::{Acquired, RepoLock, RootMoved};
 
 /// How often a waiting task looks; well under what a person notices.
 const LOOK: Duration = Duration::from_millis(100);
@@ -54,18 +54,18 @@ impl<'a> Waiting<'a> {
                     desk.bury(&task_id)?;
                     continue;
                 }
-                Turn::BuryIfUnlocked(task_id) => match take(self.root)? {
+                Turn::BuryIfUnlocked(task_id) => match take(self.root, &desk.repo)? {
                     Some(_lock) => {
                         desk.bury(&task_id)?;
                         continue;
                     }
                     None => self.tell(locked),
                 },
-                Turn::Ours => match take(self.root)? {
+                Turn::Ours => match take(self.root, &desk.repo)? {
                     Some(lock) => return Ok(Came::Turn { lock, waited: self.waited }),
                     None => self.tell(locked),
                 },
-                Turn::Adopt(task_id) => match take(self.root)? {
+                Turn::Adopt(task_id) => match take(self.root, &desk.repo)? {
                     Some(lock) => return Ok(Came::Orphan { lock, task_id }),
                     None => self.tell(locked),
                 },
@@ -99,16 +99,33 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The lock, if nobody holds it.
-fn take(root: &Path) -> Result<Option<RepoLock>, Failure> {
-    match RepoLock::try_acquire(root) {
-        Ok(Acquired::Held(lock)) => Ok(Some(lock)),
-        Ok(Acquired::Busy) => Ok(None),
-        Err(error) => {
-            let message = format!("{} cannot be locked: {error}", root.display());
-            Err(Failure::refused("lock_failed", message)
-                .hint("a repository must lie on a file system with flock"))
-        }
+/// The lock, if nobody holds it: of the very directory that the task was accepted for.
+fn take(root: &Path, accepted: &str) -> Result<Option<RepoLock>, Failure> {
+    let lock = match RepoLock::try_acquire(root) {
+        Ok(Acquired::Held(lock)) => lock,
+        Ok(Acquired::Busy) => return Ok(None),
+        Err(error) => return Err(unlockable(root, &error)),
+    };
+    let found = lock.root().identity().map_err(|error| unlockable(root, &error))?;
+    match found.to_string() == accepted {
+        true => Ok(Some(lock)),
+        false => Err(RootMoved::Replaced(root.to_owned()).into()),
+    }
+}
+
+/// Why there is no lock, when nobody holds it.
+pub(super) fn unlockable(root: &Path, error: &std::io::Error) -> Failure {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    if matches!(error.kind(), NotFound | NotADirectory) {
+        return RootMoved::Gone { path: root.to_owned(), why: error.to_string() }.into();
+    }
+    Failure::refused("lock_failed", format!("{} cannot be locked: {error}", root.display()))
+        .hint("a repository must lie on a file system with flock")
+}
+
+impl From<RootMoved> for Failure {
+    fn from(moved: RootMoved) -> Self {
+        Self::refused(RootMoved::CODE, moved.to_string()).hint(RootMoved::HINT)
     }
 }
 

@@ -8,11 +8,12 @@ use tokio_util::sync::CancellationToken;
 use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
 use super::ticket::Desk;
+use super::turn::unlockable;
 use super::{retention, signals};
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
-use crate::workspace::{Acquired, RepoLock};
+use crate::workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.
@@ -21,7 +22,8 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
     let cancel = signals::cancelled_by_signals()?;
     let lock = lock(&config.root)?;
     let desk = preflight::open_desk(&artifacts, &config.root)?;
-    let response = judge(GateReady { config, artifacts, engine }, &desk, output, &cancel).await;
+    let ready = GateReady { config, artifacts, engine };
+    let response = judge(ready, lock.root(), &desk, output, &cancel).await;
     drop(lock);
     retention::make_room(&desk, cancel.is_cancelled(), output).await;
     Ok(response)
@@ -29,6 +31,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
 
 async fn judge(
     ready: GateReady,
+    root: &HeldRoot,
     desk: &Desk,
     output: &Output,
     cancel: &CancellationToken,
@@ -47,7 +50,7 @@ async fn judge(
         engine,
         image,
         artifacts,
-        repo: config.root.clone(),
+        repo: root.clone(),
         gate: Arc::new(Gate::of(&config)),
         task_id: None,
         components: vec![],
@@ -64,10 +67,6 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
             "a task or a verification runs in this repository",
         )
         .hint("wait for it to end, or cancel it")),
-        Err(error) => {
-            let message = format!("{} cannot be locked: {error}", root.display());
-            Err(Failure::refused("lock_failed", message)
-                .hint("a repository must lie on a file system with flock"))
-        }
+        Err(error) => Err(unlockable(root, &error)),
     }
 }

@@ -17,20 +17,24 @@ use crate::event::{EventKind, Events};
 use crate::exit::Exit;
 use crate::model::TokenLedger;
 use crate::output::Output;
-use crate::workspace::{AgentDir, append_gitignore_once};
+use crate::workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once};
 
 /// How often a running task looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// From QUEUED to the end. The repository's lock is held by the caller.
+/// From QUEUED to the end, with the repository's lock.
 pub(super) async fn start(
     ready: &Ready,
+    lock: &RepoLock,
     ticket: &Ticket,
     last: LastWord,
     (ledger, events): (&TokenLedger, &Events),
     output: &Output,
     cancel: &CancellationToken,
 ) -> Exit {
+    if let Err(moved) = lock.root().stays() {
+        return last.refuse(&moved.into());
+    }
     let notes = match AgentDir::open(&ready.config.root) {
         Ok(agent) => Notebook::new(agent).without(output.secrets().clone()),
         Err(error) => return last.refuse(&error.into()),
@@ -44,7 +48,7 @@ pub(super) async fn start(
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);
-    let work = perform(ready, brief, notes, ledger, events, &cancel);
+    let work = perform(ready, lock, brief, notes, ledger, events, &cancel);
     let finished = AssertUnwindSafe(work).catch_unwind().await;
     drop(asked);
     last.say(finished.unwrap_or_else(|panic| unexpected(panic.as_ref())))
@@ -90,6 +94,7 @@ fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
 
 async fn perform(
     ready: &Ready,
+    lock: &RepoLock,
     brief: Brief,
     notes: Notebook<AgentDir>,
     ledger: &TokenLedger,
@@ -127,18 +132,23 @@ async fn perform(
             return editor::end_before_work(&brief, &notes, events, code, &error.message);
         }
     };
-    let work = Work { ready, brief: brief.clone(), notes, image, ledger, events, cancel };
-    match team::assemble(work) {
-        Ok(editor) => editor.work().await,
-        Err(error) => Finished {
-            state: State::InfraError,
-            run_id: None,
-            reason: Some("unknown".into()),
-            summary: Some(error.to_string()),
-            report_path: None,
-            gate_inputs_changed: vec![],
-            edits_refused: Default::default(),
-        },
+    let held = lock.root();
+    let work = Work { ready, held, brief: brief.clone(), notes, image, ledger, events, cancel };
+    let assembled = team::assemble(work);
+    // What was opened by its path is the directory that is locked.
+    match (held.stays(), assembled) {
+        (Ok(()), Ok(editor)) => editor.work().await,
+        (Err(moved), _) => cannot_work(RootMoved::CODE, moved.to_string()),
+        (_, Err(error)) => cannot_work("unknown", error.to_string()),
+    }
+}
+
+fn cannot_work(reason: &str, why: String) -> Finished {
+    Finished {
+        state: State::InfraError,
+        reason: Some(reason.to_owned()),
+        summary: Some(why),
+        ..cancelled()
     }
 }
 
@@ -161,13 +171,5 @@ fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without a message");
-    Finished {
-        state: State::InfraError,
-        run_id: None,
-        reason: Some("unexpected".into()),
-        summary: Some(format!("a fault of act itself: {message}; please report it")),
-        report_path: None,
-        gate_inputs_changed: vec![],
-        edits_refused: Default::default(),
-    }
+    cannot_work("unexpected", format!("a fault of act itself: {message}; please report it"))
 }

@@ -1,7 +1,6 @@
 //! One run of the gate, from the first question to the engine to the last byte of the manifest.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,7 +29,7 @@ use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
 use crate::process::Process;
-use crate::workspace::{CopyError, PathGlobs, tree_digest};
+use crate::workspace::{CopyError, HeldRoot, PathGlobs, RootMoved, tree_digest};
 
 /// Beyond the steps' own time, before a forgotten container ends by itself.
 const LIFETIME_SLACK: u64 = 600;
@@ -43,8 +42,8 @@ pub struct DockerVerifier {
     pub engine: Engine,
     pub image: ResolvedImage,
     pub artifacts: Arc<ArtifactDir>,
-    /// The repository's root, absolute and with its links resolved.
-    pub repo: PathBuf,
+    /// The repository's root, absolute and with its links resolved. A run judges this directory or none.
+    pub repo: HeldRoot,
     pub gate: Arc<Gate>,
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
@@ -120,6 +119,7 @@ impl DockerVerifier {
             )
         })?;
         let include = Arc::new(include);
+        self.repo.stays()?;
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
         let Some((container, guard, view)) = self.start(run, &include, facts, cancel).await? else {
@@ -177,7 +177,7 @@ impl DockerVerifier {
         loop {
             let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
             let order = Order {
-                repo: self.repo.clone(),
+                repo: self.repo.path().to_owned(),
                 gate: self.gate.clone(),
                 include: include.clone(),
                 artifacts: self.artifacts.clone(),
@@ -282,12 +282,15 @@ impl DockerVerifier {
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) -> Verdict {
-        let repo = self.repo.clone();
+        let repo = self.repo.path().to_owned();
         let after = tokio::select! {
             biased;
             () = cancel.cancelled() => return Verdict::Cancelled,
             after = blocking(move || Ok(tree_digest(&repo, &include))) => after,
         };
+        if let Err(moved) = self.repo.stays() {
+            return Verdict::Infra(moved.into());
+        }
         match (after, &facts.digest) {
             (Ok(Ok(after)), Some(before)) => {
                 let verdict = settle(verdict, before, &after);
@@ -358,6 +361,14 @@ impl DockerVerifier {
                 warn("cleanup_failed", format!("failed to clean the run's directory: {error}"))
             }
         }
+    }
+}
+
+impl From<RootMoved> for InfraError {
+    fn from(moved: RootMoved) -> Self {
+        let message =
+            format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
+        Self::new(ErrorType::Unknown, message)
     }
 }
 

@@ -50,7 +50,7 @@ pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, list};
-pub use lock::{Acquired, RepoLock, RootIdentity};
+pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
 pub use protected::{WriteRule, WriteRules, is_guarded, is_protected};
 pub use reading::{BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, is_binary, read};
 pub use repo_path::{PathError, RepoPath};

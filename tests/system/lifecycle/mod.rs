@@ -5,6 +5,7 @@ mod damage;
 mod detach;
 mod drill;
 mod fail_points;
+mod moved;
 mod queue;
 mod signals;
 
