@@ -18,6 +18,14 @@ pub enum Exit {
     Cancelled = 130,
 }
 
+impl Exit {
+    /// As it was kept; what is none of them is trouble.
+    pub fn of(code: u8) -> Self {
+        let all = [Self::Ok, Self::Refused, Self::Usage, Self::Stuck, Self::Cancelled];
+        all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Infra)
+    }
+}
+
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 #[cfg(not(target_os = "linux"))]
 use rustix::process::kill_process;
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, test_kill_process};
 #[cfg(target_os = "linux")]
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
@@ -26,13 +26,16 @@ pub struct Seen {
     pub stopped: bool,
 }
 
+/// None is no process. An error is no answer: too many open files, say, or a process that is hidden from us.
+pub type Look = Result<Option<Seen>, Errno>;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     Runs,
     /// Stopped, not dead: nobody takes what it owns.
     Stalled,
     Dead,
-    /// Of another namespace, or the system does not tell.
+    /// Of another namespace, or the system does not tell, perhaps not now.
     Unknown,
 }
 
@@ -41,14 +44,14 @@ impl Process {
         let pid = std::process::id();
         Self {
             pid,
-            start_time: look(pid).map(|seen| seen.start_time).unwrap_or_default(),
+            start_time: look(pid).ok().flatten().map(|seen| seen.start_time).unwrap_or_default(),
             boot_id: boot_id(),
             pid_namespace: pid_namespace(),
         }
     }
 
     /// Whether `self`, noted down earlier, lives, as seen from `this`.
-    pub fn life(&self, this: &Self, look: impl Fn(u32) -> Option<Seen>) -> Life {
+    pub fn life(&self, this: &Self, look: impl Fn(u32) -> Look) -> Life {
         let known = [&this.start_time, &this.boot_id, &self.start_time, &self.boot_id];
         if known.iter().any(|word| word.is_empty()) {
             return Life::Unknown;
@@ -61,10 +64,11 @@ impl Process {
             return Life::Unknown;
         }
         match look(self.pid) {
-            Some(seen) if seen.start_time != self.start_time => Life::Dead,
-            Some(seen) if seen.stopped => Life::Stalled,
-            Some(_) => Life::Runs,
-            None => Life::Dead,
+            Ok(Some(seen)) if seen.start_time != self.start_time => Life::Dead,
+            Ok(Some(seen)) if seen.stopped => Life::Stalled,
+            Ok(Some(_)) => Life::Runs,
+            Ok(None) => Life::Dead,
+            Err(_) => Life::Unknown,
         }
     }
 }
@@ -76,7 +80,7 @@ impl Process {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         // From now on it is this process that is meant, whatever happens to the number.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
-        if look(self.pid).is_none_or(|seen| seen.start_time != self.start_time) {
+        if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
         }
         pidfd_send_signal(process, signal)
@@ -85,7 +89,7 @@ impl Process {
     #[cfg(not(target_os = "linux"))]
     pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        if look(self.pid).is_none_or(|seen| seen.start_time != self.start_time) {
+        if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
         }
         kill_process(pid, signal)
@@ -106,18 +110,48 @@ fn pid_namespace() -> String {
 
 /// A process that runs or is stopped; none when there is none. A zombie is none.
 #[cfg(target_os = "linux")]
-pub fn look(pid: u32) -> Option<Seen> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name stands in parentheses and may hold any character.
+pub fn look(pid: u32) -> Look {
+    let stat = match std::fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) => {
+            return match Errno::from_io_error(&error) {
+                Some(Errno::NOENT | Errno::SRCH) => missing(pid),
+                errno => Err(errno.unwrap_or(Errno::IO)),
+            };
+        }
+    };
+    parse(&String::from_utf8_lossy(&stat)).ok_or(Errno::IO)
+}
+
+/// The program's name stands in parentheses and may hold any character.
+#[cfg(target_os = "linux")]
+fn parse(stat: &str) -> Option<Option<Seen>> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let start_time = fields.nth(18)?.to_owned();
     let gone = matches!(state, "Z" | "X" | "x");
-    (!gone).then_some(Seen { start_time, stopped: state == "T" })
+    Some((!gone).then_some(Seen { start_time, stopped: state == "T" }))
+}
+
+/// Not to be seen: none, unless the system hides it.
+fn missing(pid: u32) -> Look {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+    match test_kill_process(pid) {
+        Err(Errno::SRCH) => Ok(None),
+        _ => Err(Errno::ACCESS),
+    }
+}
+
+#[cfg(target_os = "macos")]
+fn boot_id() -> String {
+    let mut sysctl = std::process::Command::new("/usr/sbin/sysctl");
+    let told = sysctl.args(["-n", "kern.bootsessionuuid"]).env_clear().output();
+    let told = told.ok().and_then(|told| String::from_utf8(told.stdout).ok());
+    told.unwrap_or_default().trim().to_owned()
 }
 
 /// A start time is a date there, so that only machines need telling apart.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn boot_id() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -127,15 +161,19 @@ fn pid_namespace() -> String {
     String::new()
 }
 
-/// The same through `ps`, which every Unix has.
+/// The same through `ps`, which every Unix has. It says nothing of one that is not there.
 #[cfg(not(target_os = "linux"))]
-pub fn look(pid: u32) -> Option<Seen> {
+pub fn look(pid: u32) -> Look {
     let mut ps = std::process::Command::new("/bin/ps");
     ps.args(["-o", "stat=,lstart=", "-p", &pid.to_string()]).env_clear().env("TZ", "UTC0");
-    let told = String::from_utf8(ps.output().ok()?.stdout).ok()?;
-    let (state, start_time) = told.trim().split_once(' ')?;
+    let told = ps.output().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let told = String::from_utf8_lossy(&told.stdout);
+    if told.trim().is_empty() {
+        return missing(pid);
+    }
+    let (state, start_time) = told.trim().split_once(' ').ok_or(Errno::IO)?;
     let seen = Seen { start_time: start_time.trim().to_owned(), stopped: state.starts_with('T') };
-    (!state.starts_with('Z')).then_some(seen)
+    Ok((!state.starts_with('Z')).then_some(seen))
 }
 
 #[cfg(test)]
@@ -155,7 +193,7 @@ mod tests {
         let mut noted = process();
         change(&mut noted);
         let seen = seen.map(|(start, stopped)| Seen { start_time: start.into(), stopped });
-        noted.life(&process(), |_| seen.clone())
+        noted.life(&process(), |_| Ok(seen.clone()))
     }
 
     #[test]
@@ -166,6 +204,28 @@ mod tests {
         assert_eq!(life(same, Some(("100", true))), Life::Stalled);
         assert_eq!(life(same, Some(("101", false))), Life::Dead, "another has its number");
         assert_eq!(life(same, None), Life::Dead);
+    }
+
+    #[test]
+    fn no_answer_is_not_death() {
+        // TASK-20
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::ACCESS, Errno::IO] {
+            assert_eq!(process().life(&process(), |_| Err(errno)), Life::Unknown, "{errno}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_name_may_hold_anything_and_what_is_cut_off_is_no_answer() {
+        // TASK-20
+        let rest = "0 ".repeat(18);
+        let seen = |state: &str| parse(&format!("7 (a) b) {state} {rest}4711 0"));
+        let start_time = "4711".to_owned();
+        assert_eq!(seen("T"), Some(Some(Seen { start_time, stopped: true })));
+        assert_eq!(seen("Z"), Some(None));
+        assert_eq!(parse("7 (a) S 1 2"), None);
+        assert_eq!(missing(u32::MAX), Ok(None));
+        assert_eq!(missing(std::process::id()), Err(Errno::ACCESS), "hidden, not gone");
     }
 
     #[test]
@@ -191,7 +251,7 @@ mod tests {
         let (pid, number) = (Pid::from_child(&child), child.id());
         let mut noted = Process { pid: number, ..this.clone() };
         let until = |wanted: &dyn Fn(Option<Seen>) -> bool| {
-            while !wanted(look(number)) {
+            while !wanted(look(number).unwrap()) {
                 std::thread::yield_now();
             }
         };
@@ -199,7 +259,7 @@ mod tests {
         kill_process(pid, Signal::STOP).unwrap();
         until(&|seen| seen.is_some_and(|seen| seen.stopped));
         assert_eq!(noted.tell(Signal::KILL), Err(Errno::SRCH), "not this one's start time");
-        noted.start_time = look(number).unwrap().start_time;
+        noted.start_time = look(number).unwrap().unwrap().start_time;
         noted.tell(Signal::KILL).unwrap();
         // Not yet waited for, so it stays in the table as a zombie.
         until(&|seen| seen.is_none());

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, statat, unlinkat,
+    AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, statat, unlinkat,
 };
 
 use super::run_dir::RunDir;
@@ -138,79 +138,21 @@ impl ArtifactDir {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
-    /// It is live while it is open.
-    pub fn create_journal(&self, task_id: &str) -> io::Result<fs::File> {
-        let flags = OFlags::WRONLY
-            .union(OFlags::CREATE)
-            .union(OFlags::EXCL)
-            .union(OFlags::NOFOLLOW)
-            .union(OFlags::CLOEXEC);
-        let mode = Mode::RUSR | Mode::WUSR;
-        held(openat(self.journals()?, journal_name(task_id), flags, mode)?.into())
-    }
-
-    /// The file that another process began, to go on at its end, and how many whole lines it has; made when
-    /// that process did not come so far. What it left of half a line is cut off.
-    pub fn resume_journal(&self, task_id: &str) -> io::Result<(fs::File, u64)> {
-        let flags = OFlags::RDWR
-            .union(OFlags::NOFOLLOW)
-            .union(OFlags::NONBLOCK)
-            .union(OFlags::APPEND)
-            .union(OFlags::CLOEXEC);
-        let mut file: fs::File =
-            match openat(self.journals()?, journal_name(task_id), flags, Mode::empty()) {
-                Ok(file) => file.into(),
-                Err(rustix::io::Errno::NOENT) => return Ok((self.create_journal(task_id)?, 0)),
-                Err(errno) => return Err(errno.into()),
-            };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        let (mut lines, mut whole, mut at) = (0, 0, 0);
-        let mut piece = [0; 64 * 1024];
-        loop {
-            let length = io::Read::read(&mut file, &mut piece)?;
-            if length == 0 {
-                break;
-            }
-            for byte in piece.iter().take(length) {
-                at += 1;
-                if *byte == b'\n' {
-                    (lines, whole) = (lines + 1, at);
-                }
-            }
-        }
-        file.set_len(whole)?;
-        Ok((held(file)?, lines))
-    }
-
-    /// Of a task that leaves no trace.
-    pub fn remove_journal(&self, task_id: &str) -> io::Result<()> {
-        Ok(unlinkat(self.journals()?, journal_name(task_id), AtFlags::empty())?)
-    }
-
-    /// The directory of journals; none when no task has left one.
-    pub(super) fn existing_journals(&self) -> io::Result<Option<OwnedFd>> {
-        let open =
-            |parent: &OwnedFd, name: &str| match openat(parent, name, DIRECTORY, Mode::empty()) {
-                Ok(handle) => Ok(Some(handle)),
-                Err(rustix::io::Errno::NOENT) => Ok(None),
-                Err(error) => Err(io::Error::from(error)),
-            };
-        match open(&self.top, "state")? {
-            Some(state) => open(&state, "journal"),
-            None => Ok(None),
-        }
-    }
-
-    fn journals(&self) -> io::Result<OwnedFd> {
-        directory(&self.state()?, "journal")
-    }
-
     /// `state/`, made when it is missing: what outlives runs.
+    ///
+    /// Whatever its mode was when it was found: it is closed to everybody else.
     pub fn state(&self) -> io::Result<OwnedFd> {
-        directory(&self.top, "state")
+        let state = directory(&self.top, "state")?;
+        let mode = Mode::from_raw_mode(fstat(&state)?.st_mode);
+        if mode.intersects(Mode::RWXG | Mode::RWXO) {
+            fchmod(&state, Mode::RWXU)?;
+        }
+        Ok(state)
+    }
+
+    /// The same for one who only looks; none when nothing was ever kept.
+    pub(super) fn existing_state(&self) -> io::Result<Option<OwnedFd>> {
+        existing(&self.top, "state")
     }
 
     /// Runs that are there, oldest first.
@@ -233,14 +175,13 @@ impl ArtifactDir {
     }
 }
 
-pub(super) fn journal_name(task_id: &str) -> String {
-    format!("{task_id}.jsonl")
-}
-
-/// Live as long as it is open. Shared, because one process hands it to another.
-fn held(journal: fs::File) -> io::Result<fs::File> {
-    flock(&journal, FlockOperation::LockShared)?;
-    Ok(journal)
+/// Opens a directory if there is one; a link in its place is refused.
+pub(super) fn existing(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.
@@ -371,54 +312,19 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_is_new_and_for_the_owner_alone() {
-        // ARTIFACT-11
-        use std::os::unix::fs::PermissionsExt;
-        let temp = tempfile::tempdir().unwrap();
-        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+    fn a_state_that_was_open_to_others_is_closed() {
+        // STORE-1
+        let dir = tempfile::tempdir().unwrap();
+        let (place, repo) = (dir.path().join("a"), dir.path().join("r"));
+        fs::create_dir_all(place.join("state")).unwrap();
         fs::create_dir(&repo).unwrap();
-        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
-        artifacts.create_journal("t-abc123").unwrap();
         let mode =
-            |path: &str| fs::metadata(place.join(path)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode("state"), 0o700);
-        assert_eq!(mode("state/journal"), 0o700);
-        assert_eq!(mode("state/journal/t-abc123.jsonl"), 0o600);
-        let taken = artifacts.create_journal("t-abc123").unwrap_err();
-        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
-    }
-
-    #[test]
-    fn a_journal_goes_on_behind_its_last_whole_line() {
-        // ARTIFACT-11, TASK-23
-        use std::io::Write;
-        let temp = tempfile::tempdir().unwrap();
-        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
-        fs::create_dir(&repo).unwrap();
-        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
-        let (_, lines) = artifacts.resume_journal("t-abc123").unwrap();
-        assert_eq!(lines, 0);
-        let path = place.join("state/journal/t-abc123.jsonl");
-        fs::write(&path, "{}\n{}\n{\"half").unwrap();
-        let (mut file, lines) = artifacts.resume_journal("t-abc123").unwrap();
-        assert_eq!(lines, 2);
-        file.write_all(b"next\n").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n{}\nnext\n");
-        artifacts.remove_journal("t-abc123").unwrap();
-        assert!(!path.exists());
-        std::os::unix::fs::symlink(&repo, &path).unwrap();
-        assert!(artifacts.resume_journal("t-abc123").is_err());
-    }
-
-    #[test]
-    fn a_journal_is_never_written_through_a_link() {
-        // ARTIFACT-11
-        let temp = tempfile::tempdir().unwrap();
-        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
-        fs::create_dir(&repo).unwrap();
-        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
-        std::os::unix::fs::symlink(&repo, place.join("state")).unwrap();
-        assert!(artifacts.create_journal("t-abc123").is_err());
-        assert_eq!(fs::read_dir(&repo).unwrap().count(), 0);
+            |mode| fs::set_permissions(place.join("state"), fs::Permissions::from_mode(mode));
+        for open in [0o777, 0o750, 0o701] {
+            mode(open).unwrap();
+            ArtifactDir::open(&place, &repo).unwrap().state().unwrap();
+            let found = fs::metadata(place.join("state")).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, 0o700);
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod cache;
 mod download;
+mod journal;
 mod layout;
 mod log;
 mod manifest;
@@ -16,6 +17,7 @@ mod run_id;
 mod sweep;
 
 pub use cache::{Cache, CacheSize};
+pub use journal::Journal;
 pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
 pub use manifest::{

@@ -1,4 +1,4 @@
-//! Makes room: removes the runs and journals that `retention` names, while others create, use and remove.
+//! Makes room: removes the runs that `retention` names, while others create, use and remove.
 //!
 //! A run is live as long as somebody holds an exclusive lock on its directory; the system lets go of it with
 //! the process, so a killed host leaves no run that can never go. One remover at a time decides, and gives
@@ -12,14 +12,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, renameat, statat};
 use rustix::io::Errno;
 
-use super::layout::{ArtifactDir, DIRECTORY, journal_name};
-use super::remove::{open_any, remove_tree};
-use super::retention::{JOURNALS, Kept, RUNS, expired};
+use super::layout::{ArtifactDir, DIRECTORY};
+use super::remove::{open_any, remove_tree_while};
+use super::retention::{Kept, RUNS, expired};
 use super::run_id::RunId;
 use crate::fail_point;
 
@@ -33,25 +31,22 @@ const LOOK: Duration = Duration::from_millis(10);
 #[derive(Debug, Default)]
 pub struct Pruned {
     pub runs: Vec<RunId>,
-    /// Tasks whose journals are gone.
-    pub journals: Vec<String>,
     /// Runs that could not be looked at or removed, and why.
     pub left: Vec<(RunId, io::Error)>,
 }
 
 impl ArtifactDir {
     /// Removes what is too old or too many. `pinned` is asked once everything live is known: whoever pins his
-    /// runs before he lets go of them finds them again. If it fails, nothing is removed. Trees that are not gone
-    /// within `patience` are left to the next round.
+    /// runs before he lets go of them finds them again. If it fails, nothing is removed. As soon as `go_on` says no,
+    /// what has not gone by then is left to the next round.
     pub fn prune(
         &self,
         now: DateTime<Utc>,
-        patience: Duration,
+        go_on: &dyn Fn() -> bool,
         pinned: impl FnOnce() -> io::Result<BTreeSet<RunId>>,
     ) -> io::Result<Pruned> {
-        let until = Instant::now() + patience;
         let mut pruned = Pruned::default();
-        let Some(turn) = self.turn()? else { return Ok(pruned) };
+        let Some(turn) = self.turn(go_on)? else { return Ok(pruned) };
         fail_point::reach("deciding_what_goes");
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
         let pinned = pinned()?;
@@ -65,20 +60,13 @@ impl ArtifactDir {
                 Err(error) => pruned.left.push((run, error)),
             }
         }
-        if let Some(journal) = self.existing_journals()? {
-            for Kept { name, .. } in expired(journals(&journal)?, JOURNALS, now) {
-                if remove_journal(&journal, &name)? {
-                    pruned.journals.push(name);
-                }
-            }
-        }
         drop(turn);
         fail_point::reach("set_aside");
         for run in removing {
-            if Instant::now() > until {
+            if !go_on() {
                 break;
             }
-            match self.remove(&run) {
+            match self.remove(&run, go_on) {
                 Ok(true) => {
                     pruned.runs.push(run);
                     fail_point::reach("run_removed");
@@ -91,12 +79,12 @@ impl ArtifactDir {
     }
 
     /// The right to decide; none while another remover has it for long.
-    fn turn(&self) -> io::Result<Option<OwnedFd>> {
+    fn turn(&self, go_on: &dyn Fn() -> bool) -> io::Result<Option<OwnedFd>> {
         // A handle of its own, because a lock belongs to the handle.
         let turn = openat(self.runs_handle(), ".", DIRECTORY, Mode::empty())?;
         let until = Instant::now() + TURN;
         while !lock(&turn, FlockOperation::NonBlockingLockExclusive)? {
-            if Instant::now() > until {
+            if Instant::now() > until || !go_on() {
                 return Ok(None);
             }
             std::thread::sleep(LOOK);
@@ -162,15 +150,14 @@ impl ArtifactDir {
         }
     }
 
-    /// False when somebody else is at it or has done it.
-    fn remove(&self, run: &RunId) -> io::Result<bool> {
+    /// False when somebody else is at it or has done it, and when it is not wanted any more.
+    fn remove(&self, run: &RunId, go_on: &dyn Fn() -> bool) -> io::Result<bool> {
         let name = format!("{REMOVING}{run}");
         let Some(handle) = self.open_real(CString::new(name.as_str())?)? else { return Ok(false) };
         if !lock(&handle, FlockOperation::NonBlockingLockExclusive)? {
             return Ok(false);
         }
-        remove_tree(self.runs_handle(), &name)?;
-        Ok(true)
+        remove_tree_while(self.runs_handle(), &name, go_on)
     }
 }
 
@@ -181,54 +168,4 @@ fn lock(handle: &OwnedFd, how: FlockOperation) -> io::Result<bool> {
         Err(Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Journals with the time of their last line; live while a writer holds them, together with others if need be.
-fn journals(directory: &OwnedFd) -> io::Result<Vec<Kept<String>>> {
-    let mut found = vec![];
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let Some(task) = entry.file_name().to_str().ok().and_then(task_of) else { continue };
-        let Some((handle, since)) = open_journal(directory, task)? else { continue };
-        let live = !lock(&handle, FlockOperation::NonBlockingLockExclusive)?;
-        found.push(Kept { name: task.to_owned(), since, spared: live });
-    }
-    Ok(found)
-}
-
-fn remove_journal(directory: &OwnedFd, task: &str) -> io::Result<bool> {
-    let Some((handle, _)) = open_journal(directory, task)? else { return Ok(false) };
-    if !lock(&handle, FlockOperation::NonBlockingLockExclusive)? {
-        return Ok(false);
-    }
-    match unlinkat(directory, journal_name(task), AtFlags::empty()) {
-        Ok(()) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// None for a link, for what is no regular file, and for what has just gone.
-fn open_journal(directory: &OwnedFd, task: &str) -> io::Result<Option<(OwnedFd, DateTime<Utc>)>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let handle = match openat(directory, journal_name(task), flags, Mode::empty()) {
-        Ok(handle) => handle,
-        Err(Errno::NOENT | Errno::LOOP | Errno::MLINK | Errno::NXIO | Errno::ACCESS) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let file = std::fs::File::from(handle);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Ok(None);
-    }
-    Ok(Some((file.into(), metadata.modified()?.into())))
-}
-
-fn task_of(journal: &str) -> Option<&str> {
-    let task = journal.strip_suffix(".jsonl")?;
-    let random = task.strip_prefix("t-")?;
-    let letters = random.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    (random.len() == 6 && letters).then_some(task)
 }

@@ -16,12 +16,23 @@ use super::layout::DIRECTORY;
 /// A step can nest deeper than handles or stack allow. So nothing recurses: a directory that is found inside
 /// another is moved up beside it and has its turn later, which keeps three handles open at any depth.
 pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
+    remove_tree_while(parent, name, &|| true).map(|_| ())
+}
+
+/// The same as long as it is wanted, which is asked before each name; what is left can be removed by another call.
+/// Whether all of it is gone.
+pub(super) fn remove_tree_while(
+    parent: impl AsFd,
+    name: &str,
+    go_on: &dyn Fn() -> bool,
+) -> io::Result<bool> {
     let parent = parent.as_fd();
     match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::NOENT) => return Ok(true),
         Err(error) => return Err(error.into()),
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
-            return Ok(unlinkat(parent, name, AtFlags::empty())?);
+            unlinkat(parent, name, AtFlags::empty())?;
+            return Ok(true);
         }
         Ok(_) => {}
     }
@@ -33,11 +44,17 @@ pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
             break;
         }
         for name in names {
+            if !go_on() {
+                return Ok(false);
+            }
             if unlink(top.as_fd(), &name)? {
                 continue;
             }
             let inner = open_any(top.as_fd(), &name)?;
             for deeper in entries(&inner)? {
+                if !go_on() {
+                    return Ok(false);
+                }
                 if !unlink(inner.as_fd(), &deeper)? {
                     lift(&inner, &deeper, &top, &mut moved)?;
                 }
@@ -49,7 +66,8 @@ pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
             }
         }
     }
-    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+    unlinkat(parent, name, AtFlags::REMOVEDIR)?;
+    Ok(true)
 }
 
 /// At most this many names are held at once.
@@ -156,5 +174,23 @@ mod tests {
         }
         remove_tree(&parent, "tree").unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_removal_ends_as_soon_as_it_is_not_wanted_and_another_goes_on() {
+        // ARTIFACT-14
+        let dir = tempfile::tempdir().unwrap();
+        for name in 0..100 {
+            fs::create_dir_all(dir.path().join(format!("tree/{name}/below"))).unwrap();
+        }
+        let parent = fs::File::open(dir.path()).unwrap();
+        let asked = std::cell::Cell::new(0);
+        let go_on = || asked.replace(asked.get() + 1) < 20;
+        assert!(!remove_tree_while(&parent, "tree", &go_on).unwrap());
+        assert_eq!(asked.get(), 21, "asked again and again, and not after the no");
+        let left = fs::read_dir(dir.path().join("tree")).unwrap().count();
+        assert!((50..100).contains(&left), "{left}");
+        assert!(remove_tree_while(&parent, "tree", &|| true).unwrap());
+        assert!(!dir.path().join("tree").exists());
     }
 }

@@ -1,8 +1,8 @@
-//! What is old enough to go: runs and journals, by one rule. Pure; `prune` performs it.
+//! Which runs are old enough to go. Pure; `prune` performs it.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// How much of one kind is kept.
+/// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) count: usize,
@@ -11,8 +11,6 @@ pub(super) struct Limits {
 
 /// A run is the evidence of a verification and may hold a whole build.
 pub(super) const RUNS: Limits = Limits { count: 20, age: TimeDelta::days(14) };
-/// A journal is small, and metrics are read from them.
-pub(super) const JOURNALS: Limits = Limits { count: 200, age: TimeDelta::days(90) };
 
 /// Something that may go.
 #[derive(Debug, Clone, PartialEq, Eq)]

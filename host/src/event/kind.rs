@@ -33,12 +33,14 @@ pub enum EventKind {
         position: Option<u32>,
     },
     /// Its turn has not come; told again when that changes. `holder` is the task that works, or the first that
-    /// waits, null when it is not one of this ARTIFACT_DIR; `stalled`: its process has been stopped.
+    /// waits, null when it is not one of this ARTIFACT_DIR; `stalled`: its process has been stopped; `works`: it has
+    /// begun.
     Waiting {
         repo: String,
         holder: Option<String>,
         position: u32,
         stalled: bool,
+        works: bool,
     },
     /// A task whose process is dead is run first, by this one.
     Adopted {

@@ -98,10 +98,16 @@ impl Output {
         Box::new(human.with_live(live))
     }
 
-    /// The reader that keeps a task's events in a file. Without one the task goes on; it is said once.
-    pub fn journal(&self, file: std::io::Result<File>) -> Option<Box<dyn Sink>> {
+    /// The reader that keeps a task's events in a file. Without one the task goes on; it is said once, and `lost`
+    /// is told.
+    pub fn journal(
+        &self,
+        file: std::io::Result<File>,
+        lost: impl FnOnce() + Send + 'static,
+    ) -> Option<Box<dyn Sink>> {
         let output = self.clone();
         let trouble = move |error: std::io::Error| {
+            lost();
             output.caution(&format!("the journal of this task cannot be written: {error}"));
         };
         match file {

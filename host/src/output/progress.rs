@@ -17,9 +17,13 @@ pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
 
 fn always(kind: &EventKind) -> Vec<Line> {
     match kind {
-        EventKind::Waiting { repo, holder, position, stalled } => {
+        EventKind::Waiting { repo, holder, position, stalled, works } => {
             let holder = holder.as_deref().unwrap_or("another act process");
-            let what = if *stalled { "is stopped" } else { "works" };
+            let what = match (stalled, works) {
+                (true, _) => "is stopped",
+                (false, true) => "works",
+                (false, false) => "comes first",
+            };
             let place = format!(" place {position}; {holder} {what} in {repo} (Ctrl-C to give up)");
             vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, place)]
         }
@@ -172,10 +176,11 @@ mod tests {
     #[test]
     fn waiting_says_for_whom() {
         // TASK-22
-        let said = |holder: Option<&str>, position, stalled| {
+        let kind = |holder: Option<&str>, position, stalled, works| {
             let (repo, holder) = ("/r".to_owned(), holder.map(str::to_owned));
-            text(&EventKind::Waiting { repo, holder, position, stalled }, false)
+            EventKind::Waiting { repo, holder, position, stalled, works }
         };
+        let said = |holder, position, stalled| text(&kind(holder, position, stalled, true), false);
         let end = "in /r (Ctrl-C to give up)\n";
         assert_eq!(
             said(Some("t-abc123"), 2, false),
@@ -185,6 +190,8 @@ mod tests {
             said(Some("t-abc123"), 1, true),
             format!("Waiting: place 1; t-abc123 is stopped {end}")
         );
+        let first = text(&kind(Some("t-abc123"), 2, false, false), false);
+        assert_eq!(first, format!("Waiting: place 2; t-abc123 comes first {end}"));
         assert_eq!(
             said(None, 1, false),
             format!("Waiting: place 1; another act process works {end}")

@@ -14,6 +14,8 @@ pub enum StoreError {
     Future { path: PathBuf, version: i64, known: i64 },
     #[error("{path} is held by another process for too long")]
     Busy { path: PathBuf },
+    #[error("{path} does not know task {task_id} any more")]
+    Lost { path: PathBuf, task_id: String },
     #[error("{path} cannot be used: {reason}")]
     Unusable { path: PathBuf, reason: String },
 }
@@ -48,8 +50,14 @@ impl StoreError {
             Self::Foreign { .. } => "store_foreign",
             Self::Future { .. } => "store_future",
             Self::Busy { .. } => "store_busy",
+            Self::Lost { .. } => "store_lost",
             Self::Unusable { .. } => "store_unusable",
         }
+    }
+
+    /// It may be over by itself, or by what somebody does about it.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Unusable { .. })
     }
 
     pub fn hint(&self) -> &'static str {
@@ -59,6 +67,7 @@ impl StoreError {
                  with its name away to start with an empty queue, or set AGENT_ARTIFACT_DIR"
             }
             Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
+            Self::Lost { .. } => "somebody has put another database in its place",
             Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
             Self::Unusable { .. } => {
                 "look at the owner, the modes and the free space there, or set AGENT_ARTIFACT_DIR"

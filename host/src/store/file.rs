@@ -15,6 +15,8 @@ pub(super) const NAME: &str = "act.db";
 /// What SQLite keeps beside it.
 pub(super) const BESIDE: [&str; 3] = ["act.db-wal", "act.db-shm", "act.db-journal"];
 
+const INDEX: &str = "act.db-shm";
+
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 100;
 const USER_VERSION: usize = 60;
@@ -28,6 +30,8 @@ pub(super) fn exists(state: &OwnedFd, path: &Path) -> Result<bool, StoreError> {
     for beside in BESIDE {
         match kind(state, beside).map_err(|errno| StoreError::io(path, errno))? {
             None | Some((FileType::RegularFile, 0)) => {}
+            // Only an index of the log, and made anew by the next one that opens it.
+            Some((FileType::RegularFile, _)) if beside == INDEX => {}
             Some((FileType::RegularFile, _)) if found.is_some() => {}
             Some((FileType::RegularFile, _)) => {
                 let reason = format!("it is gone, and {beside} holds changes of it");

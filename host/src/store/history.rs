@@ -16,13 +16,13 @@ impl Store {
         })
     }
 
-    /// The one of a repository that ended last.
+    /// The one of a repository that ended last: they end in the order in which they were accepted, whatever clocks say.
     pub fn last_ended(&self, repo: &str) -> Result<Option<TaskRecord>, StoreError> {
         let select = TaskRecord::SELECT;
         self.read(|db| {
             let last = format!(
                 "{select} WHERE repo = ?1 AND state NOT IN ('QUEUED', 'RUNNING') \
-                 ORDER BY finished_at DESC, seq DESC LIMIT 1"
+                 ORDER BY seq DESC LIMIT 1"
             );
             db.query_row(&last, [repo], TaskRecord::read).optional()
         })

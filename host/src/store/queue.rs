@@ -152,6 +152,16 @@ impl Store {
         })
     }
 
+    /// The same by the one that owns it: not what another has taken over.
+    pub fn give_up(&self, task_id: &str, owner: &Process) -> Result<bool, StoreError> {
+        let Process { pid, start_time, boot_id, pid_namespace } = owner;
+        self.write(Survives::Machine, |db| {
+            let gone =
+                format!("DELETE FROM tasks WHERE task_id = ?1 AND state = 'QUEUED' AND {OWNED}");
+            Ok(db.execute(&gone, params![task_id, pid, start_time, boot_id, pid_namespace])? == 1)
+        })
+    }
+
     /// Tells the owner of a running task to end it.
     pub fn request_cancel(&self, task_id: &str) -> Result<bool, StoreError> {
         self.write(Survives::Machine, |db| {
@@ -250,6 +260,7 @@ mod tests {
         assert!(store.adopt("t-1", &process(1), &process(2)).unwrap());
         assert!(!store.adopt("t-1", &process(1), &process(3)).unwrap(), "too late");
         assert!(!store.start("t-1", &process(1)).unwrap(), "not its any more");
+        assert!(!store.give_up("t-1", &process(1)).unwrap(), "nor to give up");
         assert!(store.start("t-1", &process(2)).unwrap());
         assert!(!store.adopt("t-1", &process(2), &process(3)).unwrap());
         let task = store.task("t-1").unwrap().unwrap();

@@ -51,7 +51,7 @@ pub struct TaskRecord {
 impl TaskRecord {
     /// To be followed by conditions on `tasks`.
     pub(super) const SELECT: &str = "SELECT *, (SELECT json_group_array(run_id) FROM \
-        (SELECT run_id FROM runs WHERE runs.task_id = tasks.task_id ORDER BY started_at, rowid)) \
+        (SELECT run_id FROM runs WHERE runs.task_id = tasks.task_id ORDER BY rowid)) \
         AS run_ids FROM tasks";
 
     pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {

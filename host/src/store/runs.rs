@@ -73,8 +73,7 @@ impl Store {
     /// The newest of a repository, of a task or of `act verify`.
     pub fn last_run(&self, repo: &str) -> Result<Option<RunRecord>, StoreError> {
         self.read(|db| {
-            let last =
-                "SELECT * FROM runs WHERE repo = ?1 ORDER BY started_at DESC, rowid DESC LIMIT 1";
+            let last = "SELECT * FROM runs WHERE repo = ?1 ORDER BY rowid DESC LIMIT 1";
             db.query_row(last, [repo], RunRecord::read).optional()
         })
     }
@@ -83,15 +82,14 @@ impl Store {
     pub fn unfinished_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.read(|db| {
             let mut all =
-                db.prepare("SELECT * FROM runs WHERE finished_at IS NULL ORDER BY started_at")?;
+                db.prepare("SELECT * FROM runs WHERE finished_at IS NULL ORDER BY rowid")?;
             all.query_map([], RunRecord::read)?.collect()
         })
     }
 
     pub fn runs_of(&self, task_id: &str) -> Result<Vec<RunRecord>, StoreError> {
         self.read(|db| {
-            let mut all =
-                db.prepare("SELECT * FROM runs WHERE task_id = ?1 ORDER BY started_at, rowid")?;
+            let mut all = db.prepare("SELECT * FROM runs WHERE task_id = ?1 ORDER BY rowid")?;
             all.query_map([task_id], RunRecord::read)?.collect()
         })
     }
@@ -100,6 +98,35 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{process, store};
+
+    #[test]
+    fn order_is_that_of_the_rows_whatever_the_clock_said() {
+        // TASK-21, security line 137
+        use super::super::testing::submit;
+        use super::super::{Ended, TaskState};
+        let place = store();
+        let store = &place.store;
+        for task_id in ["t-1", "t-2"] {
+            submit(store, "r", task_id, 1);
+            store.start(task_id, &process(1)).unwrap();
+            for run in ["a", "b"] {
+                let run_id = format!("{task_id}-{run}");
+                store.run_started(&run_id, Some(task_id), "r", &process(1)).unwrap();
+            }
+            let how = Ended { state: TaskState::Success, exit_code: 0, reason: None };
+            store.end(task_id, &process(1), &how).unwrap();
+        }
+        // The clock was put back a hundred years after everything that came first.
+        let later = "UPDATE runs SET started_at = '2100-01-01T00:00:00.000Z' WHERE run_id IN ('t-1-a', 't-1-b', 't-2-a');
+            UPDATE tasks SET finished_at = '2100-01-01T00:00:00.000Z' WHERE task_id = 't-1'";
+        store.connection().execute_batch(later).unwrap();
+        assert_eq!(store.last_ended("r").unwrap().unwrap().task_id, "t-2");
+        assert_eq!(store.last_run("r").unwrap().unwrap().run_id, "t-2-b");
+        assert_eq!(store.task("t-2").unwrap().unwrap().run_ids, ["t-2-a", "t-2-b"]);
+        let of_task: Vec<_> =
+            store.runs_of("t-2").unwrap().into_iter().map(|run| run.run_id).collect();
+        assert_eq!(of_task, ["t-2-a", "t-2-b"]);
+    }
 
     #[test]
     fn a_run_is_found_by_its_id_and_the_newest_by_its_repository() {

@@ -77,6 +77,14 @@ impl Store {
         })
     }
 
+    /// The path of a repository when a task was last submitted there.
+    pub fn last_root(&self, repo: &str) -> Result<Option<String>, StoreError> {
+        self.read(|db| {
+            let last = "SELECT root FROM tasks WHERE repo = ?1 ORDER BY seq DESC LIMIT 1";
+            db.query_row(last, [repo], |row| row.get(0)).optional()
+        })
+    }
+
     /// Whether there was one to resolve.
     pub fn resolve_stuck_report(&self, repo: &str) -> Result<bool, StoreError> {
         self.write(Survives::Machine, |db| {

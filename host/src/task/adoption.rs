@@ -8,12 +8,11 @@ use super::last_word::LastWord;
 use super::ticket::Desk;
 use super::turn::Waiting;
 use super::work::{self, cancelled};
-use super::{RunArgs, preflight, runner};
-use crate::event::Events;
+use super::{RunArgs, living, preflight, runner};
 use crate::fail_point;
 use crate::model::TokenLedger;
 use crate::output::Output;
-use crate::process::{self, Life};
+use crate::process::Life;
 use crate::store::StoreError;
 use crate::workspace::RepoLock;
 
@@ -28,7 +27,7 @@ pub(super) async fn run(
 ) -> Result<(), StoreError> {
     // Before the lock was ours, another process may have done it.
     let Some(record) = desk.store.task(task_id)? else { return Ok(()) };
-    if record.owner.life(&desk.this, process::look) != Life::Dead {
+    if living::life(&desk.artifacts, &desk.this, &record.owner, task_id) != Life::Dead {
         return Ok(());
     }
     let Some(ticket) = desk.adopt(task_id, &record.owner)? else { return Ok(()) };
@@ -36,12 +35,7 @@ pub(super) async fn run(
     fail_point::reach("adopted");
     let args = RunArgs::of(&record, waiting.root.to_owned());
     let ledger = TokenLedger::limited(args.max_tokens);
-    let (journal, told) = match desk.artifacts.resume_journal(task_id) {
-        Ok((file, told)) => (Ok(file), told),
-        Err(error) => (Err(error), 0),
-    };
-    let sinks = runner::kept(output.journal(journal), &ticket, &ledger, output);
-    let events = Events::resumed(task_id, told, sinks);
+    let events = runner::events(&ticket, &ledger, output, vec![]);
     let ticket = Arc::new(ticket);
     let last = LastWord::new(events.clone(), ledger.clone()).kept(Arc::clone(&ticket), output);
     let checked = tokio::select! {

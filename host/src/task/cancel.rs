@@ -118,7 +118,7 @@ fn wake(lookup: &Lookup, record: &TaskRecord) -> Result<(), Failure> {
 fn wait(lookup: &Lookup, record: &TaskRecord) -> Result<bool, Failure> {
     let start = Instant::now();
     while start.elapsed() < LONGEST_END {
-        interrupted::bury(&lookup.store, &lookup.this)?;
+        interrupted::bury(&lookup.store, &lookup.artifacts, &lookup.this)?;
         match lookup.store.task(&record.task_id)? {
             Some(now) if now.state == TaskState::Cancelled => return Ok(true),
             Some(now) if now.state.is_final() => return Err(has_ended(&now)),

@@ -8,10 +8,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::runner::{self, Accepted};
-use super::ticket::Ticket;
+use super::ticket::{Desk, Ticket};
 use super::{RunArgs, preflight, retention, signals};
 use crate::config;
 use crate::exit::Exit;
+use crate::fail_point;
 use crate::output::{Failure, Output};
 
 /// For the child to begin; it only has to open the database.
@@ -30,26 +31,52 @@ pub struct Detached {
 /// Accepted, and owned by a process that survives this one, when this returns.
 pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
     let cancel = signals::cancelled_by_signals()?;
-    let ready = preflight::check(&args).await?;
+    let checked = tokio::select! {
+        ready = preflight::check(&args) => Some(ready?),
+        () = cancel.cancelled() => None,
+    };
+    let Some(ready) = checked else { return Err(cancelled()) };
     let desk = preflight::desk(&ready)?;
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
-    let failed = |error: String| {
-        Failure::refused(
-            "detach_failed",
-            format!("no process of its own could be started: {error}"),
-        )
-        .hint("run it without --detach")
-    };
     let begun = match start(&ticket, &ready.config.root) {
         Ok(child) => taken_over(&ticket, child, &cancel).await,
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(Failed::Child(error.to_string())),
     };
-    if let Err(error) = begun {
-        desk.store.forget(&ticket.task_id)?;
-        let exit = if cancel.is_cancelled() { Exit::Cancelled } else { Exit::Refused };
-        return Err(Failure { exit, ..failed(error) });
+    match begun {
+        Ok(()) => Ok(Detached { task_id: ticket.task_id, position }),
+        Err(failed) => {
+            give_up(&ticket)?;
+            Err(match failed {
+                Failed::Cancelled => cancelled(),
+                Failed::Child(error) => Failure::refused(
+                    "detach_failed",
+                    format!("no process of its own could be started: {error}"),
+                )
+                .hint("run it without --detach"),
+            })
+        }
     }
-    Ok(Detached { task_id: ticket.task_id, position })
+}
+
+/// Why nobody took it over.
+enum Failed {
+    Cancelled,
+    Child(String),
+}
+
+fn cancelled() -> Failure {
+    let message =
+        "cancelled before a process of its own had the task; nothing waits and nothing runs";
+    Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", message) }
+}
+
+/// Without a trace; by now it may be the child's, which has been killed.
+fn give_up(ticket: &Ticket) -> Result<(), Failure> {
+    let Desk { store, artifacts, .. } = &ticket.desk;
+    if store.forget(&ticket.task_id)? {
+        let _ = artifacts.remove_journal(&ticket.task_id);
+    }
+    Ok(())
 }
 
 fn start(ticket: &Ticket, root: &std::path::Path) -> std::io::Result<Child> {
@@ -63,23 +90,25 @@ async fn taken_over(
     ticket: &Ticket,
     mut child: Child,
     cancel: &CancellationToken,
-) -> Result<(), String> {
+) -> Result<(), Failed> {
     let start = Instant::now();
     loop {
         let desk = &ticket.desk;
-        match desk.store.task(&ticket.task_id).map_err(|error| error.to_string())? {
+        match desk.store.task(&ticket.task_id).map_err(|error| Failed::Child(error.to_string()))? {
             Some(task) if task.owner == desk.this => {}
             // Its own, or cancelled by then.
             _ => return Ok(()),
         }
         if let Ok(Some(status)) = child.try_wait() {
-            return Err(format!("it ended with {status}"));
+            return Err(Failed::Child(format!("it ended with {status}")));
         }
         if cancel.is_cancelled() || start.elapsed() > LONGEST_START {
             let _ = child.kill();
             let _ = child.wait();
-            let why = if cancel.is_cancelled() { "cancelled" } else { "it does not begin" };
-            return Err(why.to_owned());
+            return Err(match cancel.is_cancelled() {
+                true => Failed::Cancelled,
+                false => Failed::Child("it does not begin".to_owned()),
+            });
         }
         tokio::time::sleep(LOOK).await;
     }
@@ -98,6 +127,7 @@ pub struct TakeOver {
 pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure> {
     // Fails only for the leader of one, which has it already.
     let _ = rustix::process::setsid();
+    fail_point::reach("taking_over");
     let cancel = signals::cancelled_by_signals()?;
     let root = config::find_root(&wish.repo)?.map_or(wish.repo, |root| root.path);
     let artifacts = preflight::artifacts(&root)?;
@@ -114,7 +144,7 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
         Ok(ready) => {
             let accepted = Accepted { ticket, position, args, ready };
             let exit = runner::follow(accepted, output, &cancel).await;
-            retention::make_room(&desk, cancel.is_cancelled(), output).await;
+            retention::make_room(&desk, &cancel, output).await;
             Ok(exit)
         }
         Err(failure) => Ok(runner::refuse(ticket, &failure, output)),

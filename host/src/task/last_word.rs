@@ -1,14 +1,22 @@
 //! The last event of a task: kept and told once, whatever happens between its acceptance and its end.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::ticket::Ticket;
+use super::retention;
+use super::ticket::{Kept, Ticket};
 use crate::editor::{Finished, State};
 use crate::event::{EventKind, Events};
 use crate::exit::Exit;
 use crate::model::TokenLedger;
 use crate::output::{Failure, Output};
-use crate::store::{Ended, TaskState};
+use crate::store::{Ended, StoreError, TaskState};
+
+/// For a process that holds the store.
+const LONGEST_HELD: Duration = Duration::from_secs(60);
+/// For a disk that is full or gone.
+const LONGEST_UNUSABLE: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(250);
 
 /// Owes the world a `task_finished`. Dropped without a word, by a panic or a return that forgot it, it says
 /// that the task ended by a fault of ours.
@@ -38,8 +46,7 @@ impl LastWord {
             State::InfraError => (TaskState::InfraError, Exit::Infra),
             State::Cancelled => (TaskState::Cancelled, Exit::Cancelled),
         };
-        self.tell(state, exit, finished);
-        exit
+        self.tell(state, exit, finished)
     }
 
     /// Its turn came, and what had been fine is not any more.
@@ -50,17 +57,19 @@ impl LastWord {
             summary: Some(format!("{}{hint}", failure.message)),
             ..nothing_known()
         };
-        self.tell(TaskState::Refused, Exit::Refused, finished);
-        Exit::Refused
+        self.tell(TaskState::Refused, Exit::Refused, finished)
     }
 
-    fn tell(&mut self, state: TaskState, exit: Exit, finished: Finished) {
+    /// What is told is what is kept.
+    fn tell(&mut self, mut state: TaskState, mut exit: Exit, mut finished: Finished) -> Exit {
         self.said = true;
         if let Some((ticket, output)) = &self.kept {
-            let reason = finished.reason.clone();
-            let how = Ended { state, exit_code: exit as u8, reason };
-            if let Err(error) = ticket.end(&how) {
-                output.caution(&format!("the end of this task cannot be kept: {error}"));
+            let wanted = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
+            let kept = keep(ticket, &wanted, output);
+            if let Some(Instead { ended, why }) = self.instead(ticket, &wanted, kept) {
+                (state, finished.reason) = (ended.state, ended.reason);
+                exit = Exit::of(ended.exit_code);
+                finished.summary = why.or(finished.summary);
             }
         }
         self.events.emit(EventKind::TaskFinished {
@@ -74,6 +83,90 @@ impl LastWord {
             gate_inputs_changed: finished.gate_inputs_changed,
             edits_refused: finished.edits_refused,
         });
+        exit
+    }
+
+    /// Another end than the wanted one, when that is not what is kept.
+    fn instead(
+        &self,
+        ticket: &Ticket,
+        wanted: &Ended,
+        kept: Result<Kept, StoreError>,
+    ) -> Option<Instead> {
+        let infra = |state, reason: &str| Ended {
+            state,
+            exit_code: Exit::Infra as u8,
+            reason: Some(reason.to_owned()),
+        };
+        let task_id = &ticket.task_id;
+        let (ended, why) = match kept {
+            Ok(Kept::Yes) => return None,
+            Ok(Kept::Otherwise(ended)) if ended.state == TaskState::Cancelled => (ended, None),
+            Ok(Kept::Otherwise(ended)) => {
+                let why = "another act took this one for dead and has ended the task";
+                (ended, Some(why.to_owned()))
+            }
+            Ok(Kept::Taken) => {
+                let why = "another act has taken the task over; `act queue` shows it";
+                (infra(TaskState::Queued, "taken_over"), Some(why.to_owned()))
+            }
+            Err(error) if !ticket.is_running() => {
+                let why = format!(
+                    "{error}; the task stays in the queue and the next `act run` here runs it; \
+                     `act cancel --id {task_id}` takes it out"
+                );
+                (infra(TaskState::Queued, error.code()), Some(why))
+            }
+            Err(error) => {
+                let state = wanted.state.as_str();
+                let text = format!(
+                    "{error}; the end of this task ({state}) is in its journal alone, and goes from there into the store with the next act"
+                );
+                self.events.emit(EventKind::Diagnosis { text });
+                // Also that line had to be written.
+                if ticket.is_journaled() {
+                    return None;
+                }
+                let why = format!(
+                    "{error}; the task came to its end as {state}, which can be kept nowhere; its changes stay"
+                );
+                (infra(TaskState::InfraError, "end_not_kept"), Some(why))
+            }
+        };
+        Some(Instead { ended, why })
+    }
+}
+
+/// What is told instead of what was wanted.
+struct Instead {
+    ended: Ended,
+    /// In place of the summary.
+    why: Option<String>,
+}
+
+/// Tries again for as long as it may help, and makes room for it.
+fn keep(ticket: &Ticket, wanted: &Ended, output: &Output) -> Result<Kept, StoreError> {
+    let start = Instant::now();
+    let mut told = false;
+    loop {
+        let error = match ticket.end(wanted) {
+            Err(error) if error.may_pass() => error,
+            kept => return kept,
+        };
+        let patience = match error {
+            StoreError::Busy { .. } => LONGEST_HELD,
+            _ => LONGEST_UNUSABLE,
+        };
+        if start.elapsed() > patience {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut told, true) {
+            output.caution(&format!("the end of this task cannot be kept yet: {error}"));
+            let room = retention::make_room_while(&ticket.desk, &|| start.elapsed() < patience);
+            // The end is tried again whether there is room now or not.
+            let _ = room;
+        }
+        std::thread::sleep(LOOK);
     }
 }
 

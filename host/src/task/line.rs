@@ -21,6 +21,8 @@ pub(super) struct Behind {
     pub(super) holder: Option<String>,
     /// Its process has been stopped.
     pub(super) stalled: bool,
+    /// False for one that waits itself.
+    pub(super) works: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +56,8 @@ pub(super) fn next(line: &[Seat], me: &str) -> Turn {
     let position = position(line, me);
     let behind = |seat: &Seat| {
         let stalled = seat.life == Life::Stalled;
-        Turn::Wait(Behind { position, holder: Some(seat.task_id.clone()), stalled })
+        let works = seat.state == TaskState::Running;
+        Turn::Wait(Behind { position, holder: Some(seat.task_id.clone()), stalled, works })
     };
     if let Some(running) = line.iter().find(|seat| seat.state == TaskState::Running) {
         return match running.life {
@@ -90,7 +93,8 @@ mod tests {
     }
 
     fn wait(position: u32, holder: &str, stalled: bool) -> Turn {
-        Turn::Wait(Behind { position, holder: Some(holder.into()), stalled })
+        let works = holder == "t-r";
+        Turn::Wait(Behind { position, holder: Some(holder.into()), stalled, works })
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ticket::Desk;
-use super::{interrupted, preflight};
+use super::{interrupted, living, preflight};
 use crate::artifacts::ArtifactDir;
 use crate::config;
 use crate::output::Failure;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::store::{Store, Task, TaskRecord, TaskState};
 
 /// From anywhere.
@@ -26,7 +26,7 @@ impl Lookup {
         let root = config::find_root(start)?.map(|root| root.path);
         let artifacts = preflight::artifacts_for(root.as_deref())?;
         let (store, this) = (preflight::store(&artifacts)?, Process::this());
-        interrupted::bury(&store, &this)?;
+        interrupted::bury(&store, &artifacts, &this)?;
         Ok(Self { artifacts, store, this, root })
     }
 
@@ -41,7 +41,7 @@ impl Lookup {
 
     /// As it is told. `position` for one that waits.
     pub(super) fn show(&self, record: TaskRecord, position: Option<u32>) -> Task {
-        let life = record.owner.life(&self.this, process::look);
+        let life = living::life(&self.artifacts, &self.this, &record.owner, &record.task_id);
         Task::of(record, position, life)
     }
 

@@ -53,7 +53,7 @@ pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
     let desk = Desk::new(store(artifacts)?, Arc::clone(artifacts), root)?;
-    interrupted::bury(&desk.store, &desk.this)?;
+    interrupted::bury(&desk.store, artifacts, &desk.this)?;
     Ok(desk)
 }
 

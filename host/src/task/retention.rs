@@ -1,27 +1,30 @@
-//! After a task and after `act verify`: old runs and journals go.
+//! After a task and after `act verify`: old runs go.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use tokio_util::sync::CancellationToken;
 
 use super::ticket::Desk;
 use crate::artifacts::{Pruned, RunId};
 use crate::output::Output;
-use crate::store::Store;
+use crate::store::{Store, StuckReportRecord};
 
 /// Nobody waits longer for the end of a command; the next one goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a signal.
-const HURRY: Duration = Duration::from_millis(50);
+/// A report in a repository that is not there any more keeps its runs no longer than runs are kept anyway.
+const FORGOTTEN: TimeDelta = TimeDelta::days(14);
 
-/// The runs of this process are not needed by it any more. What was pinned is in the store by now.
-pub(super) async fn make_room(desk: &Desk, hurry: bool, output: &Output) {
-    desk.artifacts.release_runs();
-    let (artifacts, store) = (Arc::clone(&desk.artifacts), Arc::clone(&desk.store));
-    let patience = if hurry { HURRY } else { PATIENCE };
+/// The runs of this process are not needed by it any more. What was pinned is in the store by now. A signal, also an
+/// earlier one, ends it.
+pub(super) async fn make_room(desk: &Desk, cancel: &CancellationToken, output: &Output) {
+    let (desk, cancel, start) = (desk.clone(), cancel.clone(), Instant::now());
     let pruned = tokio::task::spawn_blocking(move || {
-        artifacts.prune(crate::clock::now(), patience, || pinned(&store))
+        make_room_while(&desk, &|| !cancel.is_cancelled() && start.elapsed() < PATIENCE)
     });
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
         Ok(Pruned { left, .. }) => {
@@ -33,9 +36,57 @@ pub(super) async fn make_room(desk: &Desk, hurry: bool, output: &Output) {
     }
 }
 
-/// The runs of every unresolved stuck report.
-fn pinned(store: &Store) -> io::Result<BTreeSet<RunId>> {
-    let reports = store.unresolved_stuck_reports().map_err(io::Error::other)?;
-    let runs = reports.iter().flat_map(|report| &report.run_ids);
-    Ok(runs.filter_map(|run| RunId::parse(run).ok()).collect())
+pub(super) fn make_room_while(desk: &Desk, go_on: &dyn Fn() -> bool) -> io::Result<Pruned> {
+    desk.artifacts.release_runs();
+    let (now, store) = (crate::clock::now(), Arc::clone(&desk.store));
+    desk.artifacts.prune(now, go_on, || pinned(&store, now))
+}
+
+/// The runs of every unresolved stuck report of a repository that there may still be.
+fn pinned(store: &Store, now: DateTime<Utc>) -> io::Result<BTreeSet<RunId>> {
+    let mut pinned = BTreeSet::new();
+    for report in store.unresolved_stuck_reports().map_err(io::Error::other)? {
+        let root = store.last_root(&report.repo).map_err(io::Error::other)?;
+        if !is_forgotten(&report, root.as_deref(), now) {
+            pinned.extend(report.run_ids.iter().filter_map(|run| RunId::parse(run).ok()));
+        }
+    }
+    Ok(pinned)
+}
+
+fn is_forgotten(report: &StuckReportRecord, root: Option<&str>, now: DateTime<Utc>) -> bool {
+    let gone = |root: &str| {
+        let found = Path::new(root).symlink_metadata();
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let written = DateTime::parse_from_rfc3339(&report.written_at);
+    let old = written.is_ok_and(|at| now.signed_duration_since(at) > FORGOTTEN);
+    old && root.is_some_and(gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_of_a_repository_that_is_gone_keeps_its_runs_for_a_while_only() {
+        // ARTIFACT-13
+        let dir = tempfile::tempdir().unwrap();
+        let (here, gone) = (dir.path().to_str().unwrap(), dir.path().join("gone"));
+        let gone = gone.to_str();
+        let now = crate::clock::now();
+        let report = |days: i64| StuckReportRecord {
+            task_id: "t-abc123".into(),
+            repo: "repo".into(),
+            path: "agent/stuck_report.md".into(),
+            sha256: "ab".into(),
+            run_ids: vec![],
+            written_at: crate::clock::milliseconds(now - TimeDelta::days(days)),
+            resolved_at: None,
+        };
+        assert!(is_forgotten(&report(15), gone, now));
+        assert!(!is_forgotten(&report(13), gone, now));
+        assert!(!is_forgotten(&report(400), Some(here), now));
+        assert!(!is_forgotten(&report(400), None, now), "nothing is known of it");
+    }
 }

@@ -35,7 +35,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
     fail_point::reach("accepted");
     let exit = follow(Accepted { ticket, position, args, ready }, output, &cancel).await;
-    retention::make_room(&desk, cancel.is_cancelled(), output).await;
+    retention::make_room(&desk, &cancel, output).await;
     Ok(exit)
 }
 
@@ -55,16 +55,13 @@ pub(super) async fn follow(
     let Accepted { ticket, position, args, mut ready } = accepted;
     let ticket = Arc::new(ticket);
     let ledger = TokenLedger::limited(args.max_tokens);
-    let journal = output.journal(ready.artifacts.create_journal(&ticket.task_id));
-    let mut sinks = kept(journal, &ticket, &ledger, output);
-    sinks.extend(output.sinks());
-    let events = Events::new(ticket.task_id.as_str(), sinks);
+    let events = events(&ticket, &ledger, output, output.sinks());
     let last = LastWord::new(events.clone(), ledger.clone()).kept(Arc::clone(&ticket), output);
     let text = ready.request.text().to_owned();
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
-    let mut waiting = Waiting::new(&ticket, &root, &events);
+    let mut waiting = Waiting::new(&ticket, &root, &events, output);
     let (lock, waited) = loop {
         match waiting.until(cancel).await {
             Ok(Came::Turn { lock, waited }) => break (lock, waited),
@@ -72,8 +69,10 @@ pub(super) async fn follow(
                 let desk = &ticket.desk;
                 let adopted =
                     adoption::run(desk, &task_id, &mut waiting, lock, output, cancel).await;
-                if let Err(error) = adopted {
-                    return last.refuse(&error.into());
+                match adopted {
+                    Ok(()) => {}
+                    Err(error) if error.may_pass() => waiting.trouble(&error),
+                    Err(error) => return last.refuse(&error.into()),
                 }
             }
             Ok(Came::Cancelled) => return last.say(cancelled()),
@@ -95,24 +94,22 @@ pub(super) async fn follow(
 /// The end of a task that cannot even wait for its turn.
 pub(super) fn refuse(ticket: Ticket, why: &Failure, output: &Output) -> Exit {
     let ledger = TokenLedger::default();
-    let journal = output.journal(ticket.desk.artifacts.create_journal(&ticket.task_id));
-    let mut sinks = kept(journal, &ticket, &ledger, output);
-    sinks.extend(output.sinks());
-    let events = Events::new(ticket.task_id.as_str(), sinks);
+    let events = events(&ticket, &ledger, output, output.sinks());
     LastWord::new(events, ledger).kept(Arc::new(ticket), output).refuse(why)
 }
 
-/// The readers that write down, before those that tell.
-pub(super) fn kept(
-    journal: Option<Box<dyn Sink>>,
+/// The events of a task: the readers that write down come before those that tell.
+pub(super) fn events(
     ticket: &Ticket,
     ledger: &TokenLedger,
     output: &Output,
-) -> Vec<Box<dyn Sink>> {
+    tell: Vec<Box<dyn Sink>>,
+) -> Events {
     let Ticket { desk, task_id, .. } = ticket;
+    let (journal, lines) = ticket.journal(output);
     let store: [Box<dyn Sink>; 2] = [
         Box::new(RunSink::new(desk, Some(task_id), output)),
         Box::new(ProgressSink::new(desk, task_id, ledger, output)),
     ];
-    journal.into_iter().chain(store).collect()
+    Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(tell).collect())
 }

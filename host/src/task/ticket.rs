@@ -1,15 +1,19 @@
 //! The row of one task, as the process that owns it sees it: from acceptance to its end.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::line::Seat;
-use super::{RunArgs, TaskId, interrupted};
-use crate::artifacts::ArtifactDir;
+use super::{RunArgs, TaskId, interrupted, living};
+use crate::artifacts::{ArtifactDir, Journal};
+use crate::event::Sink;
+use crate::exit::Exit;
 use crate::fail_point;
-use crate::output::Failure;
-use crate::process::{self, Process};
+use crate::output::{Failure, Output};
+use crate::process::Process;
 use crate::store::{Ended, Flags, Store, StoreError, Submission, TaskRecord, TaskState};
 use crate::workspace::RootIdentity;
 
@@ -39,6 +43,8 @@ impl Desk {
     /// Accepted when this returns; behind all others.
     pub(super) fn submit(&self, args: &RunArgs, root: &Path) -> Result<(Ticket, u32), StoreError> {
         let id = TaskId::random();
+        // Before its row: from another container only the lock on it shows that this process lives.
+        let journal = self.artifacts.create_journal(id.as_str());
         let position = self.store.submit(&Submission {
             task_id: id.as_str(),
             repo: &self.repo,
@@ -46,8 +52,12 @@ impl Desk {
             text: &args.text,
             flags: &Flags { allow_paths: args.allow_paths.clone(), max_tokens: args.max_tokens },
             owner: &self.this,
-        })?;
-        Ok((Ticket::new(self.clone(), id.as_str()), position))
+        });
+        if position.is_err() && journal.is_ok() {
+            // Best effort: nobody looks for one without a row.
+            let _ = self.artifacts.remove_journal(id.as_str());
+        }
+        Ok((Ticket::new(self.clone(), id.as_str(), journal), position?))
     }
 
     /// Takes over what another process accepted; none when somebody else was faster.
@@ -56,13 +66,20 @@ impl Desk {
         task_id: &str,
         from: &Process,
     ) -> Result<Option<Ticket>, StoreError> {
-        let adopted = self.store.adopt(task_id, from, &self.this)?;
-        Ok(adopted.then(|| Ticket::new(self.clone(), task_id)))
+        let journal = self.artifacts.resume_journal(task_id);
+        if self.store.adopt(task_id, from, &self.this)? {
+            return Ok(Some(Ticket::new(self.clone(), task_id, journal)));
+        }
+        if self.store.task(task_id)?.is_none() && journal.is_ok() {
+            // Cancelled in this moment, without a trace.
+            let _ = self.artifacts.remove_journal(task_id);
+        }
+        Ok(None)
     }
 
     pub(super) fn line(&self) -> Result<Vec<Seat>, StoreError> {
         let seat = |place: crate::store::Place| Seat {
-            life: place.owner.life(&self.this, process::look),
+            life: living::life(&self.artifacts, &self.this, &place.owner, &place.task_id),
             task_id: place.task_id,
             state: place.state,
         };
@@ -73,7 +90,7 @@ impl Desk {
     pub(super) fn bury(&self, task_id: &str) -> Result<(), StoreError> {
         match self.store.task(task_id)? {
             Some(TaskRecord { state: TaskState::Running, owner, .. }) => {
-                interrupted::end(&self.store, task_id, &owner)
+                interrupted::end(&self.store, &self.artifacts, task_id, &owner)
             }
             _ => Ok(()),
         }
@@ -86,33 +103,108 @@ pub(super) struct Ticket {
     pub(super) task_id: String,
     /// Its turn has come.
     running: AtomicBool,
+    journal: Mutex<Option<io::Result<Journal>>>,
+    /// Everything so far is in the journal.
+    journaled: Arc<AtomicBool>,
+    /// Held as long as this lives, whatever becomes of the journal.
+    _lives: Option<OwnedFd>,
+}
+
+/// Whether an end that was to be kept is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kept {
+    Yes,
+    /// It had ended before, in the eyes of others.
+    Otherwise(Ended),
+    /// It waits or runs, and another process has it.
+    Taken,
 }
 
 impl Ticket {
-    fn new(desk: Desk, task_id: &str) -> Self {
-        Self { desk, task_id: task_id.to_owned(), running: AtomicBool::new(false) }
+    fn new(desk: Desk, task_id: &str, journal: io::Result<Journal>) -> Self {
+        Self {
+            desk,
+            task_id: task_id.to_owned(),
+            running: AtomicBool::new(false),
+            _lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
+            journaled: Arc::new(AtomicBool::new(journal.is_ok())),
+            journal: Mutex::new(Some(journal)),
+        }
     }
 
-    /// Whether it could: it was not taken out of the line meanwhile.
+    /// The reader that writes the journal, and how many events are in it already. For once.
+    pub(super) fn journal(&self, output: &Output) -> (Option<Box<dyn Sink>>, u64) {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(journal) = journal else { return (None, 0) };
+        let lines = journal.as_ref().map_or(0, |journal| journal.lines);
+        let journaled = Arc::clone(&self.journaled);
+        let sink = output.journal(journal.map(|journal| journal.file), move || {
+            journaled.store(false, Ordering::SeqCst);
+        });
+        (sink, lines)
+    }
+
+    /// Whether every event so far is in the journal.
+    pub(super) fn is_journaled(&self) -> bool {
+        self.journaled.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    /// Whether it could: it was not taken out of the line meanwhile. May be asked again after an error.
     pub(super) fn start(&self) -> Result<bool, StoreError> {
-        let started = self.desk.store.start(&self.task_id, &self.desk.this)?;
+        let Desk { store, this, .. } = &self.desk;
+        let mut started = store.start(&self.task_id, this)?;
+        if !started {
+            let ours = |task: TaskRecord| task.state == TaskState::Running && task.owner == *this;
+            started = store.task(&self.task_id)?.is_some_and(ours);
+        }
         self.running.store(started, Ordering::SeqCst);
         fail_point::reach("started");
         Ok(started)
     }
 
-    /// Written down before anybody is told. Given up before its turn it leaves no trace.
-    pub(super) fn end(&self, how: &Ended) -> Result<(), StoreError> {
+    /// Written down before anybody is told. Given up before its turn it leaves no trace. May be asked again after an
+    /// error.
+    pub(super) fn end(&self, how: &Ended) -> Result<Kept, StoreError> {
         let Desk { store, artifacts, this, .. } = &self.desk;
-        if how.state == TaskState::Cancelled && !self.running.load(Ordering::SeqCst) {
-            store.forget(&self.task_id)?;
-            // Best effort: without its row nobody looks for it.
-            let _ = artifacts.remove_journal(&self.task_id);
-            return Ok(());
+        if how.state == TaskState::Cancelled && !self.is_running() {
+            let given_up = store.give_up(&self.task_id, this)?;
+            if given_up {
+                // Best effort: without its row nobody looks for it.
+                let _ = artifacts.remove_journal(&self.task_id);
+                return Ok(Kept::Yes);
+            }
+        } else {
+            fail_point::reach("ending");
+            let ended = store.end(&self.task_id, this, how)?;
+            fail_point::reach("ended");
+            if ended {
+                return Ok(Kept::Yes);
+            }
         }
-        fail_point::reach("ending");
-        store.end(&self.task_id, this, how)?;
-        fail_point::reach("ended");
-        Ok(())
+        Ok(match store.task(&self.task_id)? {
+            // Cancelled from outside, without a trace.
+            None if !self.is_running() => Kept::Otherwise(Ended {
+                state: TaskState::Cancelled,
+                exit_code: Exit::Cancelled as u8,
+                reason: Some("cancelled".to_owned()),
+            }),
+            None => {
+                return Err(StoreError::Lost {
+                    path: store.path().to_owned(),
+                    task_id: self.task_id.clone(),
+                });
+            }
+            Some(task) if !task.state.is_final() => Kept::Taken,
+            Some(task) if task.state == how.state => Kept::Yes,
+            Some(task) => Kept::Otherwise(Ended {
+                state: task.state,
+                exit_code: task.exit_code.unwrap_or(Exit::Infra as u8),
+                reason: task.reason,
+            }),
+        })
     }
 }

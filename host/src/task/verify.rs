@@ -25,7 +25,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
     let ready = GateReady { config, artifacts, engine };
     let response = judge(ready, lock.root(), &desk, output, &cancel).await;
     drop(lock);
-    retention::make_room(&desk, cancel.is_cancelled(), output).await;
+    retention::make_room(&desk, &cancel, output).await;
     Ok(response)
 }
 

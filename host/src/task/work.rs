@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::earlier_report;
 use super::last_word::LastWord;
+use super::patience::Patience;
 use super::preflight::Ready;
 use super::team::{self, Work};
 use super::ticket::Ticket;
@@ -39,11 +40,11 @@ pub(super) async fn start(
         Ok(agent) => Notebook::new(agent).without(output.secrets().clone()),
         Err(error) => return last.refuse(&error.into()),
     };
-    match ticket.start() {
-        Ok(true) => {}
+    match Patience::new(output).ask(cancel, || ticket.start()).await {
+        Some(Ok(true)) => {}
         // Taken out of the line in the last moment.
-        Ok(false) => return last.say(cancelled()),
-        Err(error) => return last.refuse(&error.into()),
+        Some(Ok(false)) | None => return last.say(cancelled()),
+        Some(Err(error)) => return last.refuse(&error.into()),
     }
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rustix::process::{Uid, geteuid};
 
-use crate::process::{Life, Process, Seen};
+use crate::process::{Life, Look, Process};
 
 pub(super) const RUN_ID: &str = "act.run_id";
 const PID: &str = "act.pid";
@@ -37,7 +37,7 @@ pub(super) fn is_orphan(
     labels: &HashMap<String, String>,
     (this, uid): (&Process, Uid),
     now: i64,
-    look: impl Fn(u32) -> Option<Seen>,
+    look: impl Fn(u32) -> Look,
 ) -> bool {
     let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
     if label(RUN_ID).is_empty() {
@@ -68,6 +68,7 @@ pub(super) fn is_orphan(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::Seen;
 
     fn process() -> Process {
         Process {
@@ -87,7 +88,7 @@ mod tests {
         changed.insert(UID.to_owned(), "1000".to_owned());
         change(&mut changed);
         let seen = |start: &str| Seen { start_time: start.to_owned(), stopped: false };
-        is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| running.map(seen))
+        is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| Ok(running.map(seen)))
     }
 
     // VERIFIER-18, security line 111

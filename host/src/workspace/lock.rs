@@ -72,7 +72,7 @@ impl HeldRoot {
     }
 
     pub fn identity(&self) -> std::io::Result<RootIdentity> {
-        RootIdentity::of_handle(&*self.handle)
+        RootIdentity::of_handle(&self.handle)
     }
 
     /// Whether the path still means this directory. As long as it is open nothing else can have its number.
@@ -128,8 +128,8 @@ fn place(device: u64, named: u64, born: bool) -> u64 {
 
 #[cfg(target_os = "linux")]
 fn is_overlay(root: &OwnedFd) -> bool {
-    const OVERLAYFS: i64 = 0x794c_7630;
-    rustix::fs::fstatfs(root).is_ok_and(|found| i64::from(found.f_type) == OVERLAYFS)
+    const OVERLAYFS: rustix::fs::FsWord = 0x794c_7630;
+    rustix::fs::fstatfs(root).is_ok_and(|found| found.f_type == OVERLAYFS)
 }
 
 #[cfg(not(target_os = "linux"))]

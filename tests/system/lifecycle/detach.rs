@@ -55,6 +55,24 @@ fn a_detached_task_that_cannot_be_is_refused_at_once() {
     told.stdout("").stderr_has("configuration required");
 }
 
+/// TASK-28: Ctrl-C before it has begun; it is said as what it is.
+#[test]
+fn a_detached_task_that_is_cancelled_before_it_begins_leaves_no_trace() {
+    let act = repository().script(&silent());
+    let detaching =
+        act.clone().env("ACT_FAIL_POINT", "stop:taking_over").start(["run", "--detach", "first"]);
+    let database = act.artifacts().join("state/act.db");
+    until("it is accepted", || database.exists() && !history(&act).is_empty());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    detaching.signal(Signal::INT);
+    let told = detaching.wait().status(130).stdout("");
+    let told = told.stderr_has("cancelled before a process of its own had the task");
+    told.stderr_lacks("hint:");
+    assert!(history(&act).is_empty());
+    let journals = std::fs::read_dir(act.artifacts().join("state/journal")).unwrap();
+    assert_eq!(journals.count(), 0);
+}
+
 /// TASK-23, TASK-24: it is as mortal as any other.
 #[test]
 fn a_killed_detached_task_is_interrupted() {
