@@ -25,6 +25,11 @@ impl Done {
         self
     }
 
+    /// Panics when a signal ended it.
+    pub(crate) fn exit_code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("no exit code\n{self}"))
+    }
+
     /// With exit code 0.
     pub(crate) fn ended_well(&self) -> bool {
         self.status.success()

@@ -16,6 +16,7 @@ mod conversation;
 mod doctor;
 mod documents;
 mod engine_loss;
+mod golden;
 mod guidance;
 mod hostile_model;
 mod init;

@@ -164,7 +164,9 @@ impl Output {
     /// The beginning of a text for the rest of a line of the result, `taken` columns of which are used.
     pub fn excerpt(&self, text: &str, taken: usize) -> String {
         let width = terminal_size::terminal_size_of(std::io::stdout());
-        let columns = width.map_or(COLUMNS, |(width, _)| usize::from(width.0));
+        let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+        let columns = width.map(|(width, _)| usize::from(width.0)).or_else(told);
+        let columns = columns.unwrap_or(COLUMNS);
         excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
     }
 

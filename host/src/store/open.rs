@@ -200,6 +200,53 @@ mod tests {
         open(dir.path()).unwrap();
     }
 
+    /// As a version before the first would have left it, with something in it.
+    fn older(dir: &Path, something: &str) -> Connection {
+        let connection = Connection::open(dir.join(NAME)).unwrap();
+        connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        connection.execute_batch(something).unwrap();
+        connection
+    }
+
+    #[test]
+    fn an_older_database_is_brought_up_to_date_whole_or_not_at_all() {
+        // STORE-7
+        let dir = tempfile::tempdir().unwrap();
+        let connection = older(dir.path(), "");
+        judge(&connection, &dir.path().join(NAME)).unwrap();
+        assert!(schema::is_ours(&connection).unwrap());
+        let version = |connection: &Connection| -> i64 {
+            connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(version(&connection), VERSION);
+
+        // In the way of the second table.
+        let dir = tempfile::tempdir().unwrap();
+        let connection = older(dir.path(), "CREATE TABLE runs (x)");
+        assert!(judge(&connection, &dir.path().join(NAME)).is_err());
+        drop(connection);
+        let connection = Connection::open(dir.path().join(NAME)).unwrap();
+        assert_eq!(version(&connection), 0);
+        let count = "SELECT count(*) FROM sqlite_schema";
+        let tables: i64 = connection.query_row(count, [], |row| row.get(0)).unwrap();
+        assert_eq!(tables, 1, "nothing of the step before it is left");
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_one_that_holds_it() {
+        // STORE-6
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        let holder = Connection::open(dir.path().join(NAME)).unwrap();
+        holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let start = Instant::now();
+        let error = store.forget("t-1").unwrap_err();
+        assert_eq!((error.code(), error.may_pass()), ("store_busy", true));
+        assert!((LONGEST_WAIT..LONGEST_WAIT * 2).contains(&start.elapsed()));
+        holder.execute_batch("ROLLBACK").unwrap();
+        assert!(!store.forget("t-1").unwrap(), "and then it goes on");
+    }
+
     #[test]
     fn what_a_killed_creation_left_is_in_nobodys_way() {
         // STORE-2, security line 129

@@ -66,3 +66,24 @@ impl FromSql for TaskState {
         Self::parse(value.as_str()?).ok_or(FromSqlError::InvalidType)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_states_are_told_by_the_same_words_everywhere() {
+        // TASK-18
+        let words = TaskState::ALL.map(TaskState::as_str);
+        let known = ["QUEUED", "RUNNING", "SUCCESS", "PROPOSED", "CANCELLED", "STUCK"];
+        assert_eq!(words[..6], known);
+        assert_eq!(words[6..], ["INFRA_ERROR", "REFUSED"]);
+        for state in TaskState::ALL {
+            assert_eq!(TaskState::parse(state.as_str()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+            let waits_or_works = [TaskState::Queued, TaskState::Running].contains(&state);
+            assert_eq!(state.is_final(), !waits_or_works);
+        }
+        assert_eq!(TaskState::parse("success"), None);
+    }
+}

@@ -248,6 +248,104 @@ mod tests {
         assert_eq!(lines[0]["state"], "CANCELLED");
     }
 
+    struct Place {
+        dir: tempfile::TempDir,
+        ticket: Arc<Ticket>,
+    }
+
+    /// A task that waits, or has begun.
+    fn accepted(running: bool) -> Place {
+        use crate::artifacts::ArtifactDir;
+        use crate::task::RunArgs;
+        use crate::task::ticket::Desk;
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        let artifacts = Arc::new(ArtifactDir::open(&dir.path().join("a"), &repo).unwrap());
+        let store = crate::task::preflight::store(&artifacts).unwrap();
+        let desk = Desk::new(store, artifacts, &repo).unwrap();
+        let args = RunArgs {
+            text: "x".into(),
+            repo: repo.clone(),
+            verbose: false,
+            allow_paths: vec![],
+            max_tokens: None,
+        };
+        let (ticket, _) = desk.submit(&args, &repo).unwrap();
+        assert!(!running || ticket.start().unwrap());
+        Place { dir, ticket: Arc::new(ticket) }
+    }
+
+    /// What is told, and what the store has, when a success cannot be kept as it should.
+    fn told(place: &Place, spoil: impl FnOnce(&Ticket)) -> (serde_json::Value, Exit) {
+        let seen = Seen::default();
+        let output = Output::new(crate::output::Style::default());
+        let mut sinks: Vec<Box<dyn Sink>> = place.ticket.journal(&output).0.into_iter().collect();
+        sinks.push(Box::new(seen.clone()));
+        let events = Events::new(place.ticket.task_id.as_str(), sinks);
+        let last = LastWord::new(events, TokenLedger::default());
+        let last = last.kept(Arc::clone(&place.ticket), &output);
+        spoil(&place.ticket);
+        let success = Finished { state: State::Success, reason: None, ..nothing_known() };
+        let exit = last.say(success);
+        let told = seen.0.lock().unwrap().last().unwrap().clone();
+        assert_eq!(told["exit_code"], exit as u8);
+        (told, exit)
+    }
+
+    fn forget_row(ticket: &Ticket) {
+        let db = rusqlite::Connection::open(ticket.desk.store.path()).unwrap();
+        db.execute("DELETE FROM tasks", []).unwrap();
+    }
+
+    #[test]
+    fn an_end_that_only_the_journal_has_is_told_and_one_that_nothing_has_is_not() {
+        // TASK-30
+        let place = accepted(true);
+        let (end, exit) = told(&place, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("SUCCESS"), Exit::Ok));
+        let artifacts = &place.ticket.desk.artifacts;
+        let line = artifacts.last_line(&place.ticket.task_id).unwrap().unwrap();
+        assert!(line.contains(r#""state":"SUCCESS""#), "{line}");
+
+        let place = accepted(true);
+        // A journal that cannot be written any more.
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let Ok(full) = full else {
+            eprintln!("not shown here: no /dev/full");
+            return;
+        };
+        let journal = place.dir.path().join("a/state/journal");
+        let path = journal.join(format!("{}.jsonl", place.ticket.task_id));
+        assert!(path.exists());
+        place.ticket.replace_journal(full);
+        let (end, exit) = told(&place, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));
+        assert_eq!(end["reason"], "end_not_kept");
+    }
+
+    #[test]
+    fn an_end_that_others_have_kept_is_told_as_they_have() {
+        // TASK-30
+        let place = accepted(true);
+        let (end, exit) = told(&place, |ticket| {
+            let interrupted = Ended {
+                state: TaskState::InfraError,
+                exit_code: 4,
+                reason: Some("interrupted".into()),
+            };
+            assert!(
+                ticket.desk.store.end(&ticket.task_id, &ticket.desk.this, &interrupted).unwrap()
+            );
+        });
+        assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));
+        assert_eq!(end["reason"], "interrupted");
+
+        let place = accepted(false);
+        let (end, exit) = told(&place, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("CANCELLED"), Exit::Cancelled));
+    }
+
     #[test]
     fn a_task_whose_configuration_broke_while_it_waited_is_refused() {
         let failure = Failure::refused("config_missing", "gone").hint("run `act init`");

@@ -17,6 +17,7 @@ use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
 
 /// Everything that was found; a task can begin.
+#[derive(Clone)]
 pub(super) struct Ready {
     pub(super) request: TaskRequest,
     pub(super) config: Config,

@@ -20,28 +20,29 @@ use crate::workspace::{AgentDir, HeldRoot, PathGlobs, RepoWriter, tree_digest};
 const LOG: u64 = 16 * 1024;
 
 /// What the team works for.
-pub(super) struct Work<'a> {
-    pub(super) ready: &'a Ready,
+pub(super) struct Work {
+    pub(super) ready: Ready,
     /// Of the repository, held since its lock was taken.
-    pub(super) held: &'a HeldRoot,
+    pub(super) held: HeldRoot,
     pub(super) brief: Brief,
     pub(super) notes: Notebook<AgentDir>,
     pub(super) image: ResolvedImage,
-    pub(super) ledger: &'a TokenLedger,
-    pub(super) events: &'a Events,
-    pub(super) cancel: &'a CancellationToken,
+    pub(super) ledger: TokenLedger,
+    pub(super) events: Events,
+    pub(super) cancel: CancellationToken,
 }
 
-pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
+/// May take seconds, when components are compiled for the first time; so not on the runtime's own threads.
+pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     let Work { ready, held, brief, notes, image, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let staff = Staff {
         host: ComponentHost::new(ready.cache.as_deref()),
-        model: staff::model(&ready.access, ledger, events)?,
+        model: staff::model(&ready.access, &ledger, &events)?,
         view: staff::view(root)?,
         wall: config.scout_timeout,
-        events,
+        events: &events,
     };
     let scouts = [staff.load_scout(builtin::SCOUT_A)?, staff.load_scout(builtin::SCOUT_B)?];
     let tools = staff.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;

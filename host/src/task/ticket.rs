@@ -144,6 +144,11 @@ impl Ticket {
         (sink, lines)
     }
 
+    #[cfg(test)]
+    pub(super) fn replace_journal(&self, file: std::fs::File) {
+        *self.journal.lock().unwrap() = Some(Ok(Journal { file, lines: 0 }));
+    }
+
     /// Whether every event so far is in the journal.
     pub(super) fn is_journaled(&self) -> bool {
         self.journaled.load(Ordering::SeqCst)

@@ -10,6 +10,7 @@ use super::earlier_report;
 use super::last_word::LastWord;
 use super::patience::Patience;
 use super::preflight::Ready;
+use super::staff::failed;
 use super::team::{self, Work};
 use super::ticket::Ticket;
 use crate::context::Notebook;
@@ -133,11 +134,27 @@ async fn perform(
             return editor::end_before_work(&brief, &notes, events, code, &error.message);
         }
     };
-    let held = lock.root();
-    let work = Work { ready, held, brief: brief.clone(), notes, image, ledger, events, cancel };
-    let assembled = team::assemble(work);
+    let work = Work {
+        ready: ready.clone(),
+        held: lock.root().clone(),
+        brief: brief.clone(),
+        notes,
+        image,
+        ledger: ledger.clone(),
+        events: events.clone(),
+        cancel: cancel.clone(),
+    };
+    let assembled = tokio::select! {
+        // What is being compiled then ends with the process.
+        () = cancel.cancelled() => return cancelled(),
+        assembled = tokio::task::spawn_blocking(move || team::assemble(work)) => assembled,
+    };
+    let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(stopped) => Err(failed("the team cannot be put together")(stopped)),
+    });
     // What was opened by its path is the directory that is locked.
-    match (held.stays(), assembled) {
+    match (lock.root().stays(), assembled) {
         (Ok(()), Ok(editor)) => editor.work().await,
         (Err(moved), _) => cannot_work(RootMoved::CODE, moved.to_string()),
         (_, Err(error)) => cannot_work("unknown", error.to_string()),

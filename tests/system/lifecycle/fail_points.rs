@@ -18,7 +18,7 @@ fn dies(act: &Act, text: &str, place: &str) {
     assert_eq!(told.killed_by(), Some(9), "{place}: {told}");
 }
 
-/// TASK-23, TASK-24, security line 129: before its start a task is run by the next, after that it is over.
+/// TASK-18, TASK-23, TASK-24, security line 129: before its start a task is run by the next, after that it is over.
 #[test]
 fn at_every_transition_nothing_is_lost_or_run_twice() {
     for (place, state, starts_of_first) in [

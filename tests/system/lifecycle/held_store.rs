@@ -114,19 +114,3 @@ fn the_journal_of_an_interrupted_task_says_how_it_ended() {
         );
     }
 }
-
-/// STORE-7: a database of no version yet is brought up to date, whole or not at all.
-#[test]
-fn an_older_database_is_refused_or_brought_up_to_date_never_half() {
-    let act = repository().script("turns: []");
-    document(&act, &["queue", "--json"]);
-    let path = act.artifacts().join("state/act.db");
-    let version = || -> i64 {
-        let db = Connection::open(&path).unwrap();
-        db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
-    };
-    let known = version();
-    assert!(known >= 1);
-    document(&act, &["queue", "--json"]);
-    assert_eq!(version(), known, "what is up to date is left as it is");
-}

@@ -1,0 +1,86 @@
+//! `scripts/bench cancel`: from a signal to the prompt, in the phases in which a task spends its time.
+//!
+//! BENCH_RUNS is how often each is measured (20).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a measurement that cannot go on panics"
+)]
+
+#[path = "../../tests/harness/mod.rs"]
+mod harness;
+#[path = "../../tests/container/image.rs"]
+mod image;
+
+use std::time::{Duration, Instant};
+
+use harness::script::{attempt, opening, script};
+use harness::{Act, Running, containers_of, image};
+use rustix::process::Signal;
+use serde_json::json;
+
+fn repository(step: &str) -> Act {
+    Act::new().file("answer.txt", "none\n").pipeline(image(), &[("step", step)])
+}
+
+/// The model says nothing more.
+fn thinking() -> Running {
+    let turn = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
+    let running = repository("true").script(&script([turn])).start(["run", "x"]);
+    assert!(running.model().wait(Duration::from_secs(60), |seen| seen.requests >= 1));
+    running
+}
+
+/// Components are compiled for the first time.
+fn compiling() -> Running {
+    let act = repository("true");
+    let cache = act.repo().with_file_name("cache");
+    let act = act.script("turns: []").env("XDG_CACHE_HOME", cache);
+    let running = act.start(["run", "x", "--json"]);
+    running.until_stdout_has(r#""type":"constraints""#);
+    std::thread::sleep(Duration::from_millis(200));
+    running
+}
+
+/// A step runs in its container.
+fn in_a_step() -> Running {
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let act = repository("echo in the step; sleep 600").script(&script(turns));
+    let running = act.start(["run", "x", "--verbose"]);
+    running.until_stderr_has("in the step");
+    running
+}
+
+/// Milliseconds to the prompt; no container of its run is left then.
+fn measure(start: fn() -> Running) -> f64 {
+    let running = start();
+    let signalled = Instant::now();
+    running.signal(Signal::INT);
+    let told = running.wait();
+    let taken = signalled.elapsed().as_secs_f64() * 1e3;
+    let told = told.status(130);
+    for run in told.runs() {
+        assert!(containers_of(&run).is_empty(), "a container of {run} is left\n{told}");
+    }
+    taken
+}
+
+fn main() {
+    let runs = std::env::var("BENCH_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(20);
+    println!("{:<44}{:>8}{:>8}{:>8}  {:<4}{:>6}", "", "median", "95 %", "most", "", "aim");
+    let phases: [(&str, fn() -> Running, &str); 3] = [
+        ("signal to prompt, the model is asked", thinking, "100"),
+        ("signal to prompt, first compilation", compiling, "100"),
+        ("signal to prompt and container gone, in a step", in_a_step, "500"),
+    ];
+    for (what, start, aim) in phases {
+        measure(start);
+        let mut taken: Vec<f64> = (0..runs).map(|_| measure(start)).collect();
+        taken.sort_by(f64::total_cmp);
+        let at = |share: f64| taken[((taken.len() - 1) as f64 * share).round() as usize];
+        let (median, most) = (at(0.5), at(1.0));
+        println!("{what:<44}{median:>8.1}{:>8.1}{most:>8.1}  {:<4}{aim:>6}", at(0.95), "ms");
+    }
+}
