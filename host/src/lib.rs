@@ -9,7 +9,7 @@
 //! 7 doctor
 //! 6 task
 //! 5 editor
-//! 4 scout verifier
+//! 4 registry scout verifier
 //! 3 component artifacts context config publishing store
 //! 2 workspace model output
 //! 1 event
@@ -36,6 +36,7 @@ pub mod model;
 pub mod output;
 pub mod process;
 pub mod publishing;
+pub mod registry;
 pub mod scout;
 pub mod secret;
 pub mod store;

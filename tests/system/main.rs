@@ -12,6 +12,7 @@ mod proxy;
 mod boundaries;
 mod clumsy_model;
 mod command_line;
+mod components;
 mod conversation;
 mod doctor;
 mod documents;

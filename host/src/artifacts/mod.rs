@@ -5,6 +5,7 @@
 
 mod cache;
 mod download;
+mod journals;
 mod layout;
 mod log;
 mod manifest;
@@ -16,6 +17,7 @@ mod run_id;
 mod sweep;
 
 pub use cache::{Cache, CacheSize};
+pub use journals::newest_journals;
 pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
 pub use manifest::{

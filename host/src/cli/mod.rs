@@ -4,6 +4,7 @@
 
 mod cache;
 mod cancel;
+mod components;
 mod demo;
 mod doctor;
 mod edit;
@@ -46,6 +47,7 @@ Examples:
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
+  act components                              what takes part, and what it may do
   act edit show --file doc.json               a document with its version and lines
 
 Exit codes:
@@ -88,6 +90,7 @@ enum Command {
     Verify(verify::Verify),
     Cache(cache::Cache),
     Scout(scout::Scout),
+    Components(components::Components),
     Doctor(doctor::Doctor),
     Init(init::Init),
     Demo(demo::Demo),
@@ -131,6 +134,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Report(report) => (false, report.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
+        Command::Components(components) => (false, components.json),
         Command::Doctor(doctor) => (false, doctor.json),
         Command::Init(_) => (false, false),
         Command::Demo(demo) => (demo.verbose, false),
@@ -150,6 +154,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Report(report) => report.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
+        Command::Components(components) => components.run(&output),
         Command::Doctor(doctor) => doctor.run(&output),
         Command::Init(init) => init.run(&output),
         Command::Demo(demo) => demo.run(cli.color, &output),

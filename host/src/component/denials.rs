@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::failure::one_line;
+use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
 
@@ -14,18 +15,20 @@ const MAX_OBJECT: usize = 200;
 pub(super) struct Denials {
     name: String,
     voice: Voice,
+    usage: Usage,
     total: u64,
     told: HashSet<(&'static str, String)>,
 }
 
 impl Denials {
-    pub(super) fn new(name: &str, voice: Voice) -> Self {
-        Self { name: name.to_owned(), voice, total: 0, told: HashSet::new() }
+    pub(super) fn new(name: &str, voice: Voice, usage: Usage) -> Self {
+        Self { name: name.to_owned(), voice, usage, total: 0, told: HashSet::new() }
     }
 
     /// `grant` is what covers such an access or names the limit; `object` is what was asked for.
     pub(super) fn deny(&mut self, grant: &'static str, object: &str) {
         self.total += 1;
+        self.usage.denied();
         if self.told.len() >= MAX_TOLD {
             return;
         }
@@ -68,7 +71,7 @@ mod tests {
     fn told(ask: impl FnOnce(&mut Denials)) -> Vec<(String, String)> {
         let seen = Seen::default();
         let events = Events::new("", vec![Box::new(seen.clone())]);
-        ask(&mut Denials::new("guest", Voice::new(events)));
+        ask(&mut Denials::new("guest", Voice::new(events), Usage::default()));
         let told = seen.0.lock().unwrap();
         told.clone()
     }

@@ -17,9 +17,10 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use super::bindings::{scout, tool};
 use super::denials::Denials;
 use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
-use super::grant::Grant;
+use super::grant::{Grant, Set};
 use super::imports::ModelRequest;
 use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
+use super::usage::Usage;
 use super::voice::Voice;
 use super::{ScoutQuestion, Services, ToolOutcome};
 use crate::model::ModelError;
@@ -72,7 +73,7 @@ impl Answer {
 
 /// Runs `job` to its end, its deadline or its cancellation, whatever comes first.
 pub(super) async fn run(
-    name: &str,
+    (name, sha256): (&str, &str),
     pre: Arc<Pre>,
     grant: &Grant,
     job: Job,
@@ -80,10 +81,25 @@ pub(super) async fn run(
     wall: Duration,
     cancel: &CancellationToken,
 ) -> Result<Answer, ComponentFailure> {
+    let (usage, events) = (Usage::default(), services.events.clone());
+    let outcome = answered(name, pre, grant, job, (services, usage.clone()), wall, cancel).await;
+    events.emit(usage.event(name, sha256));
+    outcome
+}
+
+async fn answered(
+    name: &str,
+    pre: Arc<Pre>,
+    grant: &Grant,
+    job: Job,
+    (services, usage): (Services, Usage),
+    wall: Duration,
+    cancel: &CancellationToken,
+) -> Result<Answer, ComponentFailure> {
     let wall = wall.min(grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
-    let query = query(name, grant, services, wall, requests, token.clone());
+    let query = query(name, grant, (services, usage), wall, requests, token.clone());
     let voice = query.voice.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, voice, engine: pre.engine().clone(), running: Some(ended) };
@@ -127,7 +143,7 @@ pub(super) async fn run(
 fn query(
     name: &str,
     grant: &Grant,
-    services: Services,
+    (services, usage): (Services, Usage),
     wall: Duration,
     requests: mpsc::Sender<ModelRequest>,
     stop: CancellationToken,
@@ -138,6 +154,10 @@ fn query(
         let left = ReadLeft::new(caps.query_bytes);
         let over = stop.clone();
         let view = view.until(move || over.is_cancelled());
+        let view = match &caps.paths {
+            Set::Any => view,
+            parts => view.within(parts.values().map(|part| part.as_str().to_owned())),
+        };
         Reading { view, versions, caps, left }
     });
     let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
@@ -156,7 +176,8 @@ fn query(
         writer: writer.filter(|_| grant.repo_write),
         talk,
         stop,
-        denials: Denials::new(name, voice.clone()),
+        denials: Denials::new(name, voice.clone(), usage.clone()),
+        usage,
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
         names_left: grant.limits.host_call_bytes,

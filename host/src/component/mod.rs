@@ -19,13 +19,17 @@ mod fs_view;
 mod fs_words;
 mod grant;
 mod imports;
+mod inspect;
 mod instance;
 mod limits;
 mod linker;
 mod manifest;
 mod state;
+mod usage;
 mod voice;
 mod wasm_file;
+mod why;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -34,14 +38,17 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
-pub use admission::{Mismatch, MissingGrant, Need, missing};
+pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, usual};
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
-pub use grant::{Grant, Limits, Llm, RepoRead};
+pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
+pub use inspect::Inspection;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use wasm_file::NotAComponent;
+pub use why::{Access, Party, Says, why};
+pub use words::{ComponentName, EnvName, Method, NotAWord, Origin, RepoPart, Sha256};
 
-use crate::event::Events;
+use crate::event::{EventKind, Events};
 use crate::model::Model;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 use failure::{MAX_LINE, one_line};
@@ -50,7 +57,16 @@ use instance::{Answer, Job, Pre};
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
     cache: Option<PathBuf>,
+    /// What the administrator allows any component.
+    ceiling: Grant,
     engine: OnceLock<Engine>,
+}
+
+/// A component that nobody has packed yet, with this manifest in place of any that it has.
+pub fn pack(component: &[u8], manifest: &[u8]) -> Result<Vec<u8>, ManifestError> {
+    let bare = wasm_file::without_manifest(component)?;
+    Manifest::parse(manifest)?;
+    Ok(custom_section::pack(&bare, manifest))
 }
 
 /// Why a component is not loaded. Nothing of it has run.
@@ -68,6 +84,20 @@ pub enum LoadError {
     ScoutThatEdits { name: String, import: String },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
+}
+
+impl LoadError {
+    /// A stable word for records.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAComponent(_) => "not_a_component",
+            Self::Manifest(_) => "manifest_invalid",
+            Self::Refused { mismatch, .. } => mismatch.code(),
+            Self::WrongKind { .. } => "wrong_kind",
+            Self::ScoutThatEdits { .. } => "scout_that_edits",
+            Self::Engine { .. } => "not_loadable",
+        }
+    }
 }
 
 impl From<ManifestError> for LoadError {
@@ -117,7 +147,7 @@ pub struct LoadedComponent {
     pub manifest: Manifest,
     /// Of the component's bytes.
     pub sha256: String,
-    /// What is in force: declared ∩ granted, limits narrowed to those that the manifest suggests.
+    /// What is in force: imports ∩ needs ∩ grants ∩ ceiling.
     pub grant: Grant,
     pub world: &'static str,
     pub imports: Vec<String>,
@@ -127,13 +157,57 @@ pub struct LoadedComponent {
 impl ComponentHost {
     /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
     pub fn new(cache: Option<&Path>) -> Self {
-        Self { cache: cache.map(Path::to_owned), engine: OnceLock::new() }
+        let ceiling = Grant::everything();
+        Self { cache: cache.map(Path::to_owned), ceiling, engine: OnceLock::new() }
+    }
+
+    /// The same below this ceiling.
+    #[must_use]
+    pub fn below(mut self, ceiling: Grant) -> Self {
+        self.ceiling = ceiling;
+        self
     }
 
     /// Checks `bytes` against `grant` and makes them ready; runs nothing of them. Takes seconds when they
-    /// have to be compiled, so not inside a deadline.
+    /// have to be compiled, so not inside a deadline. Whether it was let in is told either way.
     pub fn load(
         &self,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_as(None, bytes, grant, events)
+    }
+
+    /// The same under another name than its author's, by which it is then known everywhere.
+    pub fn load_as(
+        &self,
+        name: Option<&str>,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        let loaded = self.admit(name, bytes, grant, events);
+        events.emit(match &loaded {
+            Ok(loaded) => EventKind::ComponentLoaded {
+                name: loaded.manifest.name.clone(),
+                sha256: loaded.sha256.clone(),
+                world: loaded.world.to_owned(),
+                effective_sha256: loaded.grant.sha256(),
+            },
+            Err(error) => EventKind::ComponentRefused {
+                name: name.unwrap_or("?").to_owned(),
+                sha256: crate::workspace::digest(bytes),
+                reason: error.code().to_owned(),
+                message: one_line(&error.to_string(), MAX_LINE),
+            },
+        });
+        loaded
+    }
+
+    fn admit(
+        &self,
+        name: Option<&str>,
         bytes: &[u8],
         grant: Grant,
         events: &Events,
@@ -142,7 +216,10 @@ impl ComponentHost {
         if size > limit {
             return Err(NotAComponent::TooLarge { bytes: size, limit }.into());
         }
-        let manifest = Manifest::read(bytes)?;
+        let mut manifest = Manifest::read(bytes)?;
+        if let Some(name) = name {
+            name.clone_into(&mut manifest.name);
+        }
         let name = manifest.name.clone();
         let failed = |error: wasmtime::Error| LoadError::Engine {
             name: name.clone(),
@@ -161,12 +238,13 @@ impl ComponentHost {
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
-        let mut grant = admission::effective(&imports, &manifest.needs, &grant)
+        let Manifest { needs, limits, .. } = &manifest;
+        let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
+        let grant = admission::effective(&imports, needs, &terms)
             .map_err(|mismatch| LoadError::Refused { name: name.clone(), mismatch })?;
         if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
-        grant.limits.narrow(&manifest.limits);
 
         let pre = linker::linker(engine, &grant)
             .and_then(|linker| linker.instantiate_pre(&component))
@@ -228,6 +306,7 @@ impl LoadedComponent {
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
         let pre = Arc::clone(&self.pre);
-        instance::run(&self.manifest.name, pre, &self.grant, job, services, wall, cancel).await
+        let (name, sha256) = (&self.manifest.name, &self.sha256);
+        instance::run((name, sha256), pre, &self.grant, job, services, wall, cancel).await
     }
 }

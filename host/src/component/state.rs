@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
@@ -16,6 +17,7 @@ use super::failure::{Ended, one_line};
 use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
+use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
 use crate::model::{Model, ModelError};
@@ -27,6 +29,8 @@ pub(super) struct State {
     pub(super) table: ResourceTable,
     pub(super) wasi: WasiCtx,
     pub(super) limits: StoreLimits,
+    /// What is drawn from where chance is asked for by name.
+    pub(super) random: StdRng,
     pub(super) query: Query,
     pub(super) stderr: Output,
     pub(super) stdout: Output,
@@ -35,10 +39,11 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(query: Query) -> Self {
         let limits = &query.grant.limits;
-        let (wasi, stdout, stderr) = closed_wasi::context(limits.log_bytes, limits.host_call_bytes);
+        let (wasi, stdout, stderr) = closed_wasi::context(&query.grant, &query.usage);
+        let random = closed_wasi::random(query.grant.random);
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
-        Self { table, wasi, limits: StoreLimits::new(limits), query, stderr, stdout }
+        Self { table, wasi, limits: StoreLimits::new(limits), random, query, stderr, stdout }
     }
 }
 
@@ -56,6 +61,7 @@ pub(super) struct Query {
     pub(super) writer: Option<Arc<RepoWriter>>,
     pub(super) talk: Option<Talk>,
     pub(super) denials: Denials,
+    pub(super) usage: Usage,
     pub(super) clock: Clock,
     /// Set when the query is over for its caller.
     pub(super) stop: CancellationToken,

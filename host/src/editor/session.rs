@@ -198,7 +198,9 @@ impl<'a> Session<'a> {
 
     /// One conversation, until it is left for a REPLAN or the task is done.
     async fn converse(&mut self, opening: &str) -> Result<Left, End> {
-        let mut offered = tools::host_tools();
+        let added = self.editor.scouts.iter();
+        let added: Vec<_> = added.filter_map(|one| Some((one.name(), one.about()?))).collect();
+        let mut offered = tools::host_tools(&added);
         offered.extend(self.editor.hands.tools());
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &offered);
         conversation.say(opening);

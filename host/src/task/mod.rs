@@ -4,6 +4,7 @@ mod adoption;
 mod args;
 mod caches;
 mod cancel;
+pub mod capabilities;
 mod detach;
 mod earlier_report;
 mod history;

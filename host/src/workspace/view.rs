@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
-use super::globs::PathGlobs;
+use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::Root;
 use super::ignored::IgnoreRules;
 use super::scan;
@@ -131,6 +131,8 @@ struct Inner {
     ignores: Arc<IgnoreRules>,
     /// Secret names that the user lifted for tools.
     lifted: PathGlobs,
+    /// Files and directories that are all of it; none: no such bound.
+    parts: Option<Arc<[String]>>,
     stop: StopCheck,
 }
 
@@ -143,13 +145,25 @@ impl RepoView {
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
         let lifted = PathGlobs::default();
-        Self(Arc::new(Inner { root, profile, ignores, lifted, stop: StopCheck::default() }))
+        Self(Arc::new(Inner {
+            root,
+            profile,
+            ignores,
+            lifted,
+            parts: None,
+            stop: StopCheck::default(),
+        }))
     }
 
     /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
     /// a secret.
     pub fn lifting(&self, allow: &PathGlobs) -> Self {
         Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
+    }
+
+    /// The same for a reader who sees these parts alone, and the directories on the way to them.
+    pub fn within(&self, parts: impl Iterator<Item = String>) -> Self {
+        Self(Arc::new(Inner { parts: Some(parts.collect()), ..(*self.0).clone() }))
     }
 
     /// The same for a reader who may lose interest: once `stopped` says so, whatever goes over names, files
@@ -223,10 +237,21 @@ impl RepoView {
                 .then_some(Rule::BuildDirectory),
         };
         exclusion::by_name(inner.profile, path, kind)
+            .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })
             .or_else(by_git)
+    }
+
+    /// A directory on the way counts; what is not known yet may be one.
+    fn is_in_a_part(&self, path: &str, kind: Option<Kind>) -> bool {
+        let Some(parts) = &self.0.parts else { return true };
+        let may_lead = matches!(kind, None | Some(Kind::Directory));
+        parts.iter().any(|part| {
+            let (path, part) = (path.as_bytes(), part.as_bytes());
+            is_at_or_below(path, part) || (may_lead && is_at_or_below(part, path))
+        })
     }
 
     fn is_lifted(&self, path: &str) -> bool {

@@ -31,6 +31,7 @@ impl Host for State {
         Ok(match outcome {
             Err(workspace::EditError::Stopped) => return Err(Ended::Stopped.into()),
             Ok(applied) => {
+                query.usage.edits(applied.len());
                 applied.iter().for_each(|applied| query.tell(applied));
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
             }
