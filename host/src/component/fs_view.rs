@@ -165,7 +165,8 @@ impl FsView<'_> {
     fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
         let Open { seen, file } = self.get(handle)?;
         let file = file.clone().ok_or(ErrorCode::IsDirectory)?;
-        let Reading { left, caps, .. } = self.reading()?;
+        let Reading { left, caps, view, .. } = self.reading()?;
+        view.note(&seen.path);
         Ok(Reader::new(file, &seen.path, offset, caps.file_bytes, left))
     }
 }

@@ -6,6 +6,7 @@
 //! modules that it lends from, `workspace` and `model`.
 
 mod admission;
+mod audited;
 mod bindings;
 pub mod builtin;
 mod cache;
@@ -35,20 +36,24 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
 pub use admission::{Mismatch, MissingGrant, Need, missing};
+pub use audited::in_words;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use grant::{Grant, Limits, Llm, RepoRead};
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use wasm_file::NotAComponent;
 
+use crate::audit::{Audit, AuditError, Subject};
 use crate::event::Events;
 use crate::model::Model;
 use crate::workspace::{RepoView, RepoWriter, Versions};
+use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Job, Pre};
+use instance::{Answer, Holder, Job, Pre};
 
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
+    audit: Option<Audit>,
     cache: Option<PathBuf>,
     engine: OnceLock<Engine>,
 }
@@ -68,6 +73,23 @@ pub enum LoadError {
     ScoutThatEdits { name: String, import: String },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
+    #[error("`{name}` is not loaded without a record: {why}; {hint}", hint = why.hint())]
+    Unrecorded { name: String, why: AuditError },
+}
+
+impl LoadError {
+    /// A stable word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::NotAComponent(_) => "not_a_component",
+            Self::Manifest(_) => "bad_manifest",
+            Self::Refused { .. } => "not_granted",
+            Self::WrongKind { .. } => "wrong_kind",
+            Self::ScoutThatEdits { .. } => "scout_that_edits",
+            Self::Engine { .. } => "not_compiled",
+            Self::Unrecorded { .. } => "unrecorded",
+        }
+    }
 }
 
 impl From<ManifestError> for LoadError {
@@ -122,17 +144,56 @@ pub struct LoadedComponent {
     pub world: &'static str,
     pub imports: Vec<String>,
     pre: Arc<Pre>,
+    audited: Option<Arc<Audited>>,
 }
 
 impl ComponentHost {
     /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
     pub fn new(cache: Option<&Path>) -> Self {
-        Self { cache: cache.map(Path::to_owned), engine: OnceLock::new() }
+        Self { audit: None, cache: cache.map(Path::to_owned), engine: OnceLock::new() }
+    }
+
+    /// Whose components are recorded: what is loaded or refused, what they are denied, change and use. Nothing of
+    /// them runs while that cannot be written.
+    #[must_use]
+    pub fn audited(self, audit: Audit) -> Self {
+        Self { audit: Some(audit), ..self }
     }
 
     /// Checks `bytes` against `grant` and makes them ready; runs nothing of them. Takes seconds when they
     /// have to be compiled, so not inside a deadline.
     pub fn load(
+        &self,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        let loaded = self.check(bytes, grant, events);
+        let Some(audit) = &self.audit else { return loaded };
+        let name = |manifest: &Manifest| manifest.name.clone();
+        match loaded {
+            Ok(mut loaded) => {
+                let unrecorded = |why| LoadError::Unrecorded { name: name(&loaded.manifest), why };
+                let subject = Subject {
+                    name: name(&loaded.manifest),
+                    sha256: loaded.sha256.clone(),
+                    world: Some(loaded.world.to_owned()),
+                };
+                let audited = Audited::loaded(audit, subject, &loaded.grant).map_err(unrecorded)?;
+                loaded.audited = Some(audited);
+                Ok(loaded)
+            }
+            Err(error) => {
+                let name =
+                    Manifest::read(bytes).map_or_else(|_| "unknown".to_owned(), |m| name(&m));
+                // The refusal stands, whether it can be written or not.
+                let _ = audited::refused(audit, &name, &crate::workspace::digest(bytes), &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn check(
         &self,
         bytes: &[u8],
         grant: Grant,
@@ -173,7 +234,8 @@ impl ComponentHost {
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre: Arc::new(pre) })
+        let pre = Arc::new(pre);
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre, audited: None })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -199,6 +261,13 @@ impl LoadedComponent {
             Answer::Outcome(_) => {
                 Err(ComponentFailure::Host("an outcome instead of a report".to_owned()))
             }
+        }
+    }
+
+    /// An edit that the tool itself refused, so that the host never heard of it.
+    pub fn tell_refused_edit(&self, path: &str, op: &str, reason: &str) {
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(path, op, reason);
         }
     }
 
@@ -228,6 +297,8 @@ impl LoadedComponent {
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
         let pre = Arc::clone(&self.pre);
-        instance::run(&self.manifest.name, pre, &self.grant, job, services, wall, cancel).await
+        let audited = self.audited.as_ref();
+        let holder = Holder { name: &self.manifest.name, grant: &self.grant, audited };
+        instance::run(holder, pre, job, services, wall, cancel).await
     }
 }

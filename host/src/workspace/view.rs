@@ -14,6 +14,7 @@ use super::exclusion::{self, Rule};
 use super::globs::PathGlobs;
 use super::handle::Root;
 use super::ignored::IgnoreRules;
+use super::note::ReadNote;
 use super::scan;
 use super::stop::StopCheck;
 
@@ -132,6 +133,7 @@ struct Inner {
     /// Secret names that the user lifted for tools.
     lifted: PathGlobs,
     stop: StopCheck,
+    note: ReadNote,
 }
 
 impl RepoView {
@@ -142,8 +144,8 @@ impl RepoView {
 
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
-        let lifted = PathGlobs::default();
-        Self(Arc::new(Inner { root, profile, ignores, lifted, stop: StopCheck::default() }))
+        let (lifted, stop) = (PathGlobs::default(), StopCheck::default());
+        Self(Arc::new(Inner { root, profile, ignores, lifted, stop, note: ReadNote::default() }))
     }
 
     /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
@@ -156,6 +158,17 @@ impl RepoView {
     /// or lines ends with an error.
     pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
+    }
+
+    /// The same for a reader of whom it is wanted to know which files he reads: `told` gets the real path of
+    /// each, once or more often.
+    pub fn noting(&self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { note: ReadNote::new(told), ..(*self.0).clone() }))
+    }
+
+    /// The content of `path` is being read.
+    pub fn note(&self, path: &str) {
+        self.0.note.tell(path);
     }
 
     /// Always walk component by component, as where the kernel has no `openat2`.
