@@ -11,7 +11,7 @@
 //! 5 editor
 //! 4 registry scout verifier
 //! 3 component artifacts context config publishing store
-//! 2 workspace model output
+//! 2 workspace model output audit
 //! 1 event
 //! 0 clock exit fail_point process secret
 //! ```
@@ -22,6 +22,7 @@
 //! as an `event`; only `output` prints.
 
 pub mod artifacts;
+pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod component;

@@ -9,6 +9,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod audit;
 mod gate;
 mod honesty;
 mod image;

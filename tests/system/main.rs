@@ -9,6 +9,7 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod audit;
 mod boundaries;
 mod clumsy_model;
 mod command_line;

@@ -10,6 +10,7 @@ mod layout;
 mod log;
 mod manifest;
 mod prune;
+mod read_manifest;
 mod remove;
 mod retention;
 mod run_dir;

@@ -2,6 +2,8 @@
 //!
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
+mod audit;
+mod audit_lines;
 mod cache;
 mod cancel;
 mod components;
@@ -44,6 +46,8 @@ Examples:
   act logs --step test                        what a step of the last run printed
   act report                                  why the last task got stuck
   act verify                                  the pipeline alone, on the tree as it is
+  act audit list --deny                       what was refused, to whom and why
+  act audit explain RUN_ID                    what a verification was made of
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
@@ -88,6 +92,7 @@ enum Command {
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
+    Audit(audit::Audit),
     Cache(cache::Cache),
     Scout(scout::Scout),
     Components(components::Components),
@@ -132,6 +137,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::History(history) => (false, history.json),
         Command::Logs(logs) => (false, logs.json),
         Command::Report(report) => (false, report.json),
+        Command::Audit(audit) => (false, audit.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
         Command::Components(components) => (false, components.json),
@@ -152,6 +158,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::History(history) => history.run(&output),
         Command::Logs(logs) => logs.run(&output),
         Command::Report(report) => report.run(&output),
+        Command::Audit(audit) => audit.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
         Command::Components(components) => components.run(&output),

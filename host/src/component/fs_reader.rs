@@ -10,7 +10,6 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 
 use super::state::ReadLeft;
-use super::usage::Usage;
 
 /// Bytes that one read gives at most.
 const MAX_READ: usize = 1 << 20;
@@ -23,7 +22,6 @@ pub(super) struct Reader {
     /// No byte from here on.
     most: u64,
     left: Arc<ReadLeft>,
-    usage: Usage,
 }
 
 /// A cap of the grant is spent.
@@ -41,19 +39,7 @@ impl Reader {
         most: u64,
         left: &Arc<ReadLeft>,
     ) -> Self {
-        Self {
-            file,
-            path: path.to_owned(),
-            offset,
-            most,
-            left: Arc::clone(left),
-            usage: Usage::default(),
-        }
-    }
-
-    /// What is read is noted there.
-    pub(super) fn noting(self, usage: Usage) -> Self {
-        Self { usage, ..self }
+        Self { file, path: path.to_owned(), offset, most, left: Arc::clone(left) }
     }
 
     /// The next bytes; none at the end of the file.
@@ -78,7 +64,6 @@ impl Reader {
         buffer.truncate(count);
         self.offset += count as u64;
         self.left.spend(count as u64);
-        self.usage.read(count as u64);
         Ok(buffer.freeze())
     }
 

@@ -153,11 +153,7 @@ impl FsView<'_> {
                 return Err(ErrorCode::NoEntry.into());
             }
         }
-        if file.is_some() {
-            self.query.usage.file(&seen.path);
-        } else {
-            self.query.usage.of(Capability::RepoRead);
-        }
+        self.query.usage.of(Capability::RepoRead);
         let pushed = self.table.push(Open { seen, file }).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
@@ -171,9 +167,9 @@ impl FsView<'_> {
     fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
         let Open { seen, file } = self.get(handle)?;
         let file = file.clone().ok_or(ErrorCode::IsDirectory)?;
-        let Reading { left, caps, .. } = self.reading()?;
-        let usage = self.query.usage.clone();
-        Ok(Reader::new(file, &seen.path, offset, caps.file_bytes, left).noting(usage))
+        let Reading { left, caps, view, .. } = self.reading()?;
+        view.note(&seen.path);
+        Ok(Reader::new(file, &seen.path, offset, caps.file_bytes, left))
     }
 }
 

@@ -6,6 +6,7 @@
 //! modules that it lends from, `workspace` and `model`.
 
 mod admission;
+mod audited;
 mod bindings;
 pub mod builtin;
 mod cache;
@@ -48,14 +49,17 @@ pub use wasm_file::NotAComponent;
 pub use why::{Access, Party, Says, why};
 pub use words::{ComponentName, EnvName, Method, NotAWord, Origin, RepoPart, Sha256};
 
+use crate::audit::{Audit, AuditError, Subject};
 use crate::event::{EventKind, Events};
 use crate::model::Model;
 use crate::workspace::{RepoView, RepoWriter, Versions};
+use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Job, Pre};
+use instance::{Answer, Holder, Job, Pre};
 
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
+    audit: Option<Audit>,
     cache: Option<PathBuf>,
     /// What the administrator allows any component.
     ceiling: Grant,
@@ -84,6 +88,8 @@ pub enum LoadError {
     ScoutThatEdits { name: String, import: String },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
+    #[error("`{name}` is not loaded without a record: {why}; {hint}", hint = why.hint())]
+    Unrecorded { name: String, why: AuditError },
 }
 
 impl LoadError {
@@ -96,6 +102,7 @@ impl LoadError {
             Self::WrongKind { .. } => "wrong_kind",
             Self::ScoutThatEdits { .. } => "scout_that_edits",
             Self::Engine { .. } => "not_loadable",
+            Self::Unrecorded { .. } => "unrecorded",
         }
     }
 }
@@ -152,13 +159,15 @@ pub struct LoadedComponent {
     pub world: &'static str,
     pub imports: Vec<String>,
     pre: Arc<Pre>,
+    audited: Option<Arc<Audited>>,
 }
 
 impl ComponentHost {
     /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
-        Self { cache: cache.map(Path::to_owned), ceiling, engine: OnceLock::new() }
+        let engine = OnceLock::new();
+        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, engine }
     }
 
     /// The same below this ceiling.
@@ -166,6 +175,13 @@ impl ComponentHost {
     pub fn below(mut self, ceiling: Grant) -> Self {
         self.ceiling = ceiling;
         self
+    }
+
+    /// Whose components are recorded: what is loaded or refused, what they are denied, change and use. Nothing of
+    /// them runs while that cannot be written.
+    #[must_use]
+    pub fn audited(self, audit: Audit) -> Self {
+        Self { audit: Some(audit), ..self }
     }
 
     /// Checks `bytes` against `grant` and makes them ready; runs nothing of them. Takes seconds when they
@@ -187,7 +203,7 @@ impl ComponentHost {
         grant: Grant,
         events: &Events,
     ) -> Result<LoadedComponent, LoadError> {
-        let loaded = self.admit(name, bytes, grant, events);
+        let loaded = self.recorded(name, bytes, self.admit(name, bytes, grant, events));
         events.emit(match &loaded {
             Ok(loaded) => EventKind::ComponentLoaded {
                 name: loaded.manifest.name.clone(),
@@ -203,6 +219,38 @@ impl ComponentHost {
             },
         });
         loaded
+    }
+
+    /// No record, no component.
+    fn recorded(
+        &self,
+        name: Option<&str>,
+        bytes: &[u8],
+        loaded: Result<LoadedComponent, LoadError>,
+    ) -> Result<LoadedComponent, LoadError> {
+        let Some(audit) = &self.audit else { return loaded };
+        match loaded {
+            Ok(mut loaded) => {
+                let name = loaded.manifest.name.clone();
+                let subject = Subject {
+                    name: name.clone(),
+                    sha256: loaded.sha256.clone(),
+                    world: Some(loaded.world.to_owned()),
+                };
+                let audited = Audited::loaded(audit, subject, &loaded.grant)
+                    .map_err(|why| LoadError::Unrecorded { name, why })?;
+                loaded.audited = Some(audited);
+                Ok(loaded)
+            }
+            Err(error) => {
+                let author =
+                    || Manifest::read(bytes).map_or_else(|_| "unknown".to_owned(), |m| m.name);
+                let name = name.map_or_else(author, str::to_owned);
+                // The refusal stands, whether it can be written or not.
+                let _ = audited::refused(audit, &name, &crate::workspace::digest(bytes), &error);
+                Err(error)
+            }
+        }
     }
 
     fn admit(
@@ -251,7 +299,8 @@ impl ComponentHost {
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre: Arc::new(pre) })
+        let pre = Arc::new(pre);
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre, audited: None })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -277,6 +326,13 @@ impl LoadedComponent {
             Answer::Outcome(_) => {
                 Err(ComponentFailure::Host("an outcome instead of a report".to_owned()))
             }
+        }
+    }
+
+    /// An edit that the tool itself refused, so that the host never heard of it.
+    pub fn tell_refused_edit(&self, path: &str, op: &str, reason: &str) {
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(path, op, reason);
         }
     }
 
@@ -306,7 +362,9 @@ impl LoadedComponent {
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
         let pre = Arc::clone(&self.pre);
+        let audited = self.audited.as_ref();
         let (name, sha256) = (&self.manifest.name, &self.sha256);
-        instance::run((name, sha256), pre, &self.grant, job, services, wall, cancel).await
+        let holder = Holder { name, sha256, grant: &self.grant, audited };
+        instance::run(holder, pre, job, services, wall, cancel).await
     }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::audited::Audited;
 use super::closed_wasi::{self, Output};
 use super::denials::Denials;
 use super::failure::{Ended, one_line};
@@ -61,6 +62,8 @@ pub(super) struct Query {
     pub(super) writer: Option<Arc<RepoWriter>>,
     pub(super) talk: Option<Talk>,
     pub(super) denials: Denials,
+    /// Where what it does is recorded; none where nothing is.
+    pub(super) audited: Option<Arc<Audited>>,
     pub(super) usage: Usage,
     pub(super) clock: Clock,
     /// Set when the query is over for its caller.
@@ -82,11 +85,11 @@ pub(super) struct Reading {
 }
 
 /// Bytes that the query may still read, shared with the streams that it opened.
-pub(super) struct ReadLeft(AtomicU64);
+pub(super) struct ReadLeft(AtomicU64, Usage);
 
 impl ReadLeft {
-    pub(super) fn new(bytes: u64) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(bytes)))
+    pub(super) fn new(bytes: u64, usage: &Usage) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(bytes), usage.clone()))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -94,6 +97,7 @@ impl ReadLeft {
     }
 
     pub(super) fn spend(&self, bytes: u64) {
+        self.1.read(bytes);
         // One thread runs the store; saturating is for a read that came out longer than it was asked to be.
         self.0.store(self.bytes().saturating_sub(bytes), Ordering::Relaxed);
     }

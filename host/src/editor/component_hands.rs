@@ -65,6 +65,7 @@ impl ComponentHands {
         {
             self.writer.refuse(refused.reason);
             let RefusedEdit { path, op, reason } = refused;
+            self.files.tell_refused_edit(&path, op, reason);
             let (op, reason) = (op.to_owned(), reason.to_owned());
             self.services.events.emit(EventKind::EditRefused { path, op, reason });
         }

@@ -283,6 +283,7 @@ impl<'a> Session<'a> {
     }
 
     async fn perform(&mut self, call: &ToolCall, offered: &[ToolSpec]) -> Result<Step, End> {
+        self.recordable()?;
         if !offered.iter().any(|tool| tool.name == call.name) {
             return Ok(
                 Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into()
@@ -424,6 +425,7 @@ impl<'a> Session<'a> {
         let Some(response) = response.filter(|_| !self.editor.cancel.is_cancelled()) else {
             return Err(End::Cancelled);
         };
+        self.record_gate_inputs(response.run_id.as_deref());
         let next = self.debug_loop.judge(verification::verdict(&response));
         let failure = Attempt::of(number, self.strategies.len() as u32, &response);
         let told = answered(&verification::told(&response, &failure));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::audit::edges;
 use super::ticket::Ticket;
 use crate::editor::{Finished, State};
 use crate::event::{EventKind, Events};
@@ -59,6 +60,9 @@ impl LastWord {
         if let Some((ticket, output)) = &self.kept {
             let reason = finished.reason.clone();
             let how = Ended { state, exit_code: exit as u8, reason };
+            if let Err(error) = edges::end(ticket, &how, finished.run_id.as_deref()) {
+                output.caution(&format!("the end of this task is not recorded: {error}"));
+            }
             if let Err(error) = ticket.end(&how) {
                 output.caution(&format!("the end of this task cannot be kept: {error}"));
             }

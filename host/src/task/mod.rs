@@ -2,6 +2,7 @@
 
 mod adoption;
 mod args;
+mod audit;
 mod caches;
 mod cancel;
 pub mod capabilities;
@@ -30,6 +31,11 @@ mod verify;
 mod work;
 
 pub use args::RunArgs;
+pub use audit::{
+    AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
+    GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, audit_explain, audit_grants, audit_list,
+    audit_restart, audit_show, audit_verify,
+};
 pub use caches::{CacheList, Cleared, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
 pub use detach::{Detached, TakeOver, detach, take_over};

@@ -8,6 +8,7 @@ use super::RunArgs;
 use super::interrupted;
 use super::ticket::Desk;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
+use crate::audit::{Audit, AuditError, Keeper};
 use crate::component::{self, Grant};
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
@@ -107,7 +108,10 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
 
 /// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.
 pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
-    open_desk(&ready.artifacts, &ready.config.root)
+    let desk = open_desk(&ready.artifacts, &ready.config.root)?;
+    // What could not be recorded is not accepted.
+    desk.audit.ready()?;
+    Ok(desk)
 }
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
@@ -124,6 +128,17 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
     };
     let state = artifacts.state().map_err(unusable)?;
     Ok(Arc::new(Store::open(&state, &path)?))
+}
+
+/// The log of an ARTIFACT_DIR, whose head is kept in its store. Opened by the first record.
+pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit, Failure> {
+    let path = artifacts.path().join("state");
+    let state = artifacts.state().map_err(|error| {
+        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
+    })?;
+    let secrets = config::secrets(|name| std::env::var(name).ok());
+    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(store);
+    Ok(Audit::new(state, &path, keeper, secrets))
 }
 
 /// What the gate alone needs.
@@ -175,6 +190,12 @@ impl From<EngineUnavailable> for Failure {
     fn from(error: EngineUnavailable) -> Self {
         let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
         Self::refused("docker_unavailable", message).hint(error.hint)
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }
 

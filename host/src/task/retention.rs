@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use super::ticket::Desk;
 use crate::artifacts::{Pruned, RunId};
+use crate::audit::{Audit, AuditError, Entry, Event};
 use crate::output::Output;
 use crate::store::Store;
+use crate::workspace::digest;
 
 /// Nobody waits longer for the end of a command; the next one goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,13 +26,33 @@ pub(super) async fn make_room(desk: &Desk, hurry: bool, output: &Output) {
         artifacts.prune(crate::clock::now(), patience, || pinned(&store))
     });
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
-        Ok(Pruned { left, .. }) => {
+        Ok(Pruned { left, runs, journals }) => {
+            if let Err(error) = recorded(&desk.audit, &runs, &journals) {
+                output.caution(&format!("which old runs were removed is not recorded: {error}"));
+            }
             for (run, error) in left {
                 output.caution(&format!("old run {run} cannot be removed: {error}"));
             }
         }
         Err(error) => output.caution(&format!("old runs cannot be removed: {error}")),
     }
+}
+
+/// What went, by its names.
+fn recorded(audit: &Audit, runs: &[RunId], journals: &[String]) -> Result<(), AuditError> {
+    if runs.is_empty() && journals.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> =
+        runs.iter().map(RunId::as_str).chain(journals.iter().map(String::as_str)).collect();
+    let entry = Entry::new(Event::RunsRemoved)
+        .reason("retention")
+        .count("runs", runs.len() as u64)
+        .count("journals", journals.len() as u64)
+        .digest("names", Some(&digest(names.join("\n").as_bytes())))
+        .names(names);
+    audit.append(entry)?;
+    audit.settle()
 }
 
 /// The runs of every unresolved stuck report.

@@ -1,15 +1,15 @@
 //! One question to one Scout, outside a task: the same component, checks and attempts as in one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::preflight;
-use super::signals;
 use super::staff::{self, Incomplete, Staff};
+use super::{preflight, signals};
+use crate::audit::Audit;
 use crate::component::builtin;
 use crate::component::{self, ComponentHost, Kind};
 use crate::config::{self, ConfigError, Root};
@@ -129,9 +129,11 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     let cancel = signals::cancelled_by_signals()?;
     let events = Events::new("", vec![output.progress_sink()]);
     let ledger = TokenLedger::default();
+    let audit = audit(&args.repo, &root)?;
     let staff = Staff {
         host: ComponentHost::new(component::cache_dir().as_deref())
-            .below(registry.policy.ceiling.clone()),
+            .below(registry.policy.ceiling.clone())
+            .audited(audit.clone()),
         members: &members,
         model: staff::model(&access, &ledger, &events)?,
         view: staff::view(&root)?,
@@ -147,8 +149,9 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     if let Some(milestone) = args.scout.milestone() {
         events.emit(milestone.into());
     }
-    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel);
-    let raw = asked.await.map_err(|end| match end {
+    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel).await;
+    audit.settle()?;
+    let raw = asked.map_err(|end| match end {
         QueryEnd::Cancelled => {
             Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
         }
@@ -169,6 +172,13 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
         report: serde_json::from_str(&raw).unwrap_or_default(),
         tokens: ledger.by_role(),
     })
+}
+
+/// Also outside of every repository, where the artifacts may lie below the directory that is looked at.
+fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
+    let repo = config::find_root(start)?.map(|root| root.path);
+    let desk = preflight::open_desk(&preflight::artifacts_for(repo.as_deref())?, root)?;
+    Ok(desk.audit_here(root)?)
 }
 
 /// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason

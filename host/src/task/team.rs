@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
 use crate::artifacts::ComponentDigest;
+use crate::audit::Audit;
 use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, builtin};
 use crate::context::Notebook;
 use crate::editor::{Brief, ComponentHands, Editor};
@@ -25,17 +26,20 @@ pub(super) struct Work<'a> {
     pub(super) brief: Brief,
     pub(super) notes: Notebook<AgentDir>,
     pub(super) image: ResolvedImage,
+    pub(super) audit: Audit,
     pub(super) ledger: &'a TokenLedger,
     pub(super) events: &'a Events,
     pub(super) cancel: &'a CancellationToken,
 }
 
 pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
-    let Work { ready, brief, notes, image, ledger, events, cancel } = work;
+    let Work { ready, brief, notes, image, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let staff = Staff {
-        host: ComponentHost::new(ready.cache.as_deref()).below(ready.ceiling.clone()),
+        host: ComponentHost::new(ready.cache.as_deref())
+            .below(ready.ceiling.clone())
+            .audited(audit.clone()),
         members: &ready.members,
         model: staff::model(&ready.access, ledger, events)?,
         view: staff::view(root)?,
@@ -79,6 +83,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
         gate: Arc::new(Gate::of(config)),
         task_id: Some(brief.task_id.clone()),
         components,
+        audit: audit.clone(),
         events: events.clone(),
     };
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
@@ -99,6 +104,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
             })
         }),
         steps: config.pipeline.steps.clone(),
+        audit,
         notes,
         events: events.clone(),
         cancel: cancel.clone(),

@@ -1,17 +1,18 @@
 //! The row of one task, as the process that owns it sees it: from acceptance to its end.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::line::Seat;
-use super::{RunArgs, TaskId, interrupted};
+use super::{RunArgs, TaskId, interrupted, preflight};
 use crate::artifacts::ArtifactDir;
+use crate::audit::{Audit, AuditError, Place};
 use crate::fail_point;
 use crate::output::Failure;
 use crate::process::{self, Process};
 use crate::store::{Ended, Flags, Store, StoreError, Submission, TaskRecord, TaskState};
-use crate::workspace::RootIdentity;
+use crate::workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub(super) struct Desk {
     /// Identity of the repository's root.
     pub(super) repo: String,
     pub(super) this: Process,
+    /// Where everything that is done here is recorded.
+    pub(super) audit: Audit,
 }
 
 impl Desk {
@@ -33,7 +36,14 @@ impl Desk {
             Failure::refused("repository_unusable", format!("{}: {error}", root.display()))
         })?;
         let repo = identity.to_string();
-        Ok(Self { store, artifacts, repo, this: Process::this() })
+        let audit = preflight::audit(&artifacts, &store)?;
+        Ok(Self { store, artifacts, repo, this: Process::this(), audit })
+    }
+
+    /// The log, about the repository as it stands; refused where nothing can be recorded.
+    pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
+        self.audit.ready()?;
+        Ok(self.audit.about(Place { identity: self.repo.clone(), head: head_commit(root) }))
     }
 
     /// Accepted when this returns; behind all others.
@@ -86,11 +96,25 @@ pub(super) struct Ticket {
     pub(super) task_id: String,
     /// Its turn has come.
     running: AtomicBool,
+    /// In whose name it is recorded, once its turn has come.
+    audit: OnceLock<Audit>,
 }
 
 impl Ticket {
     fn new(desk: Desk, task_id: &str) -> Self {
-        Self { desk, task_id: task_id.to_owned(), running: AtomicBool::new(false) }
+        let (task_id, running) = (task_id.to_owned(), AtomicBool::new(false));
+        Self { desk, task_id, running, audit: OnceLock::new() }
+    }
+
+    /// The log in its name, about the repository as it is now.
+    pub(super) fn begin_audit(&self, root: &Path) -> Result<Audit, AuditError> {
+        let audit = self.desk.audit_here(root)?.of_task(&self.task_id);
+        Ok(self.audit.get_or_init(|| audit).clone())
+    }
+
+    /// The same; none before that.
+    pub(super) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
     }
 
     /// Whether it could: it was not taken out of the line meanwhile.

@@ -9,6 +9,7 @@ use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
 use super::ticket::Desk;
 use super::{retention, signals};
+use crate::audit::Audit;
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
@@ -21,7 +22,9 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
     let cancel = signals::cancelled_by_signals()?;
     let lock = lock(&config.root)?;
     let desk = preflight::open_desk(&artifacts, &config.root)?;
-    let response = judge(GateReady { config, artifacts, engine }, &desk, output, &cancel).await;
+    let audit = desk.audit_here(&config.root)?;
+    let ready = GateReady { config, artifacts, engine };
+    let response = judge(ready, (&desk, audit), output, &cancel).await;
     drop(lock);
     retention::make_room(&desk, cancel.is_cancelled(), output).await;
     Ok(response)
@@ -29,7 +32,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
 
 async fn judge(
     ready: GateReady,
-    desk: &Desk,
+    (desk, audit): (&Desk, Audit),
     output: &Output,
     cancel: &CancellationToken,
 ) -> Option<VerifyResponse> {
@@ -51,6 +54,7 @@ async fn judge(
         gate: Arc::new(Gate::of(&config)),
         task_id: None,
         components: vec![],
+        audit,
         events,
     };
     verifier.run(1, cancel).await

@@ -6,11 +6,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::edges;
 use super::earlier_report;
 use super::last_word::LastWord;
 use super::preflight::Ready;
 use super::team::{self, Work};
 use super::ticket::Ticket;
+use crate::audit::{Audit, AuditError};
 use crate::context::Notebook;
 use crate::editor::{self, Brief, Finished, State};
 use crate::event::{EventKind, Events};
@@ -44,7 +46,8 @@ pub(super) async fn start(
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);
-    let work = perform(ready, brief, notes, ledger, events, &cancel);
+    let audit = edges::begin(ready, ticket, &brief);
+    let work = perform(ready, brief, notes, (audit, ledger, events), &cancel);
     let finished = AssertUnwindSafe(work).catch_unwind().await;
     drop(asked);
     last.say(finished.unwrap_or_else(|panic| unexpected(panic.as_ref())))
@@ -92,8 +95,7 @@ async fn perform(
     ready: &Ready,
     brief: Brief,
     notes: Notebook<AgentDir>,
-    ledger: &TokenLedger,
-    events: &Events,
+    (audit, ledger, events): (Result<Audit, AuditError>, &TokenLedger, &Events),
     cancel: &CancellationToken,
 ) -> Finished {
     let (config, request) = (&ready.config, &ready.request);
@@ -106,6 +108,13 @@ async fn perform(
         non_goals: request.non_goals().to_vec(),
         boundaries: request.boundaries().to_vec(),
     });
+    let audit = match audit {
+        Ok(audit) => audit,
+        Err(error) => {
+            let (code, diagnosis) = (error.code(), edges::in_words(&error));
+            return editor::end_before_work(&brief, &notes, events, None, (code, &diagnosis));
+        }
+    };
     if let Err(error) = append_gitignore_once(&config.root) {
         // agent/ is left out of every view by name; only the user's own git would show it.
         events.emit(EventKind::Diagnosis { text: error.to_string() });
@@ -124,10 +133,12 @@ async fn perform(
         Ok(None) => return cancelled(),
         Err(error) => {
             let code = error.error_type.as_str();
-            return editor::end_before_work(&brief, &notes, events, code, &error.message);
+            let trouble = (code, error.message.as_str());
+            return editor::end_before_work(&brief, &notes, events, audit.head(), trouble);
         }
     };
-    let work = Work { ready, brief: brief.clone(), notes, image, ledger, events, cancel };
+    let brief = brief.clone();
+    let work = Work { ready, brief, notes, image, audit, ledger, events, cancel };
     match team::assemble(work) {
         Ok(editor) => editor.work().await,
         Err(error) => Finished {

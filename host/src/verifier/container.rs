@@ -18,6 +18,8 @@ use super::oom::OomWatch;
 use super::passwd::name_the_user;
 use super::request::ContainerRequest;
 use super::response::ErrorType;
+use super::walls;
+use crate::audit::Audit;
 
 /// How long a dropped container may hold its thread; afterwards the next start's sweep has to find it.
 const LAST_MOMENT: Duration = Duration::from_secs(10);
@@ -39,13 +41,15 @@ pub(super) struct State {
 }
 
 impl Container {
-    /// Creates, prepares and starts. None when cancelled. The name is ours and the guard is armed before the
+    /// Creates, prepares and starts; what is asked for is recorded before, what the engine made of it after.
+    /// None when cancelled. The name is ours and the guard is armed before the
     /// engine hears of it, so there is no moment in which a container could be lost.
     pub(super) async fn start(
         engine: &Engine,
         name: String,
         mut request: ContainerRequest,
         image: &ResolvedImage,
+        audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
         let user = request.user.named();
@@ -53,6 +57,7 @@ impl Container {
         let guard = Guard::arm(engine, &name, volume.is_some());
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let body = request.body();
+        audit.append(walls::requested(&name, &body)).map_err(InfraError::from)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.call(Phase::Create, WORK, engine.docker.create_volume(volume)).await?;
@@ -79,6 +84,9 @@ impl Container {
             let oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
+            let inspect = engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
+            let found = engine.call(Phase::Inspect, QUICK, inspect).await?;
+            audit.append(walls::inspected(&name, &found))?;
             Ok::<_, InfraError>(oom)
         };
         let started = tokio::select! {

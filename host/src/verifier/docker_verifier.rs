@@ -27,6 +27,7 @@ use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view::View;
 use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
+use crate::audit::Audit;
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
 use crate::process::Process;
@@ -49,6 +50,8 @@ pub struct DockerVerifier {
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
     pub components: Vec<ComponentDigest>,
+    /// Nothing runs that could not be recorded.
+    pub audit: Audit,
     pub events: Events,
 }
 
@@ -84,8 +87,12 @@ impl DockerVerifier {
         self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt });
 
         let mut facts = Facts::default();
-        let judged = self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra);
+        let judged = match self.record_start(&run_id, attempt).await {
+            Ok(()) => self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra),
+            Err(error) => infra(error),
+        };
         if judged.verdict == Verdict::Cancelled {
+            self.record_cancelled(&run_id);
             // Nobody is left to hear that it failed.
             let _ = self.reclaim(&run, &facts).await;
             let run = run.clone();
@@ -207,7 +214,8 @@ impl DockerVerifier {
                 labels,
             };
             let name = format!("act-{}", run.id());
-            match Container::start(&self.engine, name, request, &self.image, cancel).await {
+            let (image, audit) = (&self.image, &self.audit);
+            match Container::start(&self.engine, name, request, image, audit, cancel).await {
                 Ok(Some(container)) => return Ok(Some((container, guard, view))),
                 Ok(None) => return Ok(None),
                 Err(error)
@@ -317,7 +325,7 @@ impl DockerVerifier {
             return Ok(());
         }
         let cache = facts.cache.as_ref().map(Cache::path);
-        reclaim(&self.engine, &self.image, run.path(), cache, ids).await
+        reclaim(&self.engine, &self.image, &self.audit, run.path(), cache, ids).await
     }
 
     /// Not while something may still write there; then retention removes what is left.

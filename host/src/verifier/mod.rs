@@ -3,6 +3,7 @@
 //! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
+mod audited;
 mod build_product;
 mod ca_bundle;
 mod conclusion;
@@ -32,6 +33,7 @@ mod step;
 mod step_log;
 mod test_files;
 mod view;
+mod walls;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;

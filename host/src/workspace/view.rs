@@ -14,6 +14,7 @@ use super::exclusion::{self, Rule};
 use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::Root;
 use super::ignored::IgnoreRules;
+use super::note::ReadNote;
 use super::scan;
 use super::stop::StopCheck;
 
@@ -134,6 +135,7 @@ struct Inner {
     /// Files and directories that are all of it; none: no such bound.
     parts: Option<Arc<[String]>>,
     stop: StopCheck,
+    note: ReadNote,
 }
 
 impl RepoView {
@@ -152,6 +154,7 @@ impl RepoView {
             lifted,
             parts: None,
             stop: StopCheck::default(),
+            note: ReadNote::default(),
         }))
     }
 
@@ -170,6 +173,17 @@ impl RepoView {
     /// or lines ends with an error.
     pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
+    }
+
+    /// The same for a reader of whom it is wanted to know which files he reads: `told` gets the real path of
+    /// each, once or more often.
+    pub fn noting(&self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { note: ReadNote::new(told), ..(*self.0).clone() }))
+    }
+
+    /// The content of `path` is being read.
+    pub fn note(&self, path: &str) {
+        self.0.note.tell(path);
     }
 
     /// Always walk component by component, as where the kernel has no `openat2`.

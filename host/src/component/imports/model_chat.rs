@@ -122,7 +122,7 @@ impl HostConversation for State {
                 let spent = turn.usage.input.saturating_add(turn.usage.output);
                 talk.tokens_left = talk.tokens_left.saturating_sub(spent);
                 talk.failed = None;
-                self.query.usage.tokens(spent);
+                self.query.usage.tokens(turn.usage.input, turn.usage.output);
                 let call =
                     |call: &model::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
                 self.keep_text(turn.text.len() + turn.calls.iter().map(call).sum::<usize>())?;

@@ -66,10 +66,8 @@ impl State {
         match workspace::read(&reading.view, &want, reading.versions.as_ref()) {
             Ok(chunk) => {
                 let given = chunk.bytes.len() as u64;
-                self.query.usage.file(&chunk.path);
                 // A version is the digest of the whole file.
                 let read = if want.with_version { chunk.size } else { given };
-                self.query.usage.read(read);
                 left.spend(read);
                 *room -= given.min(*room);
                 let version = chunk.version.map(version);
@@ -142,8 +140,6 @@ impl Host for State {
         Ok(match found {
             Ok(hits) => {
                 let given = hits.items.iter().map(|hit| hit.text.len() as u64 + HIT_BYTES).sum();
-                self.query.usage.read(given);
-                hits.items.iter().for_each(|hit| self.query.usage.file(&hit.path));
                 if let Some(reading) = &self.query.read {
                     reading.left.spend(given);
                 }
