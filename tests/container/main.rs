@@ -9,6 +9,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod elsewhere;
 mod gate;
 mod honesty;
 mod image;
@@ -20,5 +21,6 @@ mod sealed;
 mod stock_projects;
 mod surroundings;
 mod trouble;
+mod tunnel;
 mod views;
 mod world;
