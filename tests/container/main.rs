@@ -10,6 +10,7 @@
 )]
 
 mod audit;
+mod elsewhere;
 mod gate;
 mod honesty;
 mod image;
@@ -21,5 +22,6 @@ mod sealed;
 mod stock_projects;
 mod surroundings;
 mod trouble;
+mod tunnel;
 mod views;
 mod world;

@@ -17,6 +17,8 @@ use crate::config::Workspace;
 pub(super) struct Facts {
     /// None as long as it is not decided.
     pub(super) view: Option<View>,
+    /// The engine does not see our files.
+    pub(super) elsewhere: bool,
     pub(super) cache: Option<Cache>,
     pub(super) commit: Option<String>,
     pub(super) digest: Option<String>,

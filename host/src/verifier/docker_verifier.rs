@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::Verifier;
 use super::conclusion::Facts;
 use super::container::Container;
+use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::environment::step_environment;
@@ -19,6 +20,7 @@ use super::image::ResolvedImage;
 use super::owner;
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
 use super::prepare::{Order, Prepared, prepare};
+use super::prepare_elsewhere::prepare_elsewhere;
 use super::reclaim::reclaim;
 use super::request::{ContainerRequest, StepUser};
 use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
@@ -26,7 +28,7 @@ use super::source_writes::Guard;
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view::View;
-use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
+use crate::artifacts::{ARTIFACTS, ArtifactDir, Cache, ComponentDigest, RunDir, STEP_PARTS, Swept};
 use crate::audit::Audit;
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
@@ -37,6 +39,14 @@ use crate::workspace::{CopyError, PathGlobs, tree_digest};
 const LIFETIME_SLACK: u64 = 600;
 /// A cancelled run does not wait longer than this for its own files.
 const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
+
+/// A run that can begin its steps.
+struct Started {
+    depot: Option<Depot>,
+    container: Container,
+    guard: Guard,
+    view: View,
+}
 
 /// The gate of one task.
 #[derive(Clone)]
@@ -129,15 +139,18 @@ impl DockerVerifier {
         let include = Arc::new(include);
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
-        let Some((container, guard, view)) = self.start(run, &include, facts, cancel).await? else {
+        let Some(started) = self.start(run, &include, facts, cancel).await? else {
             return Ok(cancelled());
         };
+        // In this order, so that the files outlive the container whatever happens.
+        let Started { depot, container, guard, view } = started;
 
         let mut steps = ContainerSteps {
             container: &container,
             gate: &self.gate,
             view,
             guard: Some(guard),
+            depot: depot.as_ref(),
             run,
             log: &mut log,
             events: &self.events,
@@ -163,6 +176,9 @@ impl DockerVerifier {
             });
             facts.container_left = true;
         }
+        if let Some(depot) = depot {
+            self.empty(depot, run, &mut judged, facts, cancel).await;
+        }
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
         if judged.verdict != Verdict::Cancelled {
@@ -179,7 +195,13 @@ impl DockerVerifier {
         include: &Arc<PathGlobs>,
         facts: &mut Facts,
         cancel: &CancellationToken,
-    ) -> Result<Option<(Container, Guard, View)>, InfraError> {
+    ) -> Result<Option<Started>, InfraError> {
+        let sees_files = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(None),
+            sees = self.engine.sees_files(run, &self.image) => sees?,
+        };
+        facts.elsewhere = !sees_files;
         let mut without_overlay = false;
         loop {
             let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
@@ -189,23 +211,27 @@ impl DockerVerifier {
                 include: include.clone(),
                 artifacts: self.artifacts.clone(),
                 image_digest: self.image.digest.clone(),
-                local_engine: self.engine.is_local(),
                 name: format!("act-{}", run.id()),
                 labels: labels.clone(),
                 without_overlay,
             };
-            let Some(prepared) = self.prepare(order, run, cancel).await? else { return Ok(None) };
-            let Prepared { view, guard, mounts, volume, cache, digest, commit, warnings } =
-                prepared;
-            (facts.digest, facts.commit) = (Some(digest), commit);
-            (facts.view, facts.cache) = (Some(view), Some(cache));
-            facts.warnings.extend(warnings);
+            let prepared = if sees_files {
+                self.prepare(order, run, cancel).await?
+            } else {
+                self.prepare_elsewhere(order, run, cancel).await?
+            };
+            let Some(prepared) = prepared else { return Ok(None) };
+            let Prepared { view, guard, mounts, volume, certificates, cache, depot, .. } = prepared;
+            (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
+            (facts.view, facts.cache) = (Some(view), cache);
+            facts.warnings.extend(prepared.warnings);
             let readonly = view == View::Readonly;
             let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
             let request = ContainerRequest {
                 image_id: self.image.id.clone(),
                 mounts,
                 volume,
+                certificates,
                 environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
                 user: self.user(),
                 limits: self.gate.pipeline.limits,
@@ -216,8 +242,15 @@ impl DockerVerifier {
             let name = format!("act-{}", run.id());
             let (image, audit) = (&self.image, &self.audit);
             match Container::start(&self.engine, name, request, image, audit, cancel).await {
-                Ok(Some(container)) => return Ok(Some((container, guard, view))),
-                Ok(None) => return Ok(None),
+                Ok(Some(container)) => {
+                    return Ok(Some(Started { depot, container, guard, view }));
+                }
+                Ok(None) => {
+                    if let Some(depot) = depot {
+                        depot.remove().await?;
+                    }
+                    return Ok(None);
+                }
                 Err(error)
                     if view == View::Overlay
                         && self.gate.pipeline.workspace == Workspace::Auto
@@ -260,6 +293,57 @@ impl DockerVerifier {
             done = &mut work => done,
         };
         done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
+    }
+
+    /// None when cancelled; what was sent until then is gone.
+    async fn prepare_elsewhere(
+        &self,
+        order: Order,
+        run: &Arc<RunDir>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Prepared>, InfraError> {
+        let ids = self.user().ids();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(None),
+            done = prepare_elsewhere(&self.engine, &self.image, order, run, ids, cancel) => {
+                done.map(Some)
+            }
+        }
+    }
+
+    /// Fetches the artifacts of a run whose container is gone, and removes what held them.
+    async fn empty(
+        &self,
+        depot: Depot,
+        run: &Arc<RunDir>,
+        judged: &mut Judged,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) {
+        let mut warn = |code: &str, message: String| {
+            judged.warnings.push(Warning { code: code.to_owned(), step: None, message });
+        };
+        if judged.verdict != Verdict::Cancelled && !facts.container_left {
+            let fetched = tokio::select! {
+                biased;
+                () = cancel.cancelled() => Ok(None),
+                fetched = fetch(&depot, run) => fetched,
+            };
+            match fetched {
+                Ok(incomplete) => {
+                    if let Some(message) = incomplete {
+                        warn("artifacts_incomplete", message);
+                    }
+                }
+                Err(error) => warn("artifacts_incomplete", error.message),
+            }
+        }
+        if let Err(error) = depot.remove().await {
+            let message =
+                format!("{}; the next start of act removes it", InfraError::from(error).message);
+            warn("container_left", message);
+        }
     }
 
     fn user(&self) -> StepUser {
@@ -321,7 +405,7 @@ impl DockerVerifier {
     async fn reclaim(&self, run: &RunDir, facts: &Facts) -> Result<(), InfraError> {
         let ids = (geteuid().as_raw(), getegid().as_raw());
         let by_root = self.gate.pipeline.user == User::Root || facts.view == Some(View::Overlay);
-        if ids.0 == 0 || !by_root || self.engine.is_rootless() {
+        if ids.0 == 0 || !by_root || self.engine.is_rootless() || facts.elsewhere {
             return Ok(());
         }
         let cache = facts.cache.as_ref().map(Cache::path);
@@ -367,6 +451,29 @@ impl DockerVerifier {
             }
         }
     }
+}
+
+/// What the steps wrote, into the run's directory; the answer says what is missing there.
+async fn fetch(depot: &Depot, run: &Arc<RunDir>) -> Result<Option<String>, InfraError> {
+    let mut allowance = ARTIFACTS;
+    let (mut entries, mut cut) = (0, false);
+    for part in STEP_PARTS {
+        let run = run.clone();
+        let received = depot.read_part(part, move |archive| {
+            let left_out = run.receive(part, archive, &mut allowance)?;
+            Ok((left_out, allowance))
+        });
+        let (left_out, left) = received.await?;
+        allowance = left;
+        entries += left_out.entries;
+        cut |= left_out.cut;
+    }
+    Ok((entries > 0 || cut).then(|| {
+        let more = if cut { ", and all beyond 4 GiB or 200,000 names" } else { "" };
+        format!(
+            "of what the steps wrote, {entries} names of no file, directory or link are not here{more}"
+        )
+    }))
 }
 
 fn infra(error: InfraError) -> Judged {
