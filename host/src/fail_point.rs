@@ -1,6 +1,17 @@
 //! Places where tests let the process die or stand still, as a machine could at any time. Only in builds with
 //! debug assertions; what is shipped has none.
 
+/// Whether a test waits for this place, which has to be made for it.
+pub fn is_wanted(name: &str) -> bool {
+    #[cfg(debug_assertions)]
+    return std::env::var("ACT_FAIL_POINT").is_ok_and(|wanted| wanted == name);
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = name;
+        false
+    }
+}
+
 /// Kills this process where `ACT_FAIL_POINT` names the place, stops it where that is `stop:NAME`.
 pub fn reach(name: &str) {
     #[cfg(debug_assertions)]

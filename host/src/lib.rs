@@ -9,9 +9,9 @@
 //! 7 doctor
 //! 6 task
 //! 5 editor
-//! 4 scout verifier
+//! 4 registry scout verifier
 //! 3 component artifacts context config publishing store
-//! 2 workspace model output
+//! 2 workspace model output audit
 //! 1 event
 //! 0 clock exit fail_point process secret
 //! ```
@@ -22,6 +22,7 @@
 //! as an `event`; only `output` prints.
 
 pub mod artifacts;
+pub mod audit;
 pub mod cli;
 pub mod clock;
 pub mod component;
@@ -36,6 +37,7 @@ pub mod model;
 pub mod output;
 pub mod process;
 pub mod publishing;
+pub mod registry;
 pub mod scout;
 pub mod secret;
 pub mod store;

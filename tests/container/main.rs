@@ -9,6 +9,8 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod audit;
+mod elsewhere;
 mod gate;
 mod honesty;
 mod image;
@@ -20,5 +22,6 @@ mod sealed;
 mod stock_projects;
 mod surroundings;
 mod trouble;
+mod tunnel;
 mod views;
 mod world;

@@ -1,9 +1,11 @@
 //! An engine of the tests' own, which may be killed: in a network namespace of its own, so that the machine's
-//! engine and its networks are left alone.
+//! engine and its networks are left alone. It may also be given other files than ours, as if it were on another
+//! machine.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use act::event::Events;
@@ -17,15 +19,31 @@ use crate::world::World;
 /// How long a starting or stopping engine may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-struct OwnEngine {
+/// Of the one engine with certificates, which have to name its address.
+const TLS_NUMBER: u32 = 59;
+
+/// What else an engine of our own is started with.
+#[derive(Default)]
+pub(crate) struct Elsewhere {
+    /// Directories that are empty for the engine.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// `ca.pem`, `cert.pem` and `key.pem` of a server that takes clients of the same authority alone. Then it
+    /// listens at `OwnEngine::address` as well.
+    pub(crate) certificates: Option<PathBuf>,
+}
+
+pub(crate) struct OwnEngine {
     place: tempfile::TempDir,
     namespace: String,
+    number: u32,
+    elsewhere: Elsewhere,
     daemon: Child,
 }
 
 impl OwnEngine {
     /// None, said aloud, where there can be none.
-    fn start() -> Option<Self> {
+    pub(crate) fn start(elsewhere: Elsewhere) -> Option<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
         let missing = |what: &str| {
             eprintln!("skipped: an engine of the tests' own needs {what}");
             None
@@ -33,51 +51,106 @@ impl OwnEngine {
         if !rustix::process::geteuid().is_root() {
             return missing("root");
         }
-        for tool in ["dockerd", "ip", "nsenter"] {
+        for tool in ["dockerd", "ip", "nsenter", "unshare"] {
             if Command::new(tool).arg("--help").output().is_err() {
                 return missing(tool);
             }
         }
-        let namespace = format!("act-test-{}", std::process::id());
+        let number = match elsewhere.certificates {
+            Some(_) => TLS_NUMBER,
+            None => STARTED.fetch_add(1, Ordering::Relaxed),
+        };
+        let namespace = format!("act-test-{}-{number}", std::process::id());
         let made = Command::new("ip").args(["netns", "add", &namespace]).output().unwrap();
         if !made.status.success() {
             return missing("network namespaces");
         }
-        let up = ["netns", "exec", &namespace, "ip", "link", "set", "lo", "up"];
-        assert!(Command::new("ip").args(up).status().unwrap().success());
-        let place = tempfile::tempdir().unwrap();
-        let daemon = Self::daemon(place.path(), &namespace);
-        let engine = Self { place, namespace, daemon };
+        // Not below what is hidden.
+        let place = tempfile::tempdir_in("/var/tmp").unwrap();
+        Self::connect_networks(&namespace, number);
+        let daemon = Self::daemon(place.path(), &namespace, number, &elsewhere);
+        let engine = Self { place, namespace, number, elsewhere, daemon };
         engine.wait_until_it_answers();
         Some(engine)
     }
 
-    fn daemon(place: &Path, namespace: &str) -> Child {
+    /// A line between the namespace and ours, which goes with the namespace.
+    fn connect_networks(namespace: &str, number: u32) {
+        let ip = |arguments: &[&str]| {
+            assert!(
+                Command::new("ip").args(arguments).status().unwrap().success(),
+                "{arguments:?}"
+            );
+        };
+        let ours = format!("act{:x}x{number}", std::process::id());
+        let (here, there) = Self::addresses(number);
+        ip(&["link", "add", &ours, "type", "veth", "peer", "name", "act0", "netns", namespace]);
+        ip(&["addr", "add", &format!("{here}/30"), "dev", &ours]);
+        ip(&["link", "set", &ours, "up"]);
+        ip(&["-n", namespace, "link", "set", "lo", "up"]);
+        ip(&["-n", namespace, "addr", "add", &format!("{there}/30"), "dev", "act0"]);
+        ip(&["-n", namespace, "link", "set", "act0", "up"]);
+    }
+
+    /// Of this end and of the engine's, in a network that several test processes are unlikely to share.
+    fn addresses(number: u32) -> (String, String) {
+        let (block, net) = (std::process::id() % 250 + 1, number % 60 * 4);
+        (format!("10.213.{block}.{}", net + 1), format!("10.213.{block}.{}", net + 2))
+    }
+
+    fn daemon(place: &Path, namespace: &str, number: u32, elsewhere: &Elsewhere) -> Child {
         let at = |name: &str| place.join(name).display().to_string();
         let log = std::fs::File::create(place.join("log")).unwrap();
         // Not `ip netns exec`: it mounts a new /sys, and the cgroups would be out of sight.
-        Command::new("nsenter")
+        let mut daemon = Command::new("nsenter");
+        daemon
             .arg(format!("--net=/run/netns/{namespace}"))
-            .args(["dockerd", "--host", &format!("unix://{}", at("docker.sock"))])
+            .args(["unshare", "--mount", "/bin/sh", "-ec"])
+            .arg("while [ \"$1\" != -- ]; do mount -t tmpfs tmpfs \"$1\"; shift; done; shift; exec dockerd \"$@\"")
+            .arg("sh")
+            .args(&elsewhere.hidden)
+            .args(["--", "--host", &format!("unix://{}", at("docker.sock"))])
             .args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")])
             .args([
                 "--containerd-namespace",
                 "act-test",
                 "--containerd-plugins-namespace",
                 "act-tests",
-            ])
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap()
+            ]);
+        if let Some(certificates) = &elsewhere.certificates {
+            let pem = |name: &str| certificates.join(name).display().to_string();
+            let (_, address) = Self::addresses(number);
+            daemon
+                .args(["--host", &format!("tcp://{address}:2376"), "--tlsverify"])
+                .args(["--tlscacert", &pem("ca.pem"), "--tlscert", &pem("cert.pem")])
+                .args(["--tlskey", &pem("key.pem")]);
+        }
+        daemon.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+    }
+
+    /// Of the engine with certificates.
+    pub(crate) fn tls_address() -> String {
+        Self::addresses(TLS_NUMBER).1
+    }
+
+    /// Where it listens for clients with certificates.
+    pub(crate) fn address(&self) -> String {
+        format!("tcp://{}:2376", Self::addresses(self.number).1)
+    }
+
+    /// A client for the tests, past everything that is under test, with the images in place.
+    pub(crate) async fn docker(&self) -> Docker {
+        let docker = Docker::connect_with_host(&self.host()).unwrap();
+        let docker = docker.negotiate_version().await.unwrap();
+        image::import_into(&docker).await;
+        docker
     }
 
     fn socket(&self) -> PathBuf {
         self.place.path().join("docker.sock")
     }
 
-    fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
@@ -116,7 +189,8 @@ impl OwnEngine {
             }
             let _ = std::fs::remove_file(left);
         }
-        self.daemon = Self::daemon(self.place.path(), &self.namespace);
+        self.daemon =
+            Self::daemon(self.place.path(), &self.namespace, self.number, &self.elsewhere);
         self.wait_until_it_answers();
     }
 }
@@ -134,11 +208,9 @@ impl Drop for OwnEngine {
 // VERIFIER-19, security line 103: an engine that is killed and one that is stopped, in the middle of a step.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable() {
-    let Some(mut own) = OwnEngine::start() else { return };
+    let Some(mut own) = OwnEngine::start(Elsewhere::default()) else { return };
     for signal in [Signal::KILL, Signal::TERM] {
-        let docker = Docker::connect_with_host(&own.host()).unwrap();
-        let docker = docker.negotiate_version().await.unwrap();
-        image::import_into(&docker).await;
+        own.docker().await;
         let mut world =
             World::new().await.step("wait", "echo ready; sleep 300").step("later", "true");
         let engine = Engine::connect_to(&own.host()).await.unwrap();
@@ -160,8 +232,7 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         own.restart();
         // Back again, it is used as if nothing had been.
         let engine = Engine::connect_to(&own.host()).await.unwrap();
-        let docker = Docker::connect_with_host(&own.host()).unwrap();
-        let docker = docker.negotiate_version().await.unwrap();
+        let docker = own.docker().await;
         crate::world::remove_container(&docker, &format!("act-{run_id}")).await;
         world.pipeline.steps[0].command = "true".into();
         let image = engine.ensure_image(image::BUSYBOX, &Events::silent(), &world.cancel).await;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::artifacts::{ArtifactDir, ComponentDigest};
+use act::audit::{Audit, Keeper};
 use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
+use act::secret::Secrets;
 use act::verifier::{DockerVerifier, Engine, Gate, Verifier, VerifyResponse};
 use act::workspace::HeldRoot;
 use bollard::Docker;
@@ -27,8 +29,38 @@ pub(crate) struct World {
     pub(crate) step_timeout: Duration,
     pub(crate) package: Option<String>,
     pub(crate) cancel: CancellationToken,
+    pub(crate) audit: Audit,
     events: Events,
     heard: mpsc::UnboundedReceiver<EventKind>,
+}
+
+/// A log outside of ARTIFACT_DIR, so that a story may do with that what it likes.
+fn audit(dir: &Path) -> Audit {
+    let path = dir.join("audit");
+    std::fs::create_dir(&path).unwrap();
+    let state = rustix::fs::open(&path, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty());
+    Audit::new(state.unwrap(), &path, Arc::new(Forgetful), Secrets::default())
+}
+
+/// Keeps no head: how that is done is the store's story.
+struct Forgetful;
+
+impl Keeper for Forgetful {
+    fn head(&self) -> Result<Option<act::audit::Head>, String> {
+        Ok(None)
+    }
+
+    fn keep(&self, _: &act::audit::Head) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn grants(&self) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn keep_grants(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 struct Channel(mpsc::UnboundedSender<EventKind>);
@@ -50,6 +82,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("repo")).unwrap();
         let (sender, heard) = mpsc::unbounded_channel();
+        let audit = audit(dir.path());
         Self {
             dir,
             repo: "repo",
@@ -69,6 +102,7 @@ impl World {
             step_timeout: Duration::from_secs(60),
             package: None,
             cancel: CancellationToken::new(),
+            audit,
             events: Events::new("t-abc123", vec![Box::new(Channel(sender))]),
             heard,
         }
@@ -154,8 +188,15 @@ impl World {
             }),
             task_id: Some("t-abc123".into()),
             components: vec![ComponentDigest { name: "scout-a".into(), sha256: "aa".into() }],
+            audit: self.audit.clone(),
             events: self.events.clone(),
         }
+    }
+
+    /// Lines of the audit log, oldest first.
+    pub(crate) fn audited(&self) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(self.audit.path()).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub(crate) async fn run(&self) -> VerifyResponse {

@@ -54,7 +54,7 @@ async fn security_line_15_an_endless_loop_is_stopped_and_its_thread_ends() {
 async fn security_line_15_a_host_call_that_nobody_wants_any_more_ends() {
     let repository = Repository::new();
     std::fs::write(repository.root().join("big"), "x".repeat(8 << 20)).unwrap();
-    let caps = RepoRead { file_bytes: u64::MAX, query_bytes: u64::MAX };
+    let caps = RepoRead { file_bytes: u64::MAX, query_bytes: u64::MAX, ..RepoRead::default() };
     let hostile = load(Grant { repo_read: Some(caps), ..Grant::builtin_scout() });
     let view = repository.views()[0].clone();
     let (model, mut hear) = Scripted::new(vec![]);
@@ -374,7 +374,7 @@ async fn bytes_that_are_read_are_bounded_per_file_and_per_query() {
     std::fs::write(repository.root().join("big"), "x".repeat(100_000)).unwrap();
     let view = &repository.views()[0];
     let caps = |file_bytes, query_bytes| Grant {
-        repo_read: Some(RepoRead { file_bytes, query_bytes }),
+        repo_read: Some(RepoRead { file_bytes, query_bytes, ..RepoRead::default() }),
         ..Grant::builtin_scout()
     };
     let heard = Heard::default();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
 mod attacks;
+mod audit;
 mod builtin_components;
 mod certificates;
 mod component_limits;

@@ -9,9 +9,11 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod audit;
 mod boundaries;
 mod clumsy_model;
 mod command_line;
+mod components;
 mod conversation;
 mod doctor;
 mod documents;

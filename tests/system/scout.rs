@@ -82,7 +82,8 @@ fn a_report_that_does_not_hold_is_rejected_three_times() {
 fn without_a_model_it_is_refused_with_the_variables() {
     repository().act(["scout", "a"]).status(1).stdout("").stderr_has("AGENT_LLM_BASE_URL");
     repository().act(["scout"]).status(2).stdout("");
-    repository().act(["scout", "z"]).status(2).stdout("");
+    repository().act(["scout", "z"]).status(1).stdout("").stderr_has("no Scout `z` is approved");
+    repository().act(["scout", "../z"]).status(2).stdout("");
 }
 
 #[test]

@@ -3,21 +3,29 @@
 //! What a step may write is hostile, so everything below the directory is reached from an open handle,
 //! without following links, and host files are created new.
 
+mod archive;
 mod cache;
+mod descent;
 mod download;
 mod journal;
+mod journals;
 mod layout;
 mod log;
 mod manifest;
 mod prune;
+mod read_manifest;
 mod remove;
 mod retention;
 mod run_dir;
 mod run_id;
 mod sweep;
+mod unpack;
 
+pub use archive::{ArchiveEntry, ArchiveReader};
 pub use cache::{Cache, CacheSize};
+pub use descent::{Descent, make_directory};
 pub use journal::Journal;
+pub use journals::newest_journals;
 pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
 pub use manifest::{
@@ -28,3 +36,4 @@ pub use remove::remove_tree;
 pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
 pub use run_id::{RunId, RunIdError};
 pub use sweep::{Swept, sweep};
+pub use unpack::{ARTIFACTS, Allowance, LeftOut};

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use super::manifest::Manifest;
 use super::remove::{open_any, remove_tree};
 use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
+use super::unpack::{Allowance, LeftOut, unpack};
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
@@ -122,6 +123,16 @@ impl RunDir {
             let _ = unlinkat(&self.handle, beside, AtFlags::empty());
         }
         written
+    }
+
+    /// Takes one of the parts that steps wrote, as an engine archived it, into its empty directory.
+    pub fn receive(
+        &self,
+        part: &str,
+        archive: impl Read,
+        allowance: &mut Allowance,
+    ) -> io::Result<LeftOut> {
+        unpack(directory(&self.handle, part)?, part, archive, allowance)
     }
 
     /// Removes the view and what was lent. Only after the container is gone.

@@ -2,8 +2,11 @@
 //!
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
+mod audit;
+mod audit_lines;
 mod cache;
 mod cancel;
+mod components;
 mod demo;
 mod doctor;
 mod edit;
@@ -43,9 +46,12 @@ Examples:
   act logs --step test                        what a step of the last run printed
   act report                                  why the last task got stuck
   act verify                                  the pipeline alone, on the tree as it is
+  act audit list --deny                       what was refused, to whom and why
+  act audit explain RUN_ID                    what a verification was made of
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
+  act components                              what takes part, and what it may do
   act edit show --file doc.json               a document with its version and lines
 
 Exit codes:
@@ -86,8 +92,10 @@ enum Command {
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
+    Audit(audit::Audit),
     Cache(cache::Cache),
     Scout(scout::Scout),
+    Components(components::Components),
     Doctor(doctor::Doctor),
     Init(init::Init),
     Demo(demo::Demo),
@@ -129,8 +137,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::History(history) => (false, history.json),
         Command::Logs(logs) => (false, logs.json),
         Command::Report(report) => (false, report.json),
+        Command::Audit(audit) => (false, audit.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
+        Command::Components(components) => (false, components.json),
         Command::Doctor(doctor) => (false, doctor.json),
         Command::Init(_) => (false, false),
         Command::Demo(demo) => (demo.verbose, false),
@@ -148,8 +158,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::History(history) => history.run(&output),
         Command::Logs(logs) => logs.run(&output),
         Command::Report(report) => report.run(&output),
+        Command::Audit(audit) => audit.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
+        Command::Components(components) => components.run(&output),
         Command::Doctor(doctor) => doctor.run(&output),
         Command::Init(init) => init.run(&output),
         Command::Demo(demo) => demo.run(cli.color, &output),

@@ -1,13 +1,13 @@
-//! `act scout a|b [QUESTION]`: a Scout's report for a person or a program, without a task.
+//! `act scout a|b|NAME [QUESTION]`: a Scout's report for a person or a program, without a task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use serde_json::Value;
 
 use super::runtime;
+use crate::component::{ComponentName, NotAWord};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::{self, ScoutAnswer, ScoutArgs, WhichScout};
@@ -23,9 +23,9 @@ const MAX_STDIN: u64 = 64 << 20;
 /// Needs a model, but no agent.yaml and no Docker.
 #[derive(Debug, clap::Args)]
 pub(super) struct Scout {
-    /// Which one: a maps the code, b looks at build and tests
-    #[arg(value_enum)]
-    scout: Letter,
+    /// Which one: a maps the code, b looks at build and tests, any other by the name it was approved under
+    #[arg(value_name = "SCOUT", value_parser = which)]
+    scout: WhichScout,
     /// What to find out; without it the usual survey
     question: Option<String>,
     /// Repository, or a directory in it
@@ -42,20 +42,18 @@ pub(super) struct Scout {
     pub(super) verbose: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Letter {
-    A,
-    B,
+fn which(text: &str) -> Result<WhichScout, NotAWord> {
+    match text {
+        "a" | "A" | "scout-a" => Ok(WhichScout::A),
+        "b" | "B" | "scout-b" => Ok(WhichScout::B),
+        name => name.parse::<ComponentName>().map(|name| WhichScout::Named(name.into())),
+    }
 }
 
 impl Scout {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let scout = match self.scout {
-            Letter::A => WhichScout::A,
-            Letter::B => WhichScout::B,
-        };
         let log = self.log.as_deref().map(read_log).transpose()?;
-        let args = ScoutArgs { scout, question: self.question, repo: self.repo, log };
+        let args = ScoutArgs { scout: self.scout, question: self.question, repo: self.repo, log };
         let answer = runtime::block_on(task::scout(args, output))??;
         if output.is_json() {
             output.document(&answer);
@@ -94,7 +92,10 @@ fn read_log(path: &Path) -> Result<String, Failure> {
 }
 
 fn show(answer: &ScoutAnswer, output: &Output) {
-    let title = format!("Scout {}", answer.scout.to_uppercase());
+    let title = match answer.scout.as_str() {
+        letter @ ("a" | "b") => format!("Scout {}", letter.to_uppercase()),
+        name => format!("Scout {name}"),
+    };
     output.result_line(
         &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", answer.summary)),
     );

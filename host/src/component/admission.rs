@@ -1,18 +1,37 @@
 //! Whether a component is let in, and with what.
 //!
-//! Decides what an import asks for, whether declared needs and the grant cover it, and what is then in force:
-//! imports ∩ declared ∩ granted. Pure, so that every answer can be tested without an engine.
+//! Four parties have a say, each as a grant: what the component imports, what it declares to need, what the user
+//! granted to its bytes, and the administrator's ceiling. In force is what all four allow. Pure, so that every
+//! answer can be tested without an engine.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::grant::Grant;
+use super::grant::{Clock, Grant, Http, Llm, Random, RepoRead, Set};
+use super::manifest::SuggestedLimits;
+use super::words::{EnvName, Method, Origin, RepoPart};
 
-/// What a component says that it needs, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
+/// What a component says that it needs, and why. The lists belong to the grant that they narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Need {
     pub grant: String,
     pub why: String,
+    /// Of `repo.read`; all of the view when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<RepoPart>,
+    /// Of `http`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<Origin>,
+    /// Of `http`; GET and HEAD when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<Method>,
+    /// Of `env`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<EnvName>,
+    /// Of `clock`; coarse when none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Clock>,
 }
 
 /// An import that no grant covers.
@@ -28,160 +47,314 @@ impl std::fmt::Display for MissingGrant {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Capability {
+/// What can be granted, and sockets, which cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Capability {
     RepoRead,
     RepoWrite,
     Llm,
     Http,
+    Env,
+    Clock,
+    Random,
     Sockets,
 }
 
 impl Capability {
-    const ALL: [Self; 5] = [Self::RepoRead, Self::RepoWrite, Self::Llm, Self::Http, Self::Sockets];
+    pub const ALL: [Self; 8] = [
+        Self::RepoRead,
+        Self::RepoWrite,
+        Self::Llm,
+        Self::Http,
+        Self::Env,
+        Self::Clock,
+        Self::Random,
+        Self::Sockets,
+    ];
 
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::RepoRead => "repo.read",
             Self::RepoWrite => "repo.write",
             Self::Llm => "llm",
             Self::Http => "http",
+            Self::Env => "env",
+            Self::Clock => "clock",
+            Self::Random => "random",
             Self::Sockets => "sockets",
         }
     }
 
-    /// In the world of every component, so that an import alone says nothing: without a need it is linked
-    /// and answers `denied`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|capability| capability.name() == name)
+    }
+
+    /// In the world of every component or in base WASI, so that an import alone says nothing: without a need it
+    /// is linked closed.
     fn in_base_world(self) -> bool {
-        matches!(self, Self::RepoRead | Self::Llm)
+        !matches!(self, Self::RepoWrite | Self::Http | Self::Sockets)
+    }
+
+    /// Whether an import leads to it.
+    fn is_behind(self, import: &str) -> bool {
+        let (package, interface) = parts(import);
+        match self {
+            Self::RepoRead => matches!(
+                interface,
+                "agentcommand:repo/read" | "agentcommand:repo/symbols" | "wasi:filesystem/preopens"
+            ),
+            Self::RepoWrite => interface == "agentcommand:repo/edit",
+            Self::Llm => interface == "agentcommand:model/chat",
+            Self::Http => package == "wasi:http",
+            Self::Env => interface == "wasi:cli/environment",
+            Self::Clock => package == "wasi:clocks",
+            Self::Random => package == "wasi:random",
+            Self::Sockets => package == "wasi:sockets",
+        }
+    }
+
+    fn open(self, in_grant: &mut Grant) {
+        let all = Grant::everything();
+        match self {
+            Self::RepoRead => in_grant.repo_read = all.repo_read,
+            Self::RepoWrite => in_grant.repo_write = true,
+            Self::Llm => in_grant.llm = all.llm,
+            Self::Http => in_grant.http = all.http,
+            Self::Env => in_grant.env = Set::Any,
+            Self::Clock => in_grant.clock = all.clock,
+            Self::Random => in_grant.random = all.random,
+            Self::Sockets => {}
+        }
+    }
+
+    pub fn close(self, in_grant: &mut Grant) {
+        match self {
+            Self::RepoRead => in_grant.repo_read = None,
+            Self::RepoWrite => in_grant.repo_write = false,
+            Self::Llm => in_grant.llm = None,
+            Self::Http => in_grant.http = None,
+            Self::Env => in_grant.env = Set::default(),
+            Self::Clock => in_grant.clock = Clock::Constant,
+            Self::Random => in_grant.random = Random::Seeded,
+            Self::Sockets => {}
+        }
     }
 }
 
-/// What stands behind the name of an import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Behind {
-    /// Comes with every guest's standard library, or is `progress`: linked, and closed where it could reach
-    /// anything.
-    Base,
-    Needs(Capability),
-    /// No such interface here.
-    Unknown,
-}
-
-fn behind(import: &str) -> Behind {
+/// Package, and package with interface, without the version.
+fn parts(import: &str) -> (&str, &str) {
     let interface = import.split('@').next().unwrap_or(import);
-    let (package, _) = interface.split_once('/').unwrap_or((interface, ""));
-    match (package, interface) {
-        ("wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem", _) => {
-            Behind::Base
-        }
-        (_, "agentcommand:progress/progress" | "agentcommand:types/types") => Behind::Base,
-        (_, "agentcommand:repo/read" | "agentcommand:repo/symbols") => {
-            Behind::Needs(Capability::RepoRead)
-        }
-        (_, "agentcommand:repo/edit") => Behind::Needs(Capability::RepoWrite),
-        (_, "agentcommand:model/chat") => Behind::Needs(Capability::Llm),
-        ("wasi:http", _) => Behind::Needs(Capability::Http),
-        ("wasi:sockets", _) => Behind::Needs(Capability::Sockets),
-        _ => Behind::Unknown,
-    }
+    (interface.split_once('/').map_or(interface, |(package, _)| package), interface)
 }
 
-/// The imports that `grant` does not cover, in their order.
-pub fn missing(imports: &[String], grant: &Grant) -> Vec<MissingGrant> {
-    let uncovered = |import: &String| match behind(import) {
-        Behind::Needs(capability) if !grant.covers(capability) => {
-            Some(MissingGrant { import: import.clone(), grant: capability.name().to_owned() })
-        }
-        _ => None,
-    };
-    imports.iter().filter_map(uncovered).collect()
+/// Whether this program has such an interface at all.
+fn is_known(import: &str) -> bool {
+    let (package, interface) = parts(import);
+    matches!(package, "wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem")
+        || matches!(interface, "agentcommand:progress/progress" | "agentcommand:types/types")
+        || Capability::ALL.into_iter().any(|capability| capability.is_behind(import))
 }
 
-/// Why imports, declared needs and grant do not go together.
+/// Why imports, declared needs, grant and ceiling do not go together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
     #[error("it imports {} without that grant; approve it with the grant, or leave it out", list(.0))]
     Missing(Vec<MissingGrant>),
+    #[error(
+        "it imports {} without declaring the need; declare it in its manifest, or leave it out", list(.0)
+    )]
+    Undeclared(Vec<MissingGrant>),
     #[error(
         "it imports {0}, which this program does not have; build it against the interfaces in `wit/`"
     )]
     UnknownImport(String),
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
-    #[error(
-        "it needs `{0}`, which is no grant; the grants are `repo.read`, `repo.write` and `llm`"
-    )]
+    #[error("it needs `{0}`, which is no grant; the grants are {known}", known = grants())]
     UnknownNeed(String),
+    #[error("it needs `{0}`, which the administrator's policy.toml does not allow here")]
+    Ceiling(String),
+}
+
+impl Mismatch {
+    /// A stable word for records.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "grant_missing",
+            Self::Undeclared(_) => "need_undeclared",
+            Self::UnknownImport(_) => "import_unknown",
+            Self::NeedWithoutImport(_) => "need_without_import",
+            Self::UnknownNeed(_) => "need_unknown",
+            Self::Ceiling(_) => "ceiling",
+        }
+    }
 }
 
 fn list(missing: &[MissingGrant]) -> String {
     missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What the component really gets: imports ∩ declared ∩ granted, or why it is not to be loaded.
-pub(super) fn effective(
-    imports: &[String],
-    needs: &[Need],
-    grant: &Grant,
-) -> Result<Grant, Mismatch> {
-    let declared =
-        |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
-    let mut wanted = vec![];
-    for import in imports {
-        match behind(import) {
-            Behind::Base => {}
-            Behind::Unknown => return Err(Mismatch::UnknownImport(import.clone())),
-            Behind::Needs(capability) => {
-                if declared(capability) || !capability.in_base_world() {
-                    wanted.push(import.clone());
-                }
-            }
+fn grants() -> String {
+    let names = Capability::ALL.into_iter().filter(|one| *one != Capability::Sockets);
+    names.map(|one| format!("`{}`", one.name())).collect::<Vec<_>>().join(", ")
+}
+
+/// The four parties, each with what it allows by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms {
+    pub imports: Grant,
+    pub needs: Grant,
+    pub grants: Grant,
+    pub ceiling: Grant,
+}
+
+impl Terms {
+    pub fn new(
+        imports: &[String],
+        needs: &[Need],
+        suggested: &SuggestedLimits,
+        grants: &Grant,
+        ceiling: &Grant,
+    ) -> Self {
+        let mut wanted = asked(needs);
+        wanted.limits.narrow(suggested);
+        Self {
+            imports: imported(imports),
+            needs: wanted,
+            grants: grants.clone(),
+            ceiling: ceiling.clone(),
         }
     }
-    let narrowed = grant.narrowed_to(needs);
-    let mut missing = missing(&wanted, &narrowed);
-    for Need { grant: name, .. } in needs {
-        let Some(capability) =
-            Capability::ALL.into_iter().find(|capability| capability.name() == name)
-        else {
-            return Err(Mismatch::UnknownNeed(name.clone()));
-        };
-        // A guest may read through its preopen alone.
-        let preopens =
-            imports.iter().find(|import| import.starts_with("wasi:filesystem/preopens@"));
-        match preopens.filter(|_| capability == Capability::RepoRead) {
-            Some(_) if narrowed.repo_read.is_some() => {}
-            Some(import) => {
-                missing.push(MissingGrant { import: import.clone(), grant: name.clone() });
-            }
-            None if imports.iter().any(|import| behind(import) == Behind::Needs(capability)) => {}
-            None => return Err(Mismatch::NeedWithoutImport(name.clone())),
+
+    /// Imports ∩ needs ∩ grants ∩ ceiling.
+    pub fn effective(&self) -> Grant {
+        let mut effective = self.imports.meet(&self.needs).meet(&self.grants).meet(&self.ceiling);
+        for capability in self.grants.withheld.iter().filter_map(|name| Capability::named(name)) {
+            capability.close(&mut effective);
+        }
+        effective
+    }
+}
+
+fn imported(imports: &[String]) -> Grant {
+    let mut grant = Grant { limits: Grant::everything().limits, ..Grant::default() };
+    for capability in Capability::ALL {
+        if imports.iter().any(|import| capability.is_behind(import)) {
+            capability.open(&mut grant);
         }
     }
-    if missing.is_empty() { Ok(narrowed) } else { Err(Mismatch::Missing(missing)) }
+    grant
+}
+
+/// What needs ask for, without bounds where they name none.
+fn asked(needs: &[Need]) -> Grant {
+    let all = Grant::everything();
+    let mut grant = Grant { limits: all.limits, ..Grant::default() };
+    for need in needs {
+        match Capability::named(&need.grant) {
+            Some(Capability::RepoRead) => {
+                let paths = match need.paths.as_slice() {
+                    [] => Set::Any,
+                    paths => paths.iter().cloned().collect(),
+                };
+                grant.repo_read = all.repo_read.clone().map(|read| RepoRead { paths, ..read });
+            }
+            Some(Capability::Http) => {
+                let usual = ["GET", "HEAD"].into_iter().filter_map(|word| word.parse().ok());
+                let methods = match need.methods.as_slice() {
+                    [] => usual.collect(),
+                    methods => methods.iter().cloned().collect(),
+                };
+                let origins = need.origins.iter().cloned().collect();
+                grant.http = all.http.clone().map(|http| Http { origins, methods, ..http });
+            }
+            Some(Capability::Env) => grant.env = need.names.iter().cloned().collect(),
+            Some(Capability::Clock) => grant.clock = need.level.unwrap_or(Clock::Coarse),
+            Some(other) => other.open(&mut grant),
+            None => {}
+        }
+    }
+    grant
+}
+
+/// What an approval gives when nobody says otherwise: what is asked for, within the usual bounds.
+pub fn usual(needs: &[Need], limits: super::grant::Limits) -> Grant {
+    let bounds = Grant {
+        repo_read: Some(RepoRead::default()),
+        llm: Some(Llm { calls: 32, tokens: 1_000_000 }),
+        http: Some(Http {
+            origins: Set::Any,
+            methods: Set::Any,
+            request_bytes: 1 << 20,
+            response_bytes: 8 << 20,
+        }),
+        limits,
+        ..Grant::everything()
+    };
+    asked(needs).meet(&bounds)
+}
+
+/// What the component really gets, or why it is not to be loaded.
+pub fn effective(imports: &[String], needs: &[Need], terms: &Terms) -> Result<Grant, Mismatch> {
+    if let Some(unknown) = imports.iter().find(|import| !is_known(import)) {
+        return Err(Mismatch::UnknownImport(unknown.clone()));
+    }
+    let mut declared = vec![];
+    for need in needs {
+        let unknown = || Mismatch::UnknownNeed(need.grant.clone());
+        declared.push(Capability::named(&need.grant).ok_or_else(unknown)?);
+    }
+    let of = |capability: Capability| {
+        let behind = imports.iter().filter(move |import| capability.is_behind(import));
+        behind.map(move |import| MissingGrant {
+            import: import.clone(),
+            grant: capability.name().to_owned(),
+        })
+    };
+    let undeclared: Vec<_> = Capability::ALL
+        .into_iter()
+        .filter(|capability| !capability.in_base_world() && !declared.contains(capability))
+        .flat_map(of)
+        .collect();
+    if !undeclared.is_empty() {
+        return Err(Mismatch::Undeclared(undeclared));
+    }
+    let mut missing = vec![];
+    for capability in declared {
+        let name = capability.name();
+        if of(capability).next().is_none() {
+            return Err(Mismatch::NeedWithoutImport(name.to_owned()));
+        }
+        if terms.grants.withheld.contains(name) {
+            continue;
+        }
+        if !terms.grants.has(capability) {
+            missing.extend(of(capability));
+        } else if !terms.ceiling.has(capability) {
+            return Err(Mismatch::Ceiling(name.to_owned()));
+        }
+    }
+    if missing.is_empty() { Ok(terms.effective()) } else { Err(Mismatch::Missing(missing)) }
 }
 
 impl Grant {
-    fn covers(&self, capability: Capability) -> bool {
+    /// Whether any of it is there.
+    pub fn has(&self, capability: Capability) -> bool {
         match capability {
             Capability::RepoRead => self.repo_read.is_some(),
             Capability::RepoWrite => self.repo_write,
             Capability::Llm => self.llm.is_some(),
-            Capability::Http | Capability::Sockets => false,
+            Capability::Http => self.http.is_some(),
+            Capability::Env => !self.env.is_empty(),
+            Capability::Clock => self.clock > Clock::Constant,
+            Capability::Random => self.random > Random::Seeded,
+            Capability::Sockets => false,
         }
     }
 
-    /// Declared ∩ granted: what was given but not asked for stays shut.
-    fn narrowed_to(&self, needs: &[Need]) -> Self {
-        let asked =
-            |capability: Capability| needs.iter().any(|need| need.grant == capability.name());
-        Self {
-            repo_read: self.repo_read.clone().filter(|_| asked(Capability::RepoRead)),
-            repo_write: self.repo_write && asked(Capability::RepoWrite),
-            llm: self.llm.clone().filter(|_| asked(Capability::Llm)),
-            limits: self.limits.clone(),
-        }
+    /// Whether an interface that nobody else gets is linked: granted, or imported and withheld, which is closed.
+    pub(super) fn links(&self, capability: Capability) -> bool {
+        self.has(capability) || self.withheld.contains(capability.name())
     }
 }
 
@@ -194,96 +367,162 @@ mod tests {
     const EDIT: &str = "agentcommand:repo/edit@0.1.0";
     const PREOPENS: &str = "wasi:filesystem/preopens@0.2.6";
     const TCP: &str = "wasi:sockets/tcp@0.2.6";
+    const HTTP: &str = "wasi:http/outgoing-handler@0.2.6";
 
     fn imports(names: &[&str]) -> Vec<String> {
         names.iter().map(ToString::to_string).collect()
     }
 
     fn needs(grants: &[&str]) -> Vec<Need> {
-        grants
-            .iter()
-            .map(|grant| Need { grant: grant.to_string(), why: "a test".to_owned() })
-            .collect()
+        let need = |grant: &&str| Need {
+            grant: grant.to_string(),
+            why: "a test".to_owned(),
+            ..Need::default()
+        };
+        grants.iter().map(need).collect()
     }
 
-    #[test]
-    fn every_import_beyond_base_wasi_and_progress_needs_a_grant() {
-        let all = imports(&[
-            "wasi:io/streams@0.2.6",
-            "wasi:cli/environment@0.2.6",
-            PREOPENS,
-            "agentcommand:progress/progress@0.1.0",
-            "agentcommand:types/types@0.1.0",
-            READ,
-            "agentcommand:repo/symbols@0.1.0",
-            EDIT,
-            CHAT,
-            TCP,
-            "wasi:http/outgoing-handler@0.2.6",
-        ]);
-        let names = |grant: &Grant| {
-            missing(&all, grant).into_iter().map(|missing| missing.grant).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names(&Grant::default()),
-            ["repo.read", "repo.read", "repo.write", "llm", "sockets", "http"]
-        );
-        assert_eq!(names(&Grant::builtin_scout()), ["repo.write", "sockets", "http"]);
-        assert_eq!(names(&Grant::builtin_tool()), ["llm", "sockets", "http"]);
+    fn judge(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, Mismatch> {
+        judge_below(imports, needs, grant, &Grant::everything())
+    }
+
+    fn judge_below(
+        imports: &[String],
+        needs: &[Need],
+        grant: &Grant,
+        ceiling: &Grant,
+    ) -> Result<Grant, Mismatch> {
+        let terms = Terms::new(imports, needs, &SuggestedLimits::default(), grant, ceiling);
+        effective(imports, needs, &terms)
     }
 
     // CAPABILITY-3
     #[test]
     fn what_is_granted_but_not_declared_stays_shut() {
         let all = imports(&[READ, CHAT]);
-        let effective = effective(&all, &needs(&["llm"]), &Grant::builtin_scout()).unwrap();
+        let effective = judge(&all, &needs(&["llm"]), &Grant::builtin_scout()).unwrap();
         assert_eq!(effective.repo_read, None);
         assert!(effective.llm.is_some());
     }
 
+    // CAPABILITY-5
     #[test]
     fn an_undeclared_import_of_the_base_world_is_linked_closed() {
-        let effective = effective(&imports(&[READ, CHAT]), &[], &Grant::default()).unwrap();
-        assert_eq!(effective, Grant::default());
+        let base = imports(&[
+            READ,
+            CHAT,
+            PREOPENS,
+            "wasi:io/streams@0.2.6",
+            "wasi:cli/environment@0.2.6",
+            "wasi:clocks/wall-clock@0.2.6",
+            "wasi:random/random@0.2.6",
+            "agentcommand:progress/progress@0.1.0",
+        ]);
+        assert_eq!(judge(&base, &[], &Grant::default()).unwrap(), Grant::default());
+        let all = Grant { limits: Default::default(), ..Grant::everything() };
+        assert_eq!(judge(&base, &[], &all).unwrap(), Grant::default());
     }
 
-    // CAPABILITY-4, security line 27
+    // CAPABILITY-4, security lines 27 and 49
     #[test]
     fn a_missing_grant_names_the_import_and_the_grant() {
-        for (import, need, grant) in
-            [(TCP, None, "sockets"), (EDIT, None, "repo.write"), (CHAT, Some("llm"), "llm")]
-        {
+        for (import, need, grant) in [
+            (TCP, None, "sockets"),
+            (TCP, Some("sockets"), "sockets"),
+            (EDIT, None, "repo.write"),
+            (EDIT, Some("repo.write"), "repo.write"),
+            (HTTP, None, "http"),
+            (HTTP, Some("http"), "http"),
+            (CHAT, Some("llm"), "llm"),
+            (PREOPENS, Some("repo.read"), "repo.read"),
+        ] {
             let declared = needs(need.as_slice());
-            let refused = effective(&imports(&[import]), &declared, &Grant::default()).unwrap_err();
+            let refused = judge(&imports(&[import]), &declared, &Grant::default()).unwrap_err();
             let shown = refused.to_string();
             assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
+            let missing = matches!(refused, Mismatch::Missing(_));
+            assert_eq!(missing, need.is_some(), "{refused:?}");
         }
-    }
-
-    #[test]
-    fn a_preopen_that_was_declared_but_not_granted_is_missing_too() {
-        let declared = needs(&["repo.read"]);
-        let refused = effective(&imports(&[PREOPENS]), &declared, &Grant::default());
-        let missing = MissingGrant { import: PREOPENS.to_owned(), grant: "repo.read".to_owned() };
-        assert_eq!(refused, Err(Mismatch::Missing(vec![missing])));
-        assert!(effective(&imports(&[PREOPENS]), &declared, &Grant::builtin_scout()).is_ok());
+        assert!(
+            judge(&imports(&[PREOPENS]), &needs(&["repo.read"]), &Grant::builtin_scout()).is_ok()
+        );
+        // No grant opens a socket, not even all of them.
+        assert!(judge(&imports(&[TCP]), &needs(&["sockets"]), &Grant::everything()).is_err());
     }
 
     #[test]
     fn a_need_that_nothing_imports_is_refused() {
-        let refused = effective(&[], &needs(&["llm"]), &Grant::builtin_scout());
+        let refused = judge(&[], &needs(&["llm"]), &Grant::builtin_scout());
         assert_eq!(refused, Err(Mismatch::NeedWithoutImport("llm".to_owned())));
     }
 
+    // security line 49
     #[test]
     fn a_need_that_is_no_grant_and_an_import_that_is_no_interface_are_refused() {
         let grant = Grant::builtin_tool();
-        let refused = effective(&[], &needs(&["root"]), &grant);
+        let refused = judge(&[], &needs(&["root"]), &grant);
         assert_eq!(refused, Err(Mismatch::UnknownNeed("root".to_owned())));
-        let refused = effective(&imports(&["evil:shell/run@1.0.0"]), &[], &grant);
+        let refused = judge(&imports(&["evil:shell/run@1.0.0"]), &[], &grant);
         assert_eq!(refused, Err(Mismatch::UnknownImport("evil:shell/run@1.0.0".to_owned())));
         // No name is matched by its beginning.
-        let refused = effective(&imports(&["wasi:iota/x@0.2.0"]), &[], &grant);
+        let refused = judge(&imports(&["wasi:iota/x@0.2.0"]), &[], &grant);
         assert!(matches!(refused, Err(Mismatch::UnknownImport(_))));
+    }
+
+    // CAPABILITY-19
+    #[test]
+    fn the_ceiling_takes_away_and_never_adds() {
+        let (all, wanted) = (imports(&[READ, CHAT]), needs(&["repo.read", "llm"]));
+        let low = Grant { llm: Some(Llm { calls: 2, tokens: 9_999_999 }), ..Grant::everything() };
+        let granted = Grant::builtin_scout();
+        let effective = judge_below(&all, &wanted, &granted, &low).unwrap();
+        assert_eq!(effective.llm, Some(Llm { calls: 2, tokens: 1_000_000 }));
+        assert_eq!(effective.repo_read, granted.repo_read);
+        let none = Grant { llm: None, ..Grant::everything() };
+        let refused = judge_below(&all, &wanted, &granted, &none).unwrap_err();
+        assert_eq!(refused, Mismatch::Ceiling("llm".to_owned()));
+        let without = judge_below(&all, &needs(&["repo.read"]), &granted, &Grant::everything());
+        assert_eq!(without.unwrap().llm, None, "no ceiling gives what nobody asked for");
+    }
+
+    // CAPABILITY-20
+    #[test]
+    fn what_is_withheld_is_closed_and_no_reason_not_to_load() {
+        let (all, wanted) = (imports(&[READ, EDIT]), needs(&["repo.read", "repo.write"]));
+        let mut granted = Grant::builtin_tool();
+        granted.withheld.insert("repo.write".to_owned());
+        let effective = judge(&all, &wanted, &granted).unwrap();
+        assert!(!effective.repo_write && effective.links(Capability::RepoWrite));
+        assert!(effective.repo_read.is_some());
+    }
+
+    // CAPABILITY-18
+    #[test]
+    fn an_approval_gives_what_is_asked_for_and_no_more() {
+        let wanted = [
+            Need {
+                grant: "http".into(),
+                why: "x".into(),
+                origins: vec!["https://api.example.com".parse().unwrap()],
+                ..Need::default()
+            },
+            Need {
+                grant: "env".into(),
+                why: "x".into(),
+                names: vec!["FOO".parse().unwrap()],
+                ..Need::default()
+            },
+            Need { grant: "clock".into(), why: "x".into(), ..Need::default() },
+        ];
+        let given = usual(&wanted, Default::default());
+        let http = given.http.clone().unwrap();
+        assert_eq!(
+            http.origins.values().map(Origin::as_str).collect::<Vec<_>>(),
+            ["https://api.example.com"]
+        );
+        assert_eq!(http.methods.values().map(Method::as_str).collect::<Vec<_>>(), ["GET", "HEAD"]);
+        assert_eq!((http.request_bytes, http.response_bytes), (1 << 20, 8 << 20));
+        assert_eq!(given.clock, Clock::Coarse);
+        assert_eq!((given.repo_read, given.llm, given.random), (None, None, Random::Seeded));
     }
 }

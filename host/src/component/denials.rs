@@ -1,8 +1,11 @@
 //! Tells what was refused to a component, without letting a component flood the stream with refusals.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use super::audited::Audited;
 use super::failure::one_line;
+use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
 
@@ -14,23 +17,34 @@ const MAX_OBJECT: usize = 200;
 pub(super) struct Denials {
     name: String,
     voice: Voice,
+    audited: Option<Arc<Audited>>,
+    usage: Usage,
     total: u64,
     told: HashSet<(&'static str, String)>,
 }
 
 impl Denials {
-    pub(super) fn new(name: &str, voice: Voice) -> Self {
-        Self { name: name.to_owned(), voice, total: 0, told: HashSet::new() }
+    pub(super) fn new(
+        name: &str,
+        voice: Voice,
+        audited: Option<Arc<Audited>>,
+        usage: Usage,
+    ) -> Self {
+        Self { name: name.to_owned(), voice, audited, usage, total: 0, told: HashSet::new() }
     }
 
     /// `grant` is what covers such an access or names the limit; `object` is what was asked for.
     pub(super) fn deny(&mut self, grant: &'static str, object: &str) {
         self.total += 1;
+        self.usage.denied();
         if self.told.len() >= MAX_TOLD {
             return;
         }
         let object = one_line(object, MAX_OBJECT);
         if self.told.insert((grant, object.clone())) {
+            if let Some(audited) = &self.audited {
+                audited.denied(grant, &object);
+            }
             self.emit(grant, object);
         }
     }
@@ -44,6 +58,9 @@ impl Denials {
 impl Drop for Denials {
     fn drop(&mut self) {
         if self.total > self.told.len() as u64 {
+            if let Some(audited) = &self.audited {
+                audited.more_denied(self.total);
+            }
             self.emit("total", format!("{} denials in this query", self.total));
         }
     }
@@ -53,7 +70,7 @@ impl Drop for Denials {
 mod tests {
     use super::*;
     use crate::event::{Event, Events, Sink};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<(String, String)>>>);
@@ -68,7 +85,7 @@ mod tests {
     fn told(ask: impl FnOnce(&mut Denials)) -> Vec<(String, String)> {
         let seen = Seen::default();
         let events = Events::new("", vec![Box::new(seen.clone())]);
-        ask(&mut Denials::new("guest", Voice::new(events)));
+        ask(&mut Denials::new("guest", Voice::new(events), None, Usage::default()));
         let told = seen.0.lock().unwrap();
         told.clone()
     }

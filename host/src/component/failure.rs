@@ -6,6 +6,7 @@ use wasmtime::Trap;
 use wasmtime::component::ResourceTableError;
 use wasmtime_wasi::I32Exit;
 
+use crate::audit::AuditError;
 use crate::model::ModelError;
 
 /// Longest message that a component can put into a failure.
@@ -31,6 +32,9 @@ pub enum ComponentFailure {
     /// A fault of this program or its machine, not of the component.
     #[error("the component host failed: {0}")]
     Host(String),
+    /// It did not begin, because nobody would have known.
+    #[error("nothing is run without a record: {0}; {hint}", hint = .0.hint())]
+    Unrecorded(#[source] AuditError),
 }
 
 impl ComponentFailure {
@@ -38,7 +42,7 @@ impl ComponentFailure {
     pub fn can_heal(&self) -> bool {
         match self {
             Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
-            Self::Cancelled => false,
+            Self::Cancelled | Self::Unrecorded(_) => false,
             Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
             Self::Guest(_) => false,
             Self::Model(error) => error.can_heal(),

@@ -16,6 +16,7 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
+use super::admission::Capability;
 use super::fs_reader::{Reader, ReaderError, Spent};
 use super::fs_words::{code, identity, stat, type_of};
 use super::state::{Query, Reading, State};
@@ -152,6 +153,7 @@ impl FsView<'_> {
                 return Err(ErrorCode::NoEntry.into());
             }
         }
+        self.query.usage.of(Capability::RepoRead);
         let pushed = self.table.push(Open { seen, file }).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
@@ -165,7 +167,8 @@ impl FsView<'_> {
     fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
         let Open { seen, file } = self.get(handle)?;
         let file = file.clone().ok_or(ErrorCode::IsDirectory)?;
-        let Reading { left, caps, .. } = self.reading()?;
+        let Reading { left, caps, view, .. } = self.reading()?;
+        view.note(&seen.path);
         Ok(Reader::new(file, &seen.path, offset, caps.file_bytes, left))
     }
 }

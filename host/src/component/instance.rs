@@ -14,12 +14,14 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::InstancePre;
 use wasmtime::{Engine, Store, UpdateDeadline};
 
+use super::audited::{Audited, Summary};
 use super::bindings::{scout, tool};
 use super::denials::Denials;
 use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
-use super::grant::Grant;
+use super::grant::{Grant, Set};
 use super::imports::ModelRequest;
 use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
+use super::usage::Usage;
 use super::voice::Voice;
 use super::{ScoutQuestion, Services, ToolOutcome};
 use crate::model::ModelError;
@@ -60,6 +62,14 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// What it says, as it is recorded by its digest.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Report(report) => report,
+            Self::Outcome(outcome) => &outcome.text,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Report(report) => report.len(),
@@ -70,20 +80,55 @@ impl Answer {
     }
 }
 
-/// Runs `job` to its end, its deadline or its cancellation, whatever comes first.
+/// Whose query it is.
+pub(super) struct Holder<'a> {
+    pub(super) name: &'a str,
+    pub(super) sha256: &'a str,
+    pub(super) grant: &'a Grant,
+    /// Where its queries are recorded; none where nothing is.
+    pub(super) audited: Option<&'a Arc<Audited>>,
+}
+
+/// Runs `job` to its end, its deadline or its cancellation, whatever comes first. What it used is recorded
+/// then; it does not begin where that could not be.
 pub(super) async fn run(
-    name: &str,
+    holder: Holder<'_>,
     pre: Arc<Pre>,
-    grant: &Grant,
     job: Job,
     services: Services,
     wall: Duration,
     cancel: &CancellationToken,
 ) -> Result<Answer, ComponentFailure> {
+    let (usage, events) = (Usage::default(), services.events.clone());
+    let (name, sha256) = (holder.name, holder.sha256);
+    let mut summary = None;
+    if let Some(audited) = holder.audited {
+        audited.ready()?;
+        summary = Some(Summary::owed(audited, &usage, &job));
+    }
+    let told = (services, usage.clone());
+    let result = query_to_end(holder, pre, job, told, wall, cancel).await;
+    events.emit(usage.event(name, sha256));
+    if let Some(summary) = summary {
+        summary.ended(&result);
+    }
+    result
+}
+
+async fn query_to_end(
+    holder: Holder<'_>,
+    pre: Arc<Pre>,
+    job: Job,
+    (services, usage): (Services, Usage),
+    wall: Duration,
+    cancel: &CancellationToken,
+) -> Result<Answer, ComponentFailure> {
+    let Holder { name, grant, audited, .. } = holder;
     let wall = wall.min(grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
-    let query = query(name, grant, services, wall, requests, token.clone());
+    let told = (audited.cloned(), usage);
+    let query = query((name, grant), services, told, wall, requests, token.clone());
     let voice = query.voice.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, voice, engine: pre.engine().clone(), running: Some(ended) };
@@ -125,9 +170,9 @@ pub(super) async fn run(
 }
 
 fn query(
-    name: &str,
-    grant: &Grant,
+    (name, grant): (&str, &Grant),
     services: Services,
+    (audited, usage): (Option<Arc<Audited>>, Usage),
     wall: Duration,
     requests: mpsc::Sender<ModelRequest>,
     stop: CancellationToken,
@@ -135,9 +180,13 @@ fn query(
     let Services { view, versions, writer, model, attempt, events } = services;
     let voice = Voice::new(events);
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
-        let left = ReadLeft::new(caps.query_bytes);
-        let over = stop.clone();
-        let view = view.until(move || over.is_cancelled());
+        let left = ReadLeft::new(caps.query_bytes, &usage);
+        let (over, usage) = (stop.clone(), usage.clone());
+        let view = view.until(move || over.is_cancelled()).noting(move |path| usage.file(path));
+        let view = match &caps.paths {
+            Set::Any => view,
+            parts => view.within(parts.values().map(|part| part.as_str().to_owned())),
+        };
         Reading { view, versions, caps, left }
     });
     let talk = grant.llm.clone().zip(model).map(|(llm, (model, role))| Talk {
@@ -156,7 +205,9 @@ fn query(
         writer: writer.filter(|_| grant.repo_write),
         talk,
         stop,
-        denials: Denials::new(name, voice.clone()),
+        denials: Denials::new(name, voice.clone(), audited.clone(), usage.clone()),
+        audited,
+        usage,
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
         names_left: grant.limits.host_call_bytes,

@@ -11,6 +11,7 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::random::WasiRandom;
 
+use super::admission::Capability;
 use super::bindings::{chat, edit, progress, read, symbols, types};
 use super::fs_view::{self, HasFsView};
 use super::grant::Grant;
@@ -24,7 +25,7 @@ pub(super) fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<
     read::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     symbols::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     chat::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
-    if grant.repo_write {
+    if grant.links(Capability::RepoWrite) {
         edit::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     }
     Ok(linker)
@@ -47,12 +48,12 @@ fn base_wasi(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 
     clocks::wall_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)?;
     clocks::monotonic_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)?;
-    random::random::add_to_linker::<State, WasiRandom>(linker, |state| state.wasi.random())?;
+    random::random::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     random::insecure::add_to_linker::<State, WasiRandom>(linker, |state| state.wasi.random())?;
     random::insecure_seed::add_to_linker::<State, WasiRandom>(linker, |state| state.wasi.random())?;
 
     cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
-    cli::environment::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::environment::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
     cli::stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
     cli::stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
     cli::stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;

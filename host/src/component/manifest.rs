@@ -6,12 +6,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::admission::Need;
+use super::admission::{Capability, Need};
 use super::wasm_file::{NotAComponent, manifest_section};
 use crate::model::ToolSpec;
 
 const MAX_BYTES: usize = 256 << 10;
 const MAX_NEEDS: usize = 16;
+const MAX_LIST: usize = 64;
 const MAX_TOOLS: usize = 64;
 const MAX_NAME: usize = 40;
 const MAX_VERSION: usize = 64;
@@ -19,6 +20,7 @@ const MAX_SENTENCE: usize = 1000;
 
 /// The kind of a component is what it exports; its manifest must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Answers questions and can never change a file.
@@ -52,6 +54,7 @@ impl Kind {
 
 /// Limits that the author suggests; they only ever narrow the grant's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SuggestedLimits {
     pub memory_mb: Option<u64>,
@@ -112,7 +115,8 @@ impl Manifest {
         Self::parse(manifest_section(component)?)
     }
 
-    fn parse(section: &[u8]) -> Result<Self, ManifestError> {
+    /// The text of a manifest, which may not stand in a component yet.
+    pub fn parse(section: &[u8]) -> Result<Self, ManifestError> {
         if section.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(section.len()));
         }
@@ -132,6 +136,7 @@ impl Written {
         }
         for (i, need) in self.needs.iter().enumerate() {
             is_short("needs.why", &need.why, MAX_SENTENCE)?;
+            check_need(need)?;
             if self.needs[..i].iter().any(|other| other.grant == need.grant) {
                 return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
             }
@@ -164,6 +169,35 @@ impl Written {
             tools,
             report: self.report.map(|report| is_schema("report", &report)).transpose()?,
         })
+    }
+}
+
+/// What narrows a grant stands with that grant, and what it cannot be without stands there.
+fn check_need(need: &Need) -> Result<(), ManifestError> {
+    let of = Capability::named(&need.grant);
+    for (field, given, belongs) in [
+        ("needs.paths", !need.paths.is_empty(), Capability::RepoRead),
+        ("needs.origins", !need.origins.is_empty(), Capability::Http),
+        ("needs.methods", !need.methods.is_empty(), Capability::Http),
+        ("needs.names", !need.names.is_empty(), Capability::Env),
+        ("needs.level", need.level.is_some(), Capability::Clock),
+    ] {
+        if given && of != Some(belongs) {
+            return Err(wrong(field, format!("belongs to the need `{}`", belongs.name())));
+        }
+    }
+    let lists = [&need.paths.len(), &need.origins.len(), &need.methods.len(), &need.names.len()];
+    if lists.into_iter().any(|length| *length > MAX_LIST) {
+        return Err(wrong("needs", format!("more than {MAX_LIST} values in a list")));
+    }
+    match of {
+        Some(Capability::Http) if need.origins.is_empty() => {
+            Err(wrong("needs.origins", "name each origin, such as `https://api.example.com`"))
+        }
+        Some(Capability::Env) if need.names.is_empty() => {
+            Err(wrong("needs.names", "name each variable"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -277,6 +311,29 @@ mod tests {
     fn schemas_are_objects() {
         assert_eq!(wrong_field(&TOOL.replace(r#"{"type": "object"}"#, "true")), "tools.parameters");
         assert_eq!(wrong_field(&SCOUT.replace(r#"{"type":"object"}"#, "[]")), "report");
+    }
+
+    // CAPABILITY-6
+    #[test]
+    fn what_narrows_a_need_belongs_to_its_grant() {
+        let with = |need: &str| SCOUT.replace(r#"{"grant":"repo.read","why":"to read it"}"#, need);
+        for (need, field) in [
+            (r#"{"grant":"http","why":"x"}"#, "needs.origins"),
+            (r#"{"grant":"env","why":"x"}"#, "needs.names"),
+            (r#"{"grant":"llm","why":"x","paths":["src"]}"#, "needs.paths"),
+            (r#"{"grant":"llm","why":"x","level":"coarse"}"#, "needs.level"),
+        ] {
+            assert_eq!(wrong_field(&with(need)), field, "{need}");
+        }
+        for need in [
+            r#"{"grant":"env","why":"x","names":["ANTHROPIC_API_KEY"]}"#,
+            r#"{"grant":"http","why":"x","origins":["https://*.example.com"]}"#,
+            r#"{"grant":"repo.read","why":"x","paths":["../x"]}"#,
+        ] {
+            assert!(matches!(parse(&with(need)), Err(ManifestError::Json(_))), "{need}");
+        }
+        let http = r#"{"grant":"http","why":"x","origins":["https://api.example.com"],"methods":["POST"]}"#;
+        assert_eq!(parse(&with(http)).unwrap().needs[0].origins.len(), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! modules that it lends from, `workspace` and `model`.
 
 mod admission;
+mod audited;
 mod bindings;
 pub mod builtin;
 mod cache;
@@ -19,13 +20,17 @@ mod fs_view;
 mod fs_words;
 mod grant;
 mod imports;
+mod inspect;
 mod instance;
 mod limits;
 mod linker;
 mod manifest;
 mod state;
+mod usage;
 mod voice;
 mod wasm_file;
+mod why;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -34,23 +39,38 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
-pub use admission::{Mismatch, MissingGrant, Need, missing};
+pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, usual};
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
-pub use grant::{Grant, Limits, Llm, RepoRead};
+pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
+pub use inspect::Inspection;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use wasm_file::NotAComponent;
+pub use why::{Access, Party, Says, why};
+pub use words::{ComponentName, EnvName, Method, NotAWord, Origin, RepoPart, Sha256};
 
-use crate::event::Events;
+use crate::audit::{Audit, AuditError, Subject};
+use crate::event::{EventKind, Events};
 use crate::model::Model;
 use crate::workspace::{RepoView, RepoWriter, Versions};
+use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Job, Pre};
+use instance::{Answer, Holder, Job, Pre};
 
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
+    audit: Option<Audit>,
     cache: Option<PathBuf>,
+    /// What the administrator allows any component.
+    ceiling: Grant,
     engine: OnceLock<Engine>,
+}
+
+/// A component that nobody has packed yet, with this manifest in place of any that it has.
+pub fn pack(component: &[u8], manifest: &[u8]) -> Result<Vec<u8>, ManifestError> {
+    let bare = wasm_file::without_manifest(component)?;
+    Manifest::parse(manifest)?;
+    Ok(custom_section::pack(&bare, manifest))
 }
 
 /// Why a component is not loaded. Nothing of it has run.
@@ -68,6 +88,23 @@ pub enum LoadError {
     ScoutThatEdits { name: String, import: String },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
+    #[error("`{name}` is not loaded without a record: {why}; {hint}", hint = why.hint())]
+    Unrecorded { name: String, why: AuditError },
+}
+
+impl LoadError {
+    /// A stable word for records.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAComponent(_) => "not_a_component",
+            Self::Manifest(_) => "manifest_invalid",
+            Self::Refused { mismatch, .. } => mismatch.code(),
+            Self::WrongKind { .. } => "wrong_kind",
+            Self::ScoutThatEdits { .. } => "scout_that_edits",
+            Self::Engine { .. } => "not_loadable",
+            Self::Unrecorded { .. } => "unrecorded",
+        }
+    }
 }
 
 impl From<ManifestError> for LoadError {
@@ -117,23 +154,108 @@ pub struct LoadedComponent {
     pub manifest: Manifest,
     /// Of the component's bytes.
     pub sha256: String,
-    /// What is in force: declared ∩ granted, limits narrowed to those that the manifest suggests.
+    /// What is in force: imports ∩ needs ∩ grants ∩ ceiling.
     pub grant: Grant,
     pub world: &'static str,
     pub imports: Vec<String>,
     pre: Arc<Pre>,
+    audited: Option<Arc<Audited>>,
 }
 
 impl ComponentHost {
     /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
     pub fn new(cache: Option<&Path>) -> Self {
-        Self { cache: cache.map(Path::to_owned), engine: OnceLock::new() }
+        let ceiling = Grant::everything();
+        let engine = OnceLock::new();
+        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, engine }
+    }
+
+    /// The same below this ceiling.
+    #[must_use]
+    pub fn below(mut self, ceiling: Grant) -> Self {
+        self.ceiling = ceiling;
+        self
+    }
+
+    /// Whose components are recorded: what is loaded or refused, what they are denied, change and use. Nothing of
+    /// them runs while that cannot be written.
+    #[must_use]
+    pub fn audited(self, audit: Audit) -> Self {
+        Self { audit: Some(audit), ..self }
     }
 
     /// Checks `bytes` against `grant` and makes them ready; runs nothing of them. Takes seconds when they
-    /// have to be compiled, so not inside a deadline.
+    /// have to be compiled, so not inside a deadline. Whether it was let in is told either way.
     pub fn load(
         &self,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_as(None, bytes, grant, events)
+    }
+
+    /// The same under another name than its author's, by which it is then known everywhere.
+    pub fn load_as(
+        &self,
+        name: Option<&str>,
+        bytes: &[u8],
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        let loaded = self.recorded(name, bytes, self.admit(name, bytes, grant, events));
+        events.emit(match &loaded {
+            Ok(loaded) => EventKind::ComponentLoaded {
+                name: loaded.manifest.name.clone(),
+                sha256: loaded.sha256.clone(),
+                world: loaded.world.to_owned(),
+                effective_sha256: loaded.grant.sha256(),
+            },
+            Err(error) => EventKind::ComponentRefused {
+                name: name.unwrap_or("?").to_owned(),
+                sha256: crate::workspace::digest(bytes),
+                reason: error.code().to_owned(),
+                message: one_line(&error.to_string(), MAX_LINE),
+            },
+        });
+        loaded
+    }
+
+    /// No record, no component.
+    fn recorded(
+        &self,
+        name: Option<&str>,
+        bytes: &[u8],
+        loaded: Result<LoadedComponent, LoadError>,
+    ) -> Result<LoadedComponent, LoadError> {
+        let Some(audit) = &self.audit else { return loaded };
+        match loaded {
+            Ok(mut loaded) => {
+                let name = loaded.manifest.name.clone();
+                let subject = Subject {
+                    name: name.clone(),
+                    sha256: loaded.sha256.clone(),
+                    world: Some(loaded.world.to_owned()),
+                };
+                let audited = Audited::loaded(audit, subject, &loaded.grant)
+                    .map_err(|why| LoadError::Unrecorded { name, why })?;
+                loaded.audited = Some(audited);
+                Ok(loaded)
+            }
+            Err(error) => {
+                let author =
+                    || Manifest::read(bytes).map_or_else(|_| "unknown".to_owned(), |m| m.name);
+                let name = name.map_or_else(author, str::to_owned);
+                // The refusal stands, whether it can be written or not.
+                let _ = audited::refused(audit, &name, &crate::workspace::digest(bytes), &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn admit(
+        &self,
+        name: Option<&str>,
         bytes: &[u8],
         grant: Grant,
         events: &Events,
@@ -142,7 +264,10 @@ impl ComponentHost {
         if size > limit {
             return Err(NotAComponent::TooLarge { bytes: size, limit }.into());
         }
-        let manifest = Manifest::read(bytes)?;
+        let mut manifest = Manifest::read(bytes)?;
+        if let Some(name) = name {
+            name.clone_into(&mut manifest.name);
+        }
         let name = manifest.name.clone();
         let failed = |error: wasmtime::Error| LoadError::Engine {
             name: name.clone(),
@@ -161,19 +286,21 @@ impl ComponentHost {
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
-        let mut grant = admission::effective(&imports, &manifest.needs, &grant)
+        let Manifest { needs, limits, .. } = &manifest;
+        let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
+        let grant = admission::effective(&imports, needs, &terms)
             .map_err(|mismatch| LoadError::Refused { name: name.clone(), mismatch })?;
         if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
-        grant.limits.narrow(&manifest.limits);
 
         let pre = linker::linker(engine, &grant)
             .and_then(|linker| linker.instantiate_pre(&component))
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre: Arc::new(pre) })
+        let pre = Arc::new(pre);
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre, audited: None })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -199,6 +326,13 @@ impl LoadedComponent {
             Answer::Outcome(_) => {
                 Err(ComponentFailure::Host("an outcome instead of a report".to_owned()))
             }
+        }
+    }
+
+    /// An edit that the tool itself refused, so that the host never heard of it.
+    pub fn tell_refused_edit(&self, path: &str, op: &str, reason: &str) {
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(path, op, reason);
         }
     }
 
@@ -228,6 +362,9 @@ impl LoadedComponent {
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
         let pre = Arc::clone(&self.pre);
-        instance::run(&self.manifest.name, pre, &self.grant, job, services, wall, cancel).await
+        let audited = self.audited.as_ref();
+        let (name, sha256) = (&self.manifest.name, &self.sha256);
+        let holder = Holder { name, sha256, grant: &self.grant, audited };
+        instance::run(holder, pre, job, services, wall, cancel).await
     }
 }

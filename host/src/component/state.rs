@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 
+use super::audited::Audited;
 use super::closed_wasi::{self, Output};
 use super::denials::Denials;
 use super::failure::{Ended, one_line};
 use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
+use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
 use crate::model::{Model, ModelError};
@@ -27,6 +30,8 @@ pub(super) struct State {
     pub(super) table: ResourceTable,
     pub(super) wasi: WasiCtx,
     pub(super) limits: StoreLimits,
+    /// What is drawn from where chance is asked for by name.
+    pub(super) random: StdRng,
     pub(super) query: Query,
     pub(super) stderr: Output,
     pub(super) stdout: Output,
@@ -35,10 +40,11 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(query: Query) -> Self {
         let limits = &query.grant.limits;
-        let (wasi, stdout, stderr) = closed_wasi::context(limits.log_bytes, limits.host_call_bytes);
+        let (wasi, stdout, stderr) = closed_wasi::context(&query.grant, &query.usage);
+        let random = closed_wasi::random(query.grant.random);
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
-        Self { table, wasi, limits: StoreLimits::new(limits), query, stderr, stdout }
+        Self { table, wasi, limits: StoreLimits::new(limits), random, query, stderr, stdout }
     }
 }
 
@@ -56,6 +62,9 @@ pub(super) struct Query {
     pub(super) writer: Option<Arc<RepoWriter>>,
     pub(super) talk: Option<Talk>,
     pub(super) denials: Denials,
+    /// Where what it does is recorded; none where nothing is.
+    pub(super) audited: Option<Arc<Audited>>,
+    pub(super) usage: Usage,
     pub(super) clock: Clock,
     /// Set when the query is over for its caller.
     pub(super) stop: CancellationToken,
@@ -76,11 +85,11 @@ pub(super) struct Reading {
 }
 
 /// Bytes that the query may still read, shared with the streams that it opened.
-pub(super) struct ReadLeft(AtomicU64);
+pub(super) struct ReadLeft(AtomicU64, Usage);
 
 impl ReadLeft {
-    pub(super) fn new(bytes: u64) -> Arc<Self> {
-        Arc::new(Self(AtomicU64::new(bytes)))
+    pub(super) fn new(bytes: u64, usage: &Usage) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(bytes), usage.clone()))
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -88,6 +97,7 @@ impl ReadLeft {
     }
 
     pub(super) fn spend(&self, bytes: u64) {
+        self.1.read(bytes);
         // One thread runs the store; saturating is for a read that came out longer than it was asked to be.
         self.0.store(self.bytes().saturating_sub(bytes), Ordering::Relaxed);
     }

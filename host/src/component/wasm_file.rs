@@ -27,6 +27,8 @@ pub enum NotAComponent {
     Other,
     #[error("a component that was cut off or damaged at byte {0}; copy or build it again")]
     Cut(usize),
+    #[error("not a well-formed component: {0}; build it again")]
+    Malformed(String),
     #[error("{bytes} bytes large, over the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
     #[error("a component without the section `{SECTION}`; add it when building")]
@@ -61,6 +63,28 @@ pub(super) fn manifest_section(bytes: &[u8]) -> Result<&[u8], NotAComponent> {
         let (name, content) = named.split_at(length);
         if name == SECTION.as_bytes() && found.replace(content).is_some() {
             return Err(NotAComponent::SeveralManifests);
+        }
+    }
+    Err(NotAComponent::Cut(bytes.len() - rest.len()))
+}
+
+/// The component without its manifest sections, for another one to be put in.
+pub(super) fn without_manifest(bytes: &[u8]) -> Result<Vec<u8>, NotAComponent> {
+    let mut rest = body(bytes)?;
+    let mut kept = bytes[..bytes.len() - rest.len()].to_vec();
+    for _ in 0..MAX_SECTIONS {
+        let cut = NotAComponent::Cut(bytes.len() - rest.len());
+        let Some((id, after)) = rest.split_first() else { return Ok(kept) };
+        let (size, after) = leb128(after).ok_or_else(|| cut.clone())?;
+        let (section, next) = after.split_at_checked(size).ok_or_else(|| cut.clone())?;
+        let whole = &rest[..rest.len() - next.len()];
+        rest = next;
+        let is_manifest = *id == 0
+            && leb128(section).is_some_and(|(length, named)| {
+                named.get(..length).is_some_and(|name| name == SECTION.as_bytes())
+            });
+        if !is_manifest {
+            kept.extend_from_slice(whole);
         }
     }
     Err(NotAComponent::Cut(bytes.len() - rest.len()))
@@ -145,6 +169,18 @@ mod tests {
         outer.extend([4, u8::try_from(inner.len()).unwrap()]);
         outer.extend(inner);
         assert_eq!(manifest_section(&outer), Err(NotAComponent::NoManifest));
+    }
+
+    // CAPABILITY-22
+    #[test]
+    fn taking_the_manifest_out_leaves_the_rest_as_it_was() {
+        let other = b"\0asm\x0d\0\x01\0\0\x02\x01x";
+        assert_eq!(without_manifest(other).unwrap(), other);
+        assert_eq!(without_manifest(&pack(other, b"{}")).unwrap(), other);
+        let twice = pack(&pack(other, b"{}"), b"{}");
+        assert_eq!(without_manifest(&twice).unwrap(), other);
+        assert!(without_manifest(&twice[..twice.len() - 1]).is_err());
+        assert_eq!(without_manifest(b"text").unwrap_err(), NotAComponent::Text);
     }
 
     #[test]

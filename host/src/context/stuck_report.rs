@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::failure_matrix::{Strategy, matrix};
 use super::markdown::{code, code_list, cut, quote};
 use super::verified_run::VerifiedRun;
+use crate::audit::Head;
 
 /// Of a task's text, which may be long; the user has it anyway.
 const TASK: usize = 2000;
@@ -48,16 +49,19 @@ pub struct StuckReport {
     pub gate_inputs_changed: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
+    /// How far the audit log was.
+    pub audit_head: Option<Head>,
 }
 
 impl StuckReport {
     pub fn render(&self) -> String {
         // Writing to a string does not fail.
         let mut out = format!(
-            "# Stuck report\n\n- task: {}\n- state: {}\n- reason: {}\n\n## Task\n\n{}",
+            "# Stuck report\n\n- task: {}\n- state: {}\n- reason: {}\n{}\n## Task\n\n{}",
             code(&self.task_id),
             code(&self.state),
             code(&self.reason),
+            self.audit_head.as_ref().map(audited).unwrap_or_default(),
             quote(&cut(&self.task_text, TASK))
         );
         if let Some(explanation) = &self.explanation {
@@ -105,6 +109,10 @@ impl StuckReport {
         }
         out
     }
+}
+
+fn audited(head: &Head) -> String {
+    format!("- audit log: record {}, {}\n", head.seq, code(&head.hash))
 }
 
 fn files(files: &[String]) -> String {

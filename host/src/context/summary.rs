@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown::{code, code_list, quote};
+use crate::audit::Head;
 
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
@@ -28,6 +29,8 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// The host wrote it, because the Editor did not.
     pub by_host: bool,
+    /// How far the audit log was.
+    pub audit_head: Option<Head>,
 }
 
 impl Summary {
@@ -47,13 +50,14 @@ impl Summary {
         let _ = write!(
             out,
             "## What changed\n\n{}\n{}\n## Why\n\n{}\n## How it was verified\n\n\
-             The whole pipeline was green in {} at attempt {} of task {}.\n\n## Tests\n\n{}\nTest files changed:{before}\n\n{}",
+             The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\nTest files changed:{before}\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),
             quote(&self.why),
             code(&self.run_id),
             self.attempts,
             code(&self.task_id),
+            self.audit_head.as_ref().map(audited).unwrap_or_default(),
             quote(tests),
             code_list(&self.test_files),
         );
@@ -68,6 +72,10 @@ impl Summary {
         }
         out
     }
+}
+
+fn audited(head: &Head) -> String {
+    format!(" The audit log was at record {}, {}.", head.seq, code(&head.hash))
 }
 
 #[cfg(test)]

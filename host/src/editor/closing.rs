@@ -48,6 +48,7 @@ impl Session<'_> {
             edits_refused: self.refusals(),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
+            audit_head: self.audit_head(),
         };
         let written = self.snapshot(Moment::Success).and_then(|()| {
             self.editor.notes.summary(&summary).map_err(|error| {
@@ -110,7 +111,7 @@ impl Session<'_> {
     }
 
     /// Changes that could have made the gate easier, for the user to look at.
-    fn gate_inputs(&self) -> Vec<GateInput> {
+    pub(super) fn gate_inputs(&self) -> Vec<GateInput> {
         let hands = &self.editor.hands;
         let files: Vec<_> =
             hands.changed().into_iter().map(|file| (hands.text(&file.path), file)).collect();
@@ -207,6 +208,7 @@ impl Session<'_> {
             files_modified: self.changed(),
             gate_inputs_changed: named(&self.gate_inputs()),
             edits_refused: self.refusals(),
+            audit_head: self.audit_head(),
             ..StuckReport::default()
         };
         let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);

@@ -1,4 +1,5 @@
-//! The Editor's hands as a component: its tools, each call in a store of its own, and the writer's record.
+//! The Editor's hands as components: the file tools, and any others under names of their own; each call in a store
+//! of its own, and one record of what was written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +12,25 @@ use super::hands::{Answer, Hands};
 use super::refused_edit::{RefusedEdit, refused_edit};
 use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
 use crate::event::{EventKind, Events};
-use crate::model::ToolSpec;
+use crate::model::{Model, ToolSpec};
 use crate::workspace::{ChangedFile, FileText, RepoWriter};
 
 /// A tool call has this long.
 const CALL: Duration = Duration::from_secs(30);
+/// Between the name of a component and that of its tool. No component has it in its name.
+const JOINT: &str = "__";
 
 pub struct ComponentHands {
-    component: LoadedComponent,
+    /// Its tools have plain names.
+    files: LoadedComponent,
+    others: Vec<LoadedComponent>,
+    model: Option<Arc<dyn Model>>,
     services: Services,
     writer: Arc<RepoWriter>,
 }
 
 impl ComponentHands {
-    pub fn new(component: LoadedComponent, writer: Arc<RepoWriter>, events: Events) -> Self {
+    pub fn new(files: LoadedComponent, writer: Arc<RepoWriter>, events: Events) -> Self {
         let services = Services {
             view: Some(writer.view().clone()),
             versions: Some(writer.versions().clone()),
@@ -33,13 +39,25 @@ impl ComponentHands {
             attempt: 1,
             events,
         };
-        Self { component, services, writer }
+        Self { files, others: vec![], model: None, services, writer }
+    }
+
+    /// With more tools, as `NAME__TOOL`, and the model for those to whom it was granted.
+    #[must_use]
+    pub fn with(mut self, others: Vec<LoadedComponent>, model: Arc<dyn Model>) -> Self {
+        (self.others, self.model) = (others, Some(model));
+        self
     }
 
     /// Refusals of the writer were counted and told where they happened; those of the tool itself are here.
     async fn perform(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
+        if let Some((name, tool)) = tool.split_once(JOINT)
+            && let Some(other) = self.others.iter().find(|other| other.manifest.name == name)
+        {
+            return self.ask(other, tool, arguments, cancel).await;
+        }
         let before = self.writer.refused();
-        let answer = self.ask(tool, arguments, cancel).await;
+        let answer = self.ask(&self.files, tool, arguments, cancel).await;
         if answer.is_error
             && !cancel.is_cancelled()
             && before == self.writer.refused()
@@ -47,15 +65,24 @@ impl ComponentHands {
         {
             self.writer.refuse(refused.reason);
             let RefusedEdit { path, op, reason } = refused;
+            self.files.tell_refused_edit(&path, op, reason);
             let (op, reason) = (op.to_owned(), reason.to_owned());
             self.services.events.emit(EventKind::EditRefused { path, op, reason });
         }
         answer
     }
 
-    async fn ask(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
-        let services = self.services.clone();
-        match self.component.call(tool, arguments, services, CALL, cancel).await {
+    async fn ask(
+        &self,
+        component: &LoadedComponent,
+        tool: &str,
+        arguments: &str,
+        cancel: &CancellationToken,
+    ) -> Answer {
+        let role = component.manifest.name.clone();
+        let model = self.model.as_ref().map(|model| (Arc::clone(model), role));
+        let services = Services { model, ..self.services.clone() };
+        match component.call(tool, arguments, services, CALL, cancel).await {
             Ok(outcome) => Answer { json: outcome.text, is_error: outcome.is_error },
             Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {
                 Answer::refusal("bad_arguments", &why)
@@ -70,14 +97,15 @@ impl ComponentHands {
 
 impl Hands for ComponentHands {
     fn tools(&self) -> Vec<ToolSpec> {
-        let tools = self.component.manifest.tools.iter();
-        tools
-            .map(|tool| ToolSpec {
-                name: tool.name.clone(),
-                description: tool.description.clone(),
-                parameters: tool.parameters.to_string(),
+        let plain = self.files.manifest.tools.iter().cloned();
+        let others = self.others.iter().flat_map(|other| {
+            let name = &other.manifest.name;
+            other.manifest.tools.iter().map(move |tool| ToolSpec {
+                name: format!("{name}{JOINT}{}", tool.name),
+                ..tool.clone()
             })
-            .collect()
+        });
+        plain.chain(others).collect()
     }
 
     fn call<'a>(

@@ -3,6 +3,7 @@
 
 mod asking;
 mod attempt;
+mod audited;
 mod closing;
 mod component_hands;
 mod debug_loop;
@@ -38,6 +39,7 @@ use ending::Ending;
 pub use hands::{Answer, Hands};
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
 
+use crate::audit::{Audit, Head};
 use crate::config::Step;
 use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
@@ -90,6 +92,8 @@ pub struct Editor {
     /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
     pub steps: Vec<Step>,
     pub notes: Notebook<AgentDir>,
+    /// Where what the task does is recorded; it does nothing that could not be.
+    pub audit: Audit,
     pub events: Events,
     pub cancel: CancellationToken,
 }
@@ -142,9 +146,10 @@ pub fn end_before_work(
     brief: &Brief,
     notes: &Notebook<AgentDir>,
     events: &Events,
-    code: &str,
-    diagnosis: &str,
+    audit_head: Option<Head>,
+    (code, diagnosis): (&str, &str),
 ) -> Finished {
     let ending = Ending::infra(code, diagnosis);
-    closing::write_report(brief, notes, events, &ending, StuckReport::default())
+    let report = StuckReport { audit_head, ..StuckReport::default() };
+    closing::write_report(brief, notes, events, &ending, report)
 }

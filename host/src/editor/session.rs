@@ -198,7 +198,9 @@ impl<'a> Session<'a> {
 
     /// One conversation, until it is left for a REPLAN or the task is done.
     async fn converse(&mut self, opening: &str) -> Result<Left, End> {
-        let mut offered = tools::host_tools();
+        let added = self.editor.scouts.iter();
+        let added: Vec<_> = added.filter_map(|one| Some((one.name(), one.about()?))).collect();
+        let mut offered = tools::host_tools(&added);
         offered.extend(self.editor.hands.tools());
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &offered);
         conversation.say(opening);
@@ -281,6 +283,7 @@ impl<'a> Session<'a> {
     }
 
     async fn perform(&mut self, call: &ToolCall, offered: &[ToolSpec]) -> Result<Step, End> {
+        self.recordable()?;
         if !offered.iter().any(|tool| tool.name == call.name) {
             return Ok(
                 Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into()
@@ -426,6 +429,7 @@ impl<'a> Session<'a> {
         let Some(response) = response.filter(|_| !self.editor.cancel.is_cancelled()) else {
             return Err(End::Cancelled);
         };
+        self.record_gate_inputs(response.run_id.as_deref());
         let next = self.debug_loop.judge(verification::verdict(&response));
         let failure = Attempt::of(number, self.strategies.len() as u32, &response);
         let told = answered(&verification::told(&response, &failure));

@@ -152,21 +152,37 @@ fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpe
     }
 }
 
-/// The host's tools, always in this order.
-pub(super) fn host_tools() -> Vec<ToolSpec> {
+/// Of what a Scout says about itself, in the description of a tool.
+const ABOUT: usize = 200;
+
+/// The Scouts beside A and B, each with what it is good for.
+fn others(scouts: &[(&str, &str)]) -> String {
+    let one = |(name, about): &(&str, &str)| {
+        let about: String =
+            about.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT).collect();
+        format!(" Also {name}: {about}")
+    };
+    scouts.iter().map(one).collect()
+}
+
+/// The host's tools, always in this order. `scouts` are those that the Editor does not know by itself.
+pub(super) fn host_tools(scouts: &[(&str, &str)]) -> Vec<ToolSpec> {
+    let others = others(scouts);
     let texts = json!({"type": "array", "items": {"type": "string"}});
     let text = json!({"type": "string"});
     vec![
         spec(
             "plan",
-            "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question.",
+            &format!(
+                "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question.{others}"
+            ),
             json!({"type": "object", "required": ["criteria", "acceptance", "strategy"], "properties": {
                 "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
                 "questions": {"type": "object", "additionalProperties": text}}}),
         ),
         spec(
             "ask_scout",
-            "Ask a Scout about the code or a failure.",
+            &format!("Ask a Scout about the code or a failure.{others}"),
             json!({"type": "object", "required": ["scout", "question"],
                 "properties": {"scout": text, "question": text}}),
         ),
@@ -252,10 +268,20 @@ mod tests {
         assert_eq!(read_call(&call("edit_line", "whatever")), Call::Component);
     }
 
+    /// CAPABILITY-28
+    #[test]
+    fn a_scout_that_was_added_is_named_where_scouts_are_asked() {
+        let tools = host_tools(&[("license", "Finds\nlicences.")]);
+        for name in ["plan", "ask_scout"] {
+            let tool = tools.iter().find(|tool| tool.name == name).unwrap();
+            assert!(tool.description.ends_with(" Also license: Finds licences."), "{tool:?}");
+        }
+    }
+
     /// EDITOR-3: the host's own tools cost little in every request.
     #[test]
     fn host_tools_stay_small() {
-        let bytes: usize = host_tools()
+        let bytes: usize = host_tools(&[])
             .iter()
             .map(|t| t.name.len() + t.description.len() + t.parameters.len())
             .sum();

@@ -73,6 +73,42 @@ pub enum EventKind {
         sha256: String,
         duration_ms: u64,
     },
+    /// A component was let in, with what is in force for it.
+    ComponentLoaded {
+        name: String,
+        sha256: String,
+        world: String,
+        /// Of the effective grant.
+        effective_sha256: String,
+    },
+    /// A component was not let in; nothing of it has run.
+    ComponentRefused {
+        name: String,
+        sha256: String,
+        /// A stable word.
+        reason: String,
+        message: String,
+    },
+    /// What one query has used of its grants, however it ended.
+    ComponentUsed {
+        name: String,
+        sha256: String,
+        /// Names of the grants.
+        grants: Vec<String>,
+        files: u64,
+        /// Of the sorted list of files that were read, one a line.
+        files_sha256: String,
+        bytes: u64,
+        /// Entries of the root that those files lie in; none where there are more than 32.
+        parts: Vec<String>,
+        edits: u64,
+        model_calls: u64,
+        model_tokens: u64,
+        origins: Vec<String>,
+        env: Vec<String>,
+        /// Refused, all of them.
+        denials: u64,
+    },
     ScoutStarted {
         scout: String,
         sha256: String,

@@ -13,13 +13,21 @@ pub struct ComponentScout {
     name: String,
     component: LoadedComponent,
     services: Services,
+    about: Option<String>,
     /// For one attempt, the model's time included.
     wall: Duration,
 }
 
 impl ComponentScout {
     pub fn new(name: &str, component: LoadedComponent, services: Services, wall: Duration) -> Self {
-        Self { name: name.to_owned(), component, services, wall }
+        Self { name: name.to_owned(), component, services, about: None, wall }
+    }
+
+    /// One more than the two that every Editor knows: what its author says that it is good for.
+    #[must_use]
+    pub fn introduced(mut self) -> Self {
+        self.about = Some(self.component.manifest.about.clone());
+        self
     }
 }
 
@@ -30,6 +38,10 @@ impl Scout for ComponentScout {
 
     fn sha256(&self) -> &str {
         &self.component.sha256
+    }
+
+    fn about(&self) -> Option<&str> {
+        self.about.as_deref()
     }
 
     fn ask<'a>(

@@ -3,6 +3,7 @@
 mod check;
 mod component_scout;
 pub mod grounding;
+mod own_report;
 pub mod query;
 pub mod report_a;
 pub mod report_b;
@@ -29,6 +30,10 @@ pub trait Scout: Send + Sync {
     fn name(&self) -> &str;
     /// Digest of the bytes that answer.
     fn sha256(&self) -> &str;
+    /// What it is good for, where the Editor has to be told.
+    fn about(&self) -> Option<&str> {
+        None
+    }
     /// The report as JSON text, not yet checked. `attempt` counts from 1 and is told in events only.
     fn ask<'a>(
         &'a self,

@@ -3,6 +3,7 @@
 //! Every change is one transaction. What a user was told is on the disk before it is told; what only says how
 //! far a task is may be lost with the machine, never with the process.
 
+mod audit_head;
 mod error;
 mod file;
 mod history;

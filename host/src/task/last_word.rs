@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::audit::edges;
 use super::retention;
 use super::ticket::{Kept, Ticket};
 use crate::editor::{Finished, State};
@@ -70,6 +71,10 @@ impl LastWord {
                 (state, finished.reason) = (ended.state, ended.reason);
                 exit = Exit::of(ended.exit_code);
                 finished.summary = why.or(finished.summary);
+            }
+            let ended = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
+            if let Err(error) = edges::end(ticket, &ended, finished.run_id.as_deref()) {
+                output.caution(&format!("the end of this task is not recorded: {error}"));
             }
         }
         self.events.emit(EventKind::TaskFinished {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::ticket::Desk;
 use super::{interrupted, living, preflight};
 use crate::artifacts::ArtifactDir;
+use crate::audit::Audit;
 use crate::config;
 use crate::output::Failure;
 use crate::process::Process;
@@ -37,6 +38,11 @@ impl Lookup {
                 .hint("go into one, or name it with --repo"));
         };
         Ok((Desk::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
+    }
+
+    /// The log that everything is recorded in.
+    pub(super) fn audit(&self) -> Result<Audit, Failure> {
+        preflight::audit(&self.artifacts, &self.store)
     }
 
     /// As it is told. `position` for one that waits.

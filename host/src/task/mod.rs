@@ -2,8 +2,10 @@
 
 mod adoption;
 mod args;
+mod audit;
 mod caches;
 mod cancel;
+pub mod capabilities;
 mod detach;
 mod earlier_report;
 mod history;
@@ -31,6 +33,11 @@ mod verify;
 mod work;
 
 pub use args::RunArgs;
+pub use audit::{
+    AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
+    GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, audit_explain, audit_grants, audit_list,
+    audit_restart, audit_show, audit_verify,
+};
 pub use caches::{CacheList, Cleared, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
 pub use detach::{Detached, TakeOver, detach, take_over};

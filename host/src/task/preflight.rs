@@ -8,10 +8,12 @@ use super::RunArgs;
 use super::interrupted;
 use super::ticket::Desk;
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
-use crate::component;
+use crate::audit::{Audit, AuditError, Keeper};
+use crate::component::{self, Grant};
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
+use crate::registry::{FileError, Member, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
@@ -27,6 +29,62 @@ pub(super) struct Ready {
     pub(super) rules: WriteRules,
     /// Where compiled components are kept; none without a home directory.
     pub(super) cache: Option<PathBuf>,
+    /// Components that the user approved for here.
+    pub(super) members: Vec<Member>,
+    /// What the administrator allows any component.
+    pub(super) ceiling: Grant,
+}
+
+impl Ready {
+    /// Again, because a task that has waited counts with what holds now.
+    pub(super) fn look_again(&mut self, config: Config) -> Result<(), Failure> {
+        (self.members, self.ceiling) = capabilities(&config)?;
+        self.config = config;
+        Ok(())
+    }
+}
+
+/// Who may take part in tasks of this configuration, and below which ceiling.
+fn capabilities(config: &Config) -> Result<(Vec<Member>, Grant), Failure> {
+    let registry = registry(Some(&config.root))?;
+    allow_image(&registry, config)?;
+    let members = registry.members(&config.components)?;
+    Ok((members, registry.policy.ceiling))
+}
+
+/// An image that its tag could move away from under us, where the administrator does not want that.
+fn allow_image(registry: &Registry, config: &Config) -> Result<(), Failure> {
+    let image = &config.pipeline.image;
+    if registry.policy.allow_unpinned_images || image.contains("@sha256:") {
+        return Ok(());
+    }
+    let message =
+        format!("image {image} is not pinned by digest, as the administrator's policy wants it");
+    Err(Failure::refused("image_unpinned", message)
+        .hint("write it as NAME@sha256:DIGEST in verification.container_image"))
+}
+
+/// Grants, policy and store as they stand; makes nothing.
+pub(super) fn registry(root: Option<&Path>) -> Result<Registry, Failure> {
+    let place =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
+    let unusable = |error: std::io::Error| {
+        Failure::refused("repository_unusable", format!("the repository cannot be opened: {error}"))
+    };
+    let repo = root.map(Repo::at).transpose().map_err(unusable)?;
+    Ok(Registry::open(place.ok().as_deref(), repo)?)
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        Self::refused(refused.code(), refused.to_string()).hint(refused.hint())
+    }
 }
 
 /// In the order of what a newcomer meets: the task, the repository, the model, the machine.
@@ -34,6 +92,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
     let config = config::load(&args.repo)?;
     AgentDir::check(&config.root)?;
+    let (members, ceiling) = capabilities(&config)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
     let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
@@ -44,12 +103,16 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let engine = Engine::connect().await?;
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
-    Ok(Ready { request, config, access, artifacts, engine, rules, cache: component::cache_dir() })
+    let cache = component::cache_dir();
+    Ok(Ready { request, config, access, artifacts, engine, rules, cache, members, ceiling })
 }
 
 /// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.
 pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
-    open_desk(&ready.artifacts, &ready.config.root)
+    let desk = open_desk(&ready.artifacts, &ready.config.root)?;
+    // What could not be recorded is not accepted.
+    desk.audit.ready()?;
+    Ok(desk)
 }
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
@@ -68,6 +131,17 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
     Ok(Arc::new(Store::open(&state, &path)?))
 }
 
+/// The log of an ARTIFACT_DIR, whose head is kept in its store. Opened by the first record.
+pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit, Failure> {
+    let path = artifacts.path().join("state");
+    let state = artifacts.state().map_err(|error| {
+        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
+    })?;
+    let secrets = config::secrets(|name| std::env::var(name).ok());
+    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(store);
+    Ok(Audit::new(state, &path, keeper, secrets))
+}
+
 /// What the gate alone needs.
 pub(super) struct GateReady {
     pub(super) config: Config,
@@ -77,6 +151,7 @@ pub(super) struct GateReady {
 
 pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
     let config = config::load(repo)?;
+    allow_image(&registry(Some(&config.root))?, &config)?;
     let engine = Engine::connect().await?;
     let artifacts = artifacts(&config.root)?;
     Ok(GateReady { config, artifacts, engine })
@@ -116,6 +191,12 @@ impl From<EngineUnavailable> for Failure {
     fn from(error: EngineUnavailable) -> Self {
         let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
         Self::refused("docker_unavailable", message).hint(error.hint)
+    }
+}
+
+impl From<AuditError> for Failure {
+    fn from(error: AuditError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }
 

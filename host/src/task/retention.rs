@@ -11,8 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ticket::Desk;
 use crate::artifacts::{Pruned, RunId};
+use crate::audit::{Audit, AuditError, Entry, Event};
 use crate::output::Output;
 use crate::store::{Store, StuckReportRecord};
+use crate::workspace::digest;
 
 /// Nobody waits longer for the end of a command; the next one goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,12 +24,16 @@ const FORGOTTEN: TimeDelta = TimeDelta::days(14);
 /// The runs of this process are not needed by it any more. What was pinned is in the store by now. A signal, also an
 /// earlier one, ends it.
 pub(super) async fn make_room(desk: &Desk, cancel: &CancellationToken, output: &Output) {
+    let audit = desk.audit.clone();
     let (desk, cancel, start) = (desk.clone(), cancel.clone(), Instant::now());
     let pruned = tokio::task::spawn_blocking(move || {
         make_room_while(&desk, &|| !cancel.is_cancelled() && start.elapsed() < PATIENCE)
     });
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
-        Ok(Pruned { left, .. }) => {
+        Ok(Pruned { left, runs }) => {
+            if let Err(error) = recorded(&audit, &runs) {
+                output.caution(&format!("which old runs were removed is not recorded: {error}"));
+            }
             for (run, error) in left {
                 output.caution(&format!("old run {run} cannot be removed: {error}"));
             }
@@ -40,6 +46,21 @@ pub(super) fn make_room_while(desk: &Desk, go_on: &dyn Fn() -> bool) -> io::Resu
     desk.artifacts.release_runs();
     let (now, store) = (crate::clock::now(), Arc::clone(&desk.store));
     desk.artifacts.prune(now, go_on, || pinned(&store, now))
+}
+
+/// What went, by its names.
+fn recorded(audit: &Audit, runs: &[RunId]) -> Result<(), AuditError> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = runs.iter().map(RunId::as_str).collect();
+    let entry = Entry::new(Event::RunsRemoved)
+        .reason("retention")
+        .count("runs", runs.len() as u64)
+        .digest("names", Some(&digest(names.join("\n").as_bytes())))
+        .names(names);
+    audit.append(entry)?;
+    audit.settle()
 }
 
 /// The runs of every unresolved stuck report of a repository that there may still be.

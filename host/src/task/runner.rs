@@ -83,7 +83,11 @@ pub(super) async fn follow(
     if waited {
         // Its turn came later: what the file says now is what counts.
         match config::load(&args.repo) {
-            Ok(config) if config.root == root => ready.config = config,
+            Ok(config) if config.root == root => {
+                if let Err(failure) = ready.look_again(config) {
+                    return last.refuse(&failure);
+                }
+            }
             Ok(_) => return last.refuse(&RootMoved::Replaced(root).into()),
             Err(error) => return last.refuse(&error.into()),
         }

@@ -1,61 +1,89 @@
 //! One question to one Scout, outside a task: the same component, checks and attempts as in one.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::signals;
 use super::staff::{self, Incomplete, Staff};
-use crate::component::builtin::{self, Builtin};
-use crate::component::{self, ComponentHost};
+use super::{preflight, signals};
+use crate::audit::Audit;
+use crate::component::builtin;
+use crate::component::{self, ComponentHost, Kind};
 use crate::config::{self, ConfigError, Root};
 use crate::event::{Events, Milestone, ModelUsage};
 use crate::exit::Exit;
 use crate::model::{TimerPause, TokenLedger};
 use crate::output::{Failure, Output};
+use crate::registry::Member;
 use crate::scout::query::{self, QueryEnd};
-use crate::scout::{Grounded, Question};
+use crate::scout::{Grounded, Question, Scout};
 
 /// For one attempt where no `agent.yaml` says otherwise; the default of `timeouts.scout_query`.
 const WALL: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WhichScout {
     A,
     B,
+    /// One that the user approved.
+    Named(String),
 }
 
 impl WhichScout {
-    fn letter(self) -> &'static str {
+    fn word(&self) -> &str {
         match self {
             Self::A => "a",
             Self::B => "b",
+            Self::Named(name) => name,
         }
     }
 
-    fn builtin(self) -> Builtin {
+    fn milestone(&self) -> Option<Milestone> {
         match self {
-            Self::A => builtin::SCOUT_A,
-            Self::B => builtin::SCOUT_B,
-        }
-    }
-
-    fn milestone(self) -> Milestone {
-        match self {
-            Self::A => Milestone::QueryingScoutA,
-            Self::B => Milestone::QueryingScoutB,
+            Self::A => Some(Milestone::QueryingScoutA),
+            Self::B => Some(Milestone::QueryingScoutB),
+            Self::Named(_) => None,
         }
     }
 
     /// What is asked when nobody asks anything.
-    fn usual_question(self) -> &'static str {
+    fn usual_question(&self) -> &'static str {
         match self {
             Self::A => "Map this repository: what is where, what depends on what, what is risky.",
             Self::B => "How is this repository built and tested, and what fails?",
+            Self::Named(_) => "What can you say about this repository?",
         }
     }
+}
+
+/// The one that the user approved under this name.
+fn approved<'m>(name: &str, members: &'m [Member]) -> Result<&'m Member, Failure> {
+    let mut scouts =
+        members.iter().filter(|member| member.kind == Kind::Scout && member.replaces.is_none());
+    scouts.find(|member| member.name == *name).ok_or_else(|| {
+        Failure::refused("scout_unknown", format!("no Scout `{name}` is approved here"))
+            .hint("there are a and b; `act components` lists what else was approved")
+    })
+}
+
+/// The Scout itself, and how its reports are judged.
+fn found(which: &WhichScout, staff: &Staff<'_>) -> Result<(Arc<dyn Scout>, Grounded), Failure> {
+    let check = Grounded::new(staff.view.clone());
+    let builtin = match which {
+        WhichScout::A => builtin::SCOUT_A,
+        WhichScout::B => builtin::SCOUT_B,
+        WhichScout::Named(name) => {
+            let loaded = staff.load_member(approved(name, staff.members)?, name)?;
+            let check = check
+                .with(name, loaded.manifest.report.as_deref())
+                .map_err(staff::failed("its report schema cannot be used"))?;
+            return Ok((staff.added_scout(loaded), check));
+        }
+    };
+    Ok((staff.scout(staff.load_scout(builtin)?), check))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +99,7 @@ pub struct ScoutArgs {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ScoutAnswer {
-    /// `a` or `b`.
+    /// `a`, `b` or the name of an approved one.
     pub scout: String,
     /// Of the component that answered.
     pub sha256: String,
@@ -91,27 +119,39 @@ impl From<Incomplete> for Failure {
 
 pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
     let (root, wall, package) = place(&args)?;
+    let registry = preflight::registry(Some(&root))?;
+    let members = registry.members(&[])?;
+    if let WhichScout::Named(name) = &args.scout {
+        // Before a model is looked for.
+        approved(name, &members)?;
+    }
     let access = config::model_access(|name: &str| std::env::var(name).ok())?;
     let cancel = signals::cancelled_by_signals()?;
     let events = Events::new("", vec![output.progress_sink()]);
     let ledger = TokenLedger::default();
+    let audit = audit(&args.repo, &root)?;
     let staff = Staff {
-        host: ComponentHost::new(component::cache_dir().as_deref()),
+        host: ComponentHost::new(component::cache_dir().as_deref())
+            .below(registry.policy.ceiling.clone())
+            .audited(audit.clone()),
+        members: &members,
         model: staff::model(&access, &ledger, &events)?,
         view: staff::view(&root)?,
         wall,
         events: &events,
     };
-    let scout = staff.scout(staff.load_scout(args.scout.builtin())?);
+    let (scout, check) = found(&args.scout, &staff)?;
     let usual = || args.scout.usual_question().to_owned();
     let text = args.question.filter(|text| !text.trim().is_empty()).unwrap_or_else(usual);
     let log = args.log.map(|log| ("tail_log".to_owned(), log));
     let package = package.map(|package| ("package".to_owned(), package));
     let question = Question { text, context: log.into_iter().chain(package).collect() };
-    events.emit(args.scout.milestone().into());
-    let check = Grounded::new(staff.view.clone());
-    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel);
-    let raw = asked.await.map_err(|end| match end {
+    if let Some(milestone) = args.scout.milestone() {
+        events.emit(milestone.into());
+    }
+    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel).await;
+    audit.settle()?;
+    let raw = asked.map_err(|end| match end {
         QueryEnd::Cancelled => {
             Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
         }
@@ -125,13 +165,20 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     })?;
     let summary = query::ReportCheck::check(&check, scout.name(), &raw).await.unwrap_or_default();
     Ok(ScoutAnswer {
-        scout: args.scout.letter().to_owned(),
+        scout: args.scout.word().to_owned(),
         sha256: scout.sha256().to_owned(),
         question: question.text,
         summary,
         report: serde_json::from_str(&raw).unwrap_or_default(),
         tokens: ledger.by_role(),
     })
+}
+
+/// Also outside of every repository, where the artifacts may lie below the directory that is looked at.
+fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
+    let repo = config::find_root(start)?.map(|root| root.path);
+    let desk = preflight::open_desk(&preflight::artifacts_for(repo.as_deref())?, root)?;
+    Ok(desk.audit_here(root)?)
 }
 
 /// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason

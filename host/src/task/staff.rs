@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::component::builtin::Builtin;
-use crate::component::{ComponentHost, Grant, LoadedComponent, Services};
+use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, Services};
 use crate::config::ModelAccess;
 use crate::event::Events;
 use crate::model::{self, Deadlines, Model, TokenLedger};
+use crate::registry::Member;
 use crate::scout::{ComponentScout, Scout};
 use crate::workspace::{Profile, RepoView};
 
@@ -39,6 +40,8 @@ pub(super) fn view(root: &Path) -> Result<RepoView, Incomplete> {
 /// Loads components and lends Scouts what they work with.
 pub(super) struct Staff<'a> {
     pub(super) host: ComponentHost,
+    /// What the user approved; loaded in place of a built-in component or beside them.
+    pub(super) members: &'a [Member],
     pub(super) model: Arc<dyn Model>,
     pub(super) view: RepoView,
     /// For one attempt of a Scout, the model's time included.
@@ -47,11 +50,16 @@ pub(super) struct Staff<'a> {
 }
 
 impl Staff<'_> {
+    /// The built-in component, or the one that the user put in its place, which then has its name.
     pub(super) fn load(
         &self,
         builtin: Builtin,
         grant: Grant,
     ) -> Result<LoadedComponent, Incomplete> {
+        let replaces = |member: &&Member| member.replaces.as_deref() == Some(builtin.name);
+        if let Some(member) = self.members.iter().find(replaces) {
+            return self.load_member(member, builtin.name);
+        }
         let loaded = self.host.load(builtin.bytes, grant, self.events);
         loaded.map_err(failed("a component cannot be loaded"))
     }
@@ -60,7 +68,33 @@ impl Staff<'_> {
         self.load(builtin, Grant::builtin_scout().within(self.wall))
     }
 
+    pub(super) fn load_member(
+        &self,
+        member: &Member,
+        name: &str,
+    ) -> Result<LoadedComponent, Incomplete> {
+        let grant = member.grant.clone();
+        let loaded = self.host.load_as(Some(name), &member.bytes, grant, self.events);
+        loaded.map_err(failed("an approved component cannot be loaded"))
+    }
+
+    /// Those that replace nothing, in the order of their approval.
+    pub(super) fn others(&self, kind: Kind) -> impl Iterator<Item = &Member> {
+        let wanted = move |member: &&Member| member.kind == kind && member.replaces.is_none();
+        self.members.iter().filter(wanted)
+    }
+
+    /// One of the two that every Editor knows.
     pub(super) fn scout(&self, component: LoadedComponent) -> Arc<dyn Scout> {
+        Arc::new(self.component_scout(component))
+    }
+
+    /// One more.
+    pub(super) fn added_scout(&self, component: LoadedComponent) -> Arc<dyn Scout> {
+        Arc::new(self.component_scout(component).introduced())
+    }
+
+    fn component_scout(&self, component: LoadedComponent) -> ComponentScout {
         let name = component.manifest.name.clone();
         let services = Services {
             view: Some(self.view.clone()),
@@ -70,6 +104,6 @@ impl Staff<'_> {
             attempt: 1,
             events: self.events.clone(),
         };
-        Arc::new(ComponentScout::new(&name, component, services, self.wall))
+        ComponentScout::new(&name, component, services, self.wall)
     }
 }

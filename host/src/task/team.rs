@@ -7,7 +7,8 @@ use tokio_util::sync::CancellationToken;
 use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
 use crate::artifacts::ComponentDigest;
-use crate::component::{ComponentHost, Grant, LoadedComponent, builtin};
+use crate::audit::Audit;
+use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, builtin};
 use crate::context::Notebook;
 use crate::editor::{Brief, ComponentHands, Editor};
 use crate::event::Events;
@@ -27,6 +28,7 @@ pub(super) struct Work {
     pub(super) brief: Brief,
     pub(super) notes: Notebook<AgentDir>,
     pub(super) image: ResolvedImage,
+    pub(super) audit: Audit,
     pub(super) ledger: TokenLedger,
     pub(super) events: Events,
     pub(super) cancel: CancellationToken,
@@ -34,11 +36,14 @@ pub(super) struct Work {
 
 /// May take seconds, when components are compiled for the first time; so not on the runtime's own threads.
 pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
-    let Work { ready, held, brief, notes, image, ledger, events, cancel } = work;
+    let Work { ready, held, brief, notes, image, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let staff = Staff {
-        host: ComponentHost::new(ready.cache.as_deref()),
+        host: ComponentHost::new(ready.cache.as_deref())
+            .below(ready.ceiling.clone())
+            .audited(audit.clone()),
+        members: &ready.members,
         model: staff::model(&ready.access, &ledger, &events)?,
         view: staff::view(root)?,
         wall: config.scout_timeout,
@@ -46,15 +51,30 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     };
     let scouts = [staff.load_scout(builtin::SCOUT_A)?, staff.load_scout(builtin::SCOUT_B)?];
     let tools = staff.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
-    let components: Vec<_> = scouts.iter().chain([&tools]).map(digest).collect();
+    let loaded = |kind| {
+        let others = staff.others(kind);
+        others.map(|other| staff.load_member(other, &other.name)).collect::<Result<Vec<_>, _>>()
+    };
+    let (added, more_tools) = (loaded(Kind::Scout)?, loaded(Kind::Tool)?);
+    let all = scouts.iter().chain([&tools]).chain(&added).chain(&more_tools);
+    let components: Vec<_> = all.map(digest).collect();
 
     let rules = ready.rules.clone().scoped(config.monorepo_package.as_deref());
     let writer =
         RepoWriter::open(root, rules).map_err(failed("the repository cannot be opened"))?;
     // As Scouts see it: what others brought along is not what the project is tested by.
     let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
-    let hands = ComponentHands::new(tools, Arc::new(writer), events.clone());
-    let scouts = scouts.into_iter().map(|component| staff.scout(component)).collect();
+    let hands = ComponentHands::new(tools, Arc::new(writer), events.clone())
+        .with(more_tools, Arc::clone(&staff.model));
+    let mut check = Grounded::new(staff.view.clone());
+    for scout in &added {
+        let manifest = &scout.manifest;
+        check = check
+            .with(&manifest.name, manifest.report.as_deref())
+            .map_err(failed(&format!("the report schema of {} cannot be used", manifest.name)))?;
+    }
+    let scouts = scouts.into_iter().map(|component| staff.scout(component));
+    let scouts = scouts.chain(added.into_iter().map(|added| staff.added_scout(added))).collect();
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
@@ -66,6 +86,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
         gate: Arc::new(Gate::of(config)),
         task_id: Some(brief.task_id.clone()),
         components,
+        audit: audit.clone(),
         events: events.clone(),
     };
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
@@ -74,7 +95,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
         brief,
         model: staff.model,
         scouts,
-        check: Arc::new(Grounded::new(staff.view)),
+        check: Arc::new(check),
         hands: Arc::new(hands),
         verifier: Arc::new(verifier),
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
@@ -88,6 +109,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
             })
         }),
         steps: config.pipeline.steps.clone(),
+        audit,
         notes,
         events: events.clone(),
         cancel: cancel.clone(),

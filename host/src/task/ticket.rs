@@ -4,18 +4,19 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::line::Seat;
-use super::{RunArgs, TaskId, interrupted, living};
+use super::{RunArgs, TaskId, interrupted, living, preflight};
 use crate::artifacts::{ArtifactDir, Journal};
+use crate::audit::{Audit, AuditError, Place};
 use crate::event::Sink;
 use crate::exit::Exit;
 use crate::fail_point;
 use crate::output::{Failure, Output};
 use crate::process::Process;
 use crate::store::{Ended, Flags, Store, StoreError, Submission, TaskRecord, TaskState};
-use crate::workspace::RootIdentity;
+use crate::workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(super) struct Desk {
     /// Identity of the repository's root.
     pub(super) repo: String,
     pub(super) this: Process,
+    /// Where everything that is done here is recorded.
+    pub(super) audit: Audit,
 }
 
 impl Desk {
@@ -37,7 +40,14 @@ impl Desk {
             Failure::refused("repository_unusable", format!("{}: {error}", root.display()))
         })?;
         let repo = identity.to_string();
-        Ok(Self { store, artifacts, repo, this: Process::this() })
+        let audit = preflight::audit(&artifacts, &store)?;
+        Ok(Self { store, artifacts, repo, this: Process::this(), audit })
+    }
+
+    /// The log, about the repository as it stands; refused where nothing can be recorded.
+    pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
+        self.audit.ready()?;
+        Ok(self.audit.about(Place { identity: self.repo.clone(), head: head_commit(root) }))
     }
 
     /// Accepted when this returns; behind all others.
@@ -108,6 +118,8 @@ pub(super) struct Ticket {
     journaled: Arc<AtomicBool>,
     /// Held as long as this lives, whatever becomes of the journal.
     _lives: Option<OwnedFd>,
+    /// In whose name it is recorded, once its turn has come.
+    audit: OnceLock<Audit>,
 }
 
 /// Whether an end that was to be kept is kept.
@@ -129,7 +141,19 @@ impl Ticket {
             _lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
             journaled: Arc::new(AtomicBool::new(journal.is_ok())),
             journal: Mutex::new(Some(journal)),
+            audit: OnceLock::new(),
         }
+    }
+
+    /// The log in its name, about the repository as it is now.
+    pub(super) fn begin_audit(&self, root: &Path) -> Result<Audit, AuditError> {
+        let audit = self.desk.audit_here(root)?.of_task(&self.task_id);
+        Ok(self.audit.get_or_init(|| audit).clone())
+    }
+
+    /// The same; none before that.
+    pub(super) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
     }
 
     /// The reader that writes the journal, and how many events are in it already. For once.

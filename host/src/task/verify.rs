@@ -10,6 +10,7 @@ use super::recorder::RunSink;
 use super::ticket::Desk;
 use super::turn::unlockable;
 use super::{retention, signals};
+use crate::audit::Audit;
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
@@ -22,8 +23,9 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
     let cancel = signals::cancelled_by_signals()?;
     let lock = lock(&config.root)?;
     let desk = preflight::open_desk(&artifacts, &config.root)?;
+    let audit = desk.audit_here(&config.root)?;
     let ready = GateReady { config, artifacts, engine };
-    let response = judge(ready, lock.root(), &desk, output, &cancel).await;
+    let response = judge(ready, lock.root(), (&desk, audit), output, &cancel).await;
     drop(lock);
     retention::make_room(&desk, &cancel, output).await;
     Ok(response)
@@ -32,7 +34,7 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
 async fn judge(
     ready: GateReady,
     root: &HeldRoot,
-    desk: &Desk,
+    (desk, audit): (&Desk, Audit),
     output: &Output,
     cancel: &CancellationToken,
 ) -> Option<VerifyResponse> {
@@ -54,6 +56,7 @@ async fn judge(
         gate: Arc::new(Gate::of(&config)),
         task_id: None,
         components: vec![],
+        audit,
         events,
     };
     verifier.run(1, cancel).await

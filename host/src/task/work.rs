@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::edges;
 use super::earlier_report;
 use super::last_word::LastWord;
 use super::patience::Patience;
@@ -13,6 +14,7 @@ use super::preflight::Ready;
 use super::staff::failed;
 use super::team::{self, Work};
 use super::ticket::Ticket;
+use crate::audit::{Audit, AuditError};
 use crate::context::Notebook;
 use crate::editor::{self, Brief, Finished, State};
 use crate::event::{EventKind, Events};
@@ -50,7 +52,8 @@ pub(super) async fn start(
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);
-    let work = perform(ready, lock, brief, notes, ledger, events, &cancel);
+    let audit = edges::begin(ready, ticket, &brief);
+    let work = perform(ready, lock, brief, notes, (audit, ledger, events), &cancel);
     let finished = AssertUnwindSafe(work).catch_unwind().await;
     drop(asked);
     last.say(finished.unwrap_or_else(|panic| unexpected(panic.as_ref())))
@@ -99,8 +102,7 @@ async fn perform(
     lock: &RepoLock,
     brief: Brief,
     notes: Notebook<AgentDir>,
-    ledger: &TokenLedger,
-    events: &Events,
+    (audit, ledger, events): (Result<Audit, AuditError>, &TokenLedger, &Events),
     cancel: &CancellationToken,
 ) -> Finished {
     let (config, request) = (&ready.config, &ready.request);
@@ -113,6 +115,13 @@ async fn perform(
         non_goals: request.non_goals().to_vec(),
         boundaries: request.boundaries().to_vec(),
     });
+    let audit = match audit {
+        Ok(audit) => audit,
+        Err(error) => {
+            let (code, diagnosis) = (error.code(), edges::in_words(&error));
+            return editor::end_before_work(&brief, &notes, events, None, (code, &diagnosis));
+        }
+    };
     if let Err(error) = append_gitignore_once(&config.root) {
         // agent/ is left out of every view by name; only the user's own git would show it.
         events.emit(EventKind::Diagnosis { text: error.to_string() });
@@ -131,7 +140,8 @@ async fn perform(
         Ok(None) => return cancelled(),
         Err(error) => {
             let code = error.error_type.as_str();
-            return editor::end_before_work(&brief, &notes, events, code, &error.message);
+            let trouble = (code, error.message.as_str());
+            return editor::end_before_work(&brief, &notes, events, audit.head(), trouble);
         }
     };
     let work = Work {
@@ -140,6 +150,7 @@ async fn perform(
         brief: brief.clone(),
         notes,
         image,
+        audit,
         ledger: ledger.clone(),
         events: events.clone(),
         cancel: cancel.clone(),

@@ -17,6 +17,8 @@ use crate::config::Workspace;
 pub(super) struct Facts {
     /// None as long as it is not decided.
     pub(super) view: Option<View>,
+    /// The engine does not see our files.
+    pub(super) elsewhere: bool,
     pub(super) cache: Option<Cache>,
     pub(super) commit: Option<String>,
     pub(super) digest: Option<String>,
@@ -43,6 +45,17 @@ impl DockerVerifier {
             Workspace::Overlay => "overlay",
             Workspace::Readonly => "readonly",
         };
+        let verdict = (status, reason);
+        let recorded = self.record_end(run.id().as_str(), &facts, verdict, error.as_ref()).await;
+        let audit_head = match recorded {
+            Ok(hash) => Some(hash),
+            // Without its records a run proves nothing.
+            Err(failed) => {
+                (status, reason) = (Status::InfraError, None);
+                error.get_or_insert(failed);
+                None
+            }
+        };
         let manifest = Manifest {
             run_id: run.id().to_string(),
             task_id: self.task_id.clone(),
@@ -64,14 +77,13 @@ impl DockerVerifier {
             workspace: facts.view.map_or_else(|| asked.to_owned(), |view| view.as_str().to_owned()),
             engine: self.engine.identity().clone(),
             components: self.components.clone(),
-            audit_head: None,
+            audit_head,
             act_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let (dir, written) = (run.clone(), manifest.clone());
         let written = blocking(move || dir.write_manifest(&written)).await;
         let manifest = match written {
             Ok(()) => serde_json::to_value(&manifest).ok(),
-            // Without its record a run proves nothing.
             Err(failed) => {
                 (status, reason) = (Status::InfraError, None);
                 error.get_or_insert(InfraError::from_io("write the manifest", &failed));

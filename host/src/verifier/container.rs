@@ -13,11 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, QUICK, WORK};
+use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
 use super::oom::OomWatch;
-use super::passwd::name_the_user;
+use super::passwd::{name_the_user, put_file};
 use super::request::ContainerRequest;
 use super::response::ErrorType;
+use super::walls;
+use crate::audit::Audit;
 
 /// How long a dropped container may hold its thread; afterwards the next start's sweep has to find it.
 const LAST_MOMENT: Duration = Duration::from_secs(10);
@@ -39,20 +42,24 @@ pub(super) struct State {
 }
 
 impl Container {
-    /// Creates, prepares and starts. None when cancelled. The name is ours and the guard is armed before the
+    /// Creates, prepares and starts; what is asked for is recorded before, what the engine made of it after.
+    /// None when cancelled. The name is ours and the guard is armed before the
     /// engine hears of it, so there is no moment in which a container could be lost.
     pub(super) async fn start(
         engine: &Engine,
         name: String,
         mut request: ContainerRequest,
         image: &ResolvedImage,
+        audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
         let user = request.user.named();
-        let volume = request.volume.take();
-        let guard = Guard::arm(engine, &name, volume.is_some());
+        let (volume, certificates) = (request.volume.take(), request.certificates.take());
+        let volumes = volume.iter().map(|_| name.clone()).collect();
+        let guard = Guard::arm(engine, &name, volumes);
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let body = request.body();
+        audit.append(walls::requested(&name, &body)).map_err(InfraError::from)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.call(Phase::Create, WORK, engine.docker.create_volume(volume)).await?;
@@ -76,9 +83,15 @@ impl Container {
             if let Some((uid, gid)) = user {
                 name_the_user(engine, &name, uid, gid).await?;
             }
+            if let Some(certificates) = certificates {
+                put_file(engine, &name, CA_BUNDLE, certificates.into_bytes()).await?;
+            }
             let oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
+            let inspect = engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
+            let found = engine.call(Phase::Inspect, QUICK, inspect).await?;
+            audit.append(walls::inspected(&name, &found))?;
             Ok::<_, InfraError>(oom)
         };
         let started = tokio::select! {
@@ -191,23 +204,26 @@ fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
     error
 }
 
-/// Removes the container, and the volume of its name, unless somebody did so properly.
-struct Guard {
+/// Removes a container, then its volumes, unless somebody did so properly.
+pub(super) struct Guard {
     engine: Engine,
     name: String,
-    volume: bool,
+    volumes: Vec<String>,
     armed: std::sync::atomic::AtomicBool,
 }
 
 impl Guard {
-    fn arm(engine: &Engine, name: &str, volume: bool) -> Self {
-        Self { engine: engine.clone(), name: name.to_owned(), volume, armed: true.into() }
+    /// Before the engine hears of any of them.
+    pub(super) fn arm(engine: &Engine, name: &str, volumes: Vec<String>) -> Self {
+        Self { engine: engine.clone(), name: name.to_owned(), volumes, armed: true.into() }
     }
 
-    async fn remove(&self) -> Result<(), EngineError> {
+    pub(super) async fn remove(&self) -> Result<(), EngineError> {
         let mut removed = self.engine.remove(&self.name).await;
-        if self.volume && removed.is_ok() {
-            removed = self.engine.remove_volume(&self.name).await;
+        for volume in &self.volumes {
+            if removed.is_ok() {
+                removed = self.engine.remove_volume(volume).await;
+            }
         }
         if removed.as_ref().is_ok() || removed.as_ref().is_err_and(EngineError::unreachable) {
             self.armed.store(false, std::sync::atomic::Ordering::Relaxed);
@@ -223,7 +239,7 @@ impl Drop for Guard {
         }
         // The runtime may be unwinding or gone, so the removal brings its own; the wait is bounded.
         let (docker, name) = (self.engine.docker.clone(), self.name.clone());
-        let volume = self.volume;
+        let volumes = std::mem::take(&mut self.volumes);
         let (done, wait) = std::sync::mpsc::channel();
         let removal = std::thread::Builder::new().name("act-remove".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -232,8 +248,8 @@ impl Drop for Guard {
                 // Nobody is left to hear of a failure; the labels let a later start find it.
                 let removed = async {
                     let _ = docker.remove_container(&name, Some(options)).await;
-                    if volume {
-                        let _ = docker.remove_volume(&name, None::<RemoveVolumeOptions>).await;
+                    for volume in volumes {
+                        let _ = docker.remove_volume(&volume, None::<RemoveVolumeOptions>).await;
                     }
                 };
                 let _ =

@@ -1,64 +1,136 @@
 //! The copy view: the tree that the steps work in, made anew for each run from what git would know.
 //!
-//! The view is written by handle. Files get the two modes that git knows, so nothing setuid and nothing
+//! A directory is written by handle. Files get the two modes that git knows, so nothing setuid and nothing
 //! unreadable travels; links stay links.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags, fchmod, mkdirat, openat, symlinkat};
+use rustix::fs::{Mode, OFlags, fchmod, openat, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use crate::artifacts::{Descent, make_directory};
 use crate::workspace::{CopyEntry, CopyError, CopySet, Kind, READ_AT_ONCE, Tree, TreeBuilder};
 
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const NEW_FILE: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Copies the set into the empty directory `into`; the answer is the tree that the copy holds, digested from
-/// the very bytes that were written. What is gone since it was listed is in neither.
-pub(super) fn copy(set: &CopySet, into: OwnedFd, cancel: &CancellationToken) -> io::Result<Tree> {
-    let mut at = Position { root: into, below: vec![] };
+/// Where a copy goes: a directory of this machine, or an archive for an engine on another one.
+pub(super) trait Destination {
+    fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()>;
+    /// Begins a file; `about` is that of the open original.
+    fn file(&mut self, entry: &CopyEntry, about: &Metadata) -> io::Result<()>;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// As many bytes were written as `about` said.
+    fn end_file(&mut self, about: &Metadata) -> io::Result<()>;
+}
+
+/// Copies the set; the answer is the tree that the copy holds, digested from the very bytes that were written.
+/// What is gone since it was listed is in neither.
+pub(super) fn copy(
+    set: &CopySet,
+    into: &mut dyn Destination,
+    cancel: &CancellationToken,
+) -> io::Result<Tree> {
     let mut tree = TreeBuilder::default();
     let mut buffer = vec![0; READ_AT_ONCE];
     for entry in &set.entries {
         if cancel.is_cancelled() {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let Some((name, parents)) = split(&entry.path) else { continue };
+        if split(&entry.path).is_none() {
+            continue;
+        }
         let content = match read(set, entry) {
             Ok(content) => content,
             Err(CopyError::Changed { .. }) => continue,
             Err(error) => return Err(io::Error::other(error)),
         };
-        at.move_to(&parents)?;
         match content {
             Content::Link(target) => {
-                make_link(&target, at.here(), name)?;
+                into.link(&entry.path, &target)?;
                 tree.link(entry, &target);
             }
-            Content::File(mut from) => {
-                let mut to = make_file(entry, at.here(), name)?;
-                tree.file(entry, &mut from, &mut buffer, &mut |bytes| match &mut to {
-                    Some(to) => to.write_all(bytes),
-                    None => Ok(()),
-                })?;
-                if let Some(to) = to {
-                    // Build tools compare times.
-                    to.set_modified(from.metadata()?.modified()?)?;
-                }
+            Content::File(from) => {
+                let about = from.metadata()?;
+                into.file(entry, &about)?;
+                let mut exactly = Exactly { from, left: about.len() };
+                tree.file(entry, &mut exactly, &mut buffer, &mut |bytes| into.write(bytes))?;
+                into.end_file(&about)?;
             }
         }
     }
     Ok(tree.finish())
+}
+
+/// As many bytes as a file had when it was opened, whatever happens to it meanwhile: if it changes, the digest
+/// after the run tells.
+struct Exactly {
+    from: File,
+    left: u64,
+}
+
+impl Read for Exactly {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
+        let Some(into) = into.get_mut(..most).filter(|into| !into.is_empty()) else { return Ok(0) };
+        let count = match self.from.read(into)? {
+            0 => {
+                into.fill(0);
+                most
+            }
+            count => count,
+        };
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// An empty directory of this machine.
+pub(super) struct Directory {
+    at: Descent,
+    open: Option<File>,
+}
+
+impl Directory {
+    pub(super) fn new(root: OwnedFd) -> Self {
+        Self { at: Descent::new(root), open: None }
+    }
+
+    fn stand_above<'a>(&mut self, path: &'a Path) -> io::Result<&'a OsStr> {
+        let (name, parents) = split(path).ok_or(io::ErrorKind::InvalidFilename)?;
+        self.at.move_to(&parents)?;
+        Ok(name)
+    }
+}
+
+impl Destination for Directory {
+    fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {
+        let name = self.stand_above(path)?;
+        make_link(target, self.at.here(), name)
+    }
+
+    fn file(&mut self, entry: &CopyEntry, _: &Metadata) -> io::Result<()> {
+        let name = self.stand_above(&entry.path)?;
+        self.open = make_file(entry, self.at.here(), name)?;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.open.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    fn end_file(&mut self, about: &Metadata) -> io::Result<()> {
+        // Build tools compare times.
+        self.open.take().map_or(Ok(()), |file| file.set_modified(about.modified()?))
+    }
 }
 
 /// Makes directories that must exist in the view whatever the tree holds.
@@ -122,41 +194,6 @@ fn make_file(entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<Opti
     Ok(Some(file.into()))
 }
 
-/// Where the walk stands; entries come in order, so most share their parents with the one before.
-struct Position {
-    root: OwnedFd,
-    below: Vec<(OsString, OwnedFd)>,
-}
-
-impl Position {
-    fn here(&self) -> &OwnedFd {
-        self.below.last().map_or(&self.root, |(_, handle)| handle)
-    }
-
-    fn move_to(&mut self, parents: &[&OsStr]) -> io::Result<()> {
-        let common = self.below.iter().zip(parents).take_while(|(at, to)| at.0 == **to).count();
-        self.below.truncate(common);
-        for &name in parents.iter().skip(common) {
-            let handle = make_directory(self.here(), name)?;
-            self.below.push((name.to_owned(), handle));
-        }
-        Ok(())
-    }
-}
-
-fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
-    let created = mkdirat(parent, name, Mode::RWXU);
-    let handle = match created {
-        Ok(()) | Err(Errno::EXIST) => openat(parent, name, DIRECTORY, Mode::empty())?,
-        Err(error) => return Err(error.into()),
-    };
-    if created.is_ok() {
-        // The umask must not decide what the steps see.
-        fchmod(&handle, Mode::from_raw_mode(0o755))?;
-    }
-    Ok(handle)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -169,7 +206,7 @@ mod tests {
         let into = tempfile::tempdir().unwrap();
         let set = CopySet::of(repo, &PathGlobs::new(&[]).unwrap()).unwrap();
         let handle = fs::File::open(into.path()).unwrap().into();
-        copy(&set, handle, &CancellationToken::new()).unwrap();
+        copy(&set, &mut Directory::new(handle), &CancellationToken::new()).unwrap();
         into
     }
 
@@ -213,7 +250,7 @@ mod tests {
 
         let into = tempfile::tempdir().unwrap();
         let handle = fs::File::open(into.path()).unwrap().into();
-        let copied = copy(&set, handle, &CancellationToken::new()).unwrap();
+        let copied = copy(&set, &mut Directory::new(handle), &CancellationToken::new()).unwrap();
 
         assert_ne!(copied, listed);
         assert_eq!(copied, CopySet::of(into.path(), &none).unwrap().tree().unwrap());

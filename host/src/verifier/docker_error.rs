@@ -65,6 +65,8 @@ pub(super) enum Phase {
     Network,
     Exec,
     Inspect,
+    /// Of files, from an engine that does not see ours.
+    Fetch,
     Remove,
 }
 
@@ -79,6 +81,7 @@ impl Phase {
             Self::Network => "switch the container's network",
             Self::Exec => "run a step",
             Self::Inspect => "ask how a step ended",
+            Self::Fetch => "fetch what the steps wrote",
             Self::Remove => "remove the container",
         }
     }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::Verifier;
 use super::conclusion::Facts;
 use super::container::Container;
+use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::environment::step_environment;
@@ -18,6 +19,7 @@ use super::image::ResolvedImage;
 use super::owner;
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
 use super::prepare::{Order, Prepared, prepare};
+use super::prepare_elsewhere::prepare_elsewhere;
 use super::reclaim::reclaim;
 use super::request::{ContainerRequest, StepUser};
 use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
@@ -25,7 +27,8 @@ use super::source_writes::Guard;
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use super::view::View;
-use crate::artifacts::{ArtifactDir, Cache, ComponentDigest, RunDir, Swept};
+use crate::artifacts::{ARTIFACTS, ArtifactDir, Cache, ComponentDigest, RunDir, STEP_PARTS, Swept};
+use crate::audit::Audit;
 use crate::config::{User, Workspace};
 use crate::event::{EventKind, Events};
 use crate::process::Process;
@@ -35,6 +38,14 @@ use crate::workspace::{CopyError, HeldRoot, PathGlobs, RootMoved, tree_digest};
 const LIFETIME_SLACK: u64 = 600;
 /// A cancelled run does not wait longer than this for its own files.
 const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
+
+/// A run that can begin its steps.
+struct Started {
+    depot: Option<Depot>,
+    container: Container,
+    guard: Guard,
+    view: View,
+}
 
 /// The gate of one task.
 #[derive(Clone)]
@@ -48,6 +59,8 @@ pub struct DockerVerifier {
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
     pub components: Vec<ComponentDigest>,
+    /// Nothing runs that could not be recorded.
+    pub audit: Audit,
     pub events: Events,
 }
 
@@ -83,8 +96,12 @@ impl DockerVerifier {
         self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt });
 
         let mut facts = Facts::default();
-        let judged = self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra);
+        let judged = match self.record_start(&run_id, attempt).await {
+            Ok(()) => self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra),
+            Err(error) => infra(error),
+        };
         if judged.verdict == Verdict::Cancelled {
+            self.record_cancelled(&run_id);
             // Nobody is left to hear that it failed.
             let _ = self.reclaim(&run, &facts).await;
             let run = run.clone();
@@ -122,15 +139,18 @@ impl DockerVerifier {
         self.repo.stays()?;
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
-        let Some((container, guard, view)) = self.start(run, &include, facts, cancel).await? else {
+        let Some(started) = self.start(run, &include, facts, cancel).await? else {
             return Ok(cancelled());
         };
+        // In this order, so that the files outlive the container whatever happens.
+        let Started { depot, container, guard, view } = started;
 
         let mut steps = ContainerSteps {
             container: &container,
             gate: &self.gate,
             view,
             guard: Some(guard),
+            depot: depot.as_ref(),
             run,
             log: &mut log,
             events: &self.events,
@@ -156,6 +176,9 @@ impl DockerVerifier {
             });
             facts.container_left = true;
         }
+        if let Some(depot) = depot {
+            self.empty(depot, run, &mut judged, facts, cancel).await;
+        }
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
         if judged.verdict != Verdict::Cancelled {
@@ -172,7 +195,13 @@ impl DockerVerifier {
         include: &Arc<PathGlobs>,
         facts: &mut Facts,
         cancel: &CancellationToken,
-    ) -> Result<Option<(Container, Guard, View)>, InfraError> {
+    ) -> Result<Option<Started>, InfraError> {
+        let sees_files = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Ok(None),
+            sees = self.engine.sees_files(run, &self.image) => sees?,
+        };
+        facts.elsewhere = !sees_files;
         let mut without_overlay = false;
         loop {
             let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
@@ -182,23 +211,27 @@ impl DockerVerifier {
                 include: include.clone(),
                 artifacts: self.artifacts.clone(),
                 image_digest: self.image.digest.clone(),
-                local_engine: self.engine.is_local(),
                 name: format!("act-{}", run.id()),
                 labels: labels.clone(),
                 without_overlay,
             };
-            let Some(prepared) = self.prepare(order, run, cancel).await? else { return Ok(None) };
-            let Prepared { view, guard, mounts, volume, cache, digest, commit, warnings } =
-                prepared;
-            (facts.digest, facts.commit) = (Some(digest), commit);
-            (facts.view, facts.cache) = (Some(view), Some(cache));
-            facts.warnings.extend(warnings);
+            let prepared = if sees_files {
+                self.prepare(order, run, cancel).await?
+            } else {
+                self.prepare_elsewhere(order, run, cancel).await?
+            };
+            let Some(prepared) = prepared else { return Ok(None) };
+            let Prepared { view, guard, mounts, volume, certificates, cache, depot, .. } = prepared;
+            (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
+            (facts.view, facts.cache) = (Some(view), cache);
+            facts.warnings.extend(prepared.warnings);
             let readonly = view == View::Readonly;
             let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
             let request = ContainerRequest {
                 image_id: self.image.id.clone(),
                 mounts,
                 volume,
+                certificates,
                 environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
                 user: self.user(),
                 limits: self.gate.pipeline.limits,
@@ -207,9 +240,17 @@ impl DockerVerifier {
                 labels,
             };
             let name = format!("act-{}", run.id());
-            match Container::start(&self.engine, name, request, &self.image, cancel).await {
-                Ok(Some(container)) => return Ok(Some((container, guard, view))),
-                Ok(None) => return Ok(None),
+            let (image, audit) = (&self.image, &self.audit);
+            match Container::start(&self.engine, name, request, image, audit, cancel).await {
+                Ok(Some(container)) => {
+                    return Ok(Some(Started { depot, container, guard, view }));
+                }
+                Ok(None) => {
+                    if let Some(depot) = depot {
+                        depot.remove().await?;
+                    }
+                    return Ok(None);
+                }
                 Err(error)
                     if view == View::Overlay
                         && self.gate.pipeline.workspace == Workspace::Auto
@@ -252,6 +293,57 @@ impl DockerVerifier {
             done = &mut work => done,
         };
         done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
+    }
+
+    /// None when cancelled; what was sent until then is gone.
+    async fn prepare_elsewhere(
+        &self,
+        order: Order,
+        run: &Arc<RunDir>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Prepared>, InfraError> {
+        let ids = self.user().ids();
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Ok(None),
+            done = prepare_elsewhere(&self.engine, &self.image, order, run, ids, cancel) => {
+                done.map(Some)
+            }
+        }
+    }
+
+    /// Fetches the artifacts of a run whose container is gone, and removes what held them.
+    async fn empty(
+        &self,
+        depot: Depot,
+        run: &Arc<RunDir>,
+        judged: &mut Judged,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) {
+        let mut warn = |code: &str, message: String| {
+            judged.warnings.push(Warning { code: code.to_owned(), step: None, message });
+        };
+        if judged.verdict != Verdict::Cancelled && !facts.container_left {
+            let fetched = tokio::select! {
+                biased;
+                () = cancel.cancelled() => Ok(None),
+                fetched = fetch(&depot, run) => fetched,
+            };
+            match fetched {
+                Ok(incomplete) => {
+                    if let Some(message) = incomplete {
+                        warn("artifacts_incomplete", message);
+                    }
+                }
+                Err(error) => warn("artifacts_incomplete", error.message),
+            }
+        }
+        if let Err(error) = depot.remove().await {
+            let message =
+                format!("{}; the next start of act removes it", InfraError::from(error).message);
+            warn("container_left", message);
+        }
     }
 
     fn user(&self) -> StepUser {
@@ -316,11 +408,11 @@ impl DockerVerifier {
     async fn reclaim(&self, run: &RunDir, facts: &Facts) -> Result<(), InfraError> {
         let ids = (geteuid().as_raw(), getegid().as_raw());
         let by_root = self.gate.pipeline.user == User::Root || facts.view == Some(View::Overlay);
-        if ids.0 == 0 || !by_root || self.engine.is_rootless() {
+        if ids.0 == 0 || !by_root || self.engine.is_rootless() || facts.elsewhere {
             return Ok(());
         }
         let cache = facts.cache.as_ref().map(Cache::path);
-        reclaim(&self.engine, &self.image, run.path(), cache, ids).await
+        reclaim(&self.engine, &self.image, &self.audit, run.path(), cache, ids).await
     }
 
     /// Not while something may still write there; then retention removes what is left.
@@ -370,6 +462,29 @@ impl From<RootMoved> for InfraError {
             format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
         Self::new(ErrorType::Unknown, message)
     }
+}
+
+/// What the steps wrote, into the run's directory; the answer says what is missing there.
+async fn fetch(depot: &Depot, run: &Arc<RunDir>) -> Result<Option<String>, InfraError> {
+    let mut allowance = ARTIFACTS;
+    let (mut entries, mut cut) = (0, false);
+    for part in STEP_PARTS {
+        let run = run.clone();
+        let received = depot.read_part(part, move |archive| {
+            let left_out = run.receive(part, archive, &mut allowance)?;
+            Ok((left_out, allowance))
+        });
+        let (left_out, left) = received.await?;
+        allowance = left;
+        entries += left_out.entries;
+        cut |= left_out.cut;
+    }
+    Ok((entries > 0 || cut).then(|| {
+        let more = if cut { ", and all beyond 4 GiB or 200,000 names" } else { "" };
+        format!(
+            "of what the steps wrote, {entries} names of no file, directory or link are not here{more}"
+        )
+    }))
 }
 
 fn infra(error: InfraError) -> Judged {

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::{
     ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
 };
+use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use rustix::process::geteuid;
+use tokio::sync::OnceCell;
 
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
-use super::engine_host;
+use super::engine_host::{self, Address};
 use super::owner::{RUN_ID, is_orphan};
 use crate::artifacts::EngineIdentity;
 use crate::process::{self, Process};
@@ -23,6 +25,9 @@ pub(super) const QUICK: Duration = Duration::from_secs(20);
 /// For work of the engine: unpacking, mounting, killing.
 pub(super) const WORK: Duration = Duration::from_secs(110);
 
+/// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
+const NO_LIMIT: u64 = 24 * 60 * 60;
+
 /// An engine that answered.
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -30,6 +35,8 @@ pub struct Engine {
     host: String,
     identity: EngineIdentity,
     rootless: bool,
+    /// Whether it sees the files of this machine, once that is known.
+    pub(super) sees_files: Arc<OnceCell<bool>>,
 }
 
 /// Of the machine that the engine runs on.
@@ -43,36 +50,48 @@ impl Engine {
     /// The engine that the environment names, else the one of the Docker context, else the first of the known
     /// sockets that exists.
     pub async fn connect() -> Result<Self, EngineUnavailable> {
-        let host = engine_host::find(|name| std::env::var(name).ok());
-        Self::connect_to(&host).await
+        Self::connect_with(|name| std::env::var(name).ok()).await
     }
 
-    /// The engine at `unix://PATH`, or at `tcp://` on this machine.
+    /// The same with `env` in place of the process environment.
+    pub async fn connect_with(
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, EngineUnavailable> {
+        Self::connect_at(&engine_host::find(env)).await
+    }
+
+    /// The engine at `unix://PATH` or `tcp://HOST:PORT`, without TLS.
     pub async fn connect_to(host: &str) -> Result<Self, EngineUnavailable> {
+        Self::connect_at(&Address::of(host)).await
+    }
+
+    async fn connect_at(address: &Address) -> Result<Self, EngineUnavailable> {
+        let host = address.host.as_str();
         let unavailable = |why: String, hint: &str| EngineUnavailable {
             host: host.to_owned(),
             why,
             hint: hint.to_owned(),
         };
-        if !is_local(host) {
+        if host.starts_with("ssh://") {
             return Err(unavailable(
-                "only an engine on this machine can see the repository".to_owned(),
-                "set DOCKER_HOST to unix://PATH of a local engine, or unset it",
+                "an engine behind ssh is reached by forwarding its socket".to_owned(),
+                "run `ssh -nNT -L 127.0.0.1:2375:/var/run/docker.sock USER@HOST` and set DOCKER_HOST to \
+                 tcp://127.0.0.1:2375",
             ));
         }
         let failed = |error: &Error| {
-            unavailable(EngineError::new(Phase::Connect, error).message, hint(error))
+            unavailable(EngineError::new(Phase::Connect, error).message, hint(address, error))
         };
-        let docker = Docker::connect_with_host(host).map_err(|error| failed(&error))?;
-        // Side by side: an engine starts programs of its own to answer each, and every task waits for it.
-        // None of the three depends on the version that is negotiated, which clones share.
-        let asked = async {
-            tokio::try_join!(docker.clone().negotiate_version(), docker.version(), docker.info())
-        };
-        let (docker, version, info) = tokio::time::timeout(QUICK, asked)
+        // What it is comes from one answer, and so does the version to speak; an engine starts programs of its
+        // own for each, and every task waits for it.
+        let docker = client(address, API_DEFAULT_VERSION).map_err(|error| failed(&error))?;
+        let asked = async { tokio::try_join!(docker.version(), docker.info()) };
+        let (version, info) = tokio::time::timeout(QUICK, asked)
             .await
             .unwrap_or(Err(Error::RequestTimeoutError))
             .map_err(|error| failed(&error))?;
+        let spoken = spoken(version.api_version.as_deref());
+        let docker = client(address, &spoken).map_err(|error| failed(&error))?;
         let parts = version.components.unwrap_or_default();
         let podman = parts.iter().any(|part| part.name.to_lowercase().contains("podman"));
         let identity = EngineIdentity {
@@ -81,7 +100,8 @@ impl Engine {
         };
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
-        Ok(Self { docker, host: host.to_owned(), identity, rootless })
+        let sees_files = Arc::new(OnceCell::new_with(known_sight(host)));
+        Ok(Self { docker, host: host.to_owned(), identity, rootless, sees_files })
     }
 
     pub fn host(&self) -> &str {
@@ -145,11 +165,6 @@ impl Engine {
         Ok(orphans.collect())
     }
 
-    /// Whether the engine sees the files of this machine.
-    pub(super) fn is_local(&self) -> bool {
-        is_local(&self.host)
-    }
-
     /// Whether root in a container is nobody but the caller.
     pub(super) fn is_rootless(&self) -> bool {
         self.rootless
@@ -193,24 +208,66 @@ impl Engine {
     }
 }
 
-fn is_local(host: &str) -> bool {
-    let Some(address) = host.strip_prefix("tcp://").or_else(|| host.strip_prefix("http://")) else {
-        return host.starts_with("unix://");
+/// The newest version that both sides know.
+fn spoken(engine: Option<&str>) -> ClientVersion {
+    let ours = || ClientVersion { ..*API_DEFAULT_VERSION };
+    let theirs = engine.and_then(|version| {
+        let (major, minor) = version.split_once('.')?;
+        let version = ClientVersion {
+            major_version: major.parse().ok()?,
+            minor_version: minor.parse().ok()?,
+        };
+        Some(version)
+    });
+    theirs.filter(|theirs| *theirs < ours()).unwrap_or_else(ours)
+}
+
+fn client(address: &Address, version: &ClientVersion) -> Result<Docker, Error> {
+    let host = address.host.as_str();
+    if host.starts_with("unix://") {
+        return Docker::connect_with_unix(host, NO_LIMIT, version);
+    }
+    if !["tcp://", "http://", "https://"].iter().any(|scheme| host.starts_with(scheme)) {
+        return Err(Error::UnsupportedURISchemeError { uri: host.to_owned() });
+    }
+    let Some(place) = &address.certificates else {
+        return Docker::connect_with_http(host, NO_LIMIT, version);
     };
+    let [key, cert, ca] = ["key.pem", "cert.pem", "ca.pem"].map(|name| place.join(name));
+    Docker::connect_with_ssl(host, &key, &cert, &ca, NO_LIMIT, version)
+}
+
+/// A socket of this machine leads to an engine on it; an address elsewhere to one that has other files. What is
+/// behind a loopback address has to be tried: it may be the other end of a tunnel.
+fn known_sight(host: &str) -> Option<bool> {
+    if host.starts_with("unix://") {
+        return Some(true);
+    }
+    let address = host.split_once("://").map_or(host, |(_, address)| address);
     let address = address.split('/').next().unwrap_or_default();
     let name = match address.strip_prefix('[') {
         Some(v6) => v6.split(']').next(),
         None => address.split(':').next(),
     };
-    name.is_some_and(|name| {
+    let loopback = name.is_some_and(|name| {
         name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-    })
+    });
+    (!loopback).then_some(false)
 }
 
-fn hint(error: &Error) -> &'static str {
+fn hint(address: &Address, error: &Error) -> &'static str {
+    if address.certificates.is_some() {
+        return "DOCKER_CERT_PATH must hold the ca.pem, cert.pem and key.pem that the engine takes";
+    }
+    if matches!(error, Error::UnsupportedURISchemeError { .. }) {
+        return "set DOCKER_HOST to unix://PATH or tcp://HOST:PORT";
+    }
     match io_cause(error).map(io::Error::kind) {
         Some(io::ErrorKind::PermissionDenied) => {
             "add your user to the group of the socket (usually `docker`) and log in again"
+        }
+        _ if !address.host.starts_with("unix://") => {
+            "start it with its address as `--host`, or set DOCKER_HOST to another engine's"
         }
         _ if cfg!(target_os = "macos") => {
             "start it with `open -a Docker`, or set DOCKER_HOST to its socket"
@@ -223,18 +280,39 @@ fn hint(error: &Error) -> &'static str {
 mod tests {
     use super::*;
 
+    // VERIFIER-33
     #[test]
-    fn an_engine_is_local_behind_a_socket_or_a_loopback_address() {
-        for host in
-            ["unix:///x.sock", "tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"]
-        {
-            assert!(is_local(host), "{host}");
+    fn a_socket_is_of_this_machine_an_address_elsewhere_is_not_and_loopback_is_tried() {
+        assert_eq!(known_sight("unix:///x.sock"), Some(true));
+        for host in ["tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"] {
+            assert_eq!(known_sight(host), None, "{host}");
         }
-        for host in
-            ["tcp://10.0.0.1:2375", "tcp://127.0.0.1.example.com:1", "ssh://me@box", "", "x"]
+        for host in ["tcp://10.0.0.1:2375", "tcp://127.0.0.1.example.com:1", "https://[fe80::1]:2"]
         {
-            assert!(!is_local(host), "{host}");
+            assert_eq!(known_sight(host), Some(false), "{host}");
         }
+    }
+
+    #[test]
+    fn the_older_of_two_versions_is_spoken() {
+        let of = |version| spoken(version).to_string();
+        assert_eq!(of(Some("1.41")), "1.41");
+        assert_eq!(of(Some("1.9999")), API_DEFAULT_VERSION.to_string());
+        assert_eq!(of(Some("new")), of(None));
+    }
+
+    // VERIFIER-35
+    #[tokio::test]
+    async fn what_cannot_be_spoken_to_is_refused_with_a_way_out() {
+        let refused =
+            async |address: Address| Engine::connect_at(&address).await.unwrap_err().to_string();
+        let ssh = refused(Address::of("ssh://me@box")).await;
+        assert!(ssh.contains("ssh -nNT -L") && ssh.contains("DOCKER_HOST"), "{ssh}");
+        assert!(refused(Address::of("ftp://x")).await.contains("unix://PATH or tcp://HOST:PORT"));
+        let empty = tempfile::tempdir().unwrap();
+        let certificates = Some(empty.path().to_owned());
+        let tls = refused(Address { host: "tcp://127.0.0.1:1".to_owned(), certificates }).await;
+        assert!(tls.contains("ca.pem"), "{tls}");
     }
 
     // VERIFIER-19

@@ -3,11 +3,13 @@
 //! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
+mod audited;
 mod build_product;
 mod ca_bundle;
 mod conclusion;
 mod container;
 mod copy_view;
+mod depot;
 mod docker_error;
 mod docker_verifier;
 mod engine;
@@ -21,17 +23,22 @@ mod no_tests;
 mod oom;
 mod overlay;
 mod owner;
+mod pack;
 mod passwd;
 mod pipeline;
 mod prepare;
+mod prepare_elsewhere;
 mod reclaim;
 mod request;
 mod response;
+mod sight;
 mod source_writes;
 mod step;
 mod step_log;
 mod test_files;
+mod transfer;
 mod view;
+mod walls;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;

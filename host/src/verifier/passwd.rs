@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use super::docker_error::{EngineError, Phase};
 use super::engine::{Engine, WORK};
 
+const PASSWD: &str = "/etc/passwd";
 /// An image's own file beyond this is not read, and then not replaced either.
 const MAX_PASSWD: usize = 1024 * 1024;
 
@@ -27,8 +28,23 @@ pub(super) async fn name_the_user(
         Passwd::Strange => return Ok(()),
     };
     let Some(passwd) = with_user(passwd, uid, gid) else { return Ok(()) };
-    let Some(archive) = archive(&passwd) else { return Ok(()) };
-    let options = UploadToContainerOptions { path: "/".to_owned(), ..Default::default() };
+    put_file(engine, container, PASSWD, passwd).await
+}
+
+/// Replaces a file of a created container by one that root owns and everybody may read.
+pub(super) async fn put_file(
+    engine: &Engine,
+    container: &str,
+    path: &str,
+    content: Vec<u8>,
+) -> Result<(), EngineError> {
+    let Some(archive) = archive(path, &content) else { return Ok(()) };
+    let options = UploadToContainerOptions {
+        path: "/".to_owned(),
+        // Some engines would otherwise make the container's user the owner.
+        copy_uidgid: Some("false".to_owned()),
+        ..UploadToContainerOptions::default()
+    };
     let upload = engine.docker.upload_to_container(
         container,
         Some(options),
@@ -45,7 +61,7 @@ enum Passwd {
 }
 
 async fn read(engine: &Engine, container: &str) -> Result<Passwd, EngineError> {
-    let options = DownloadFromContainerOptions { path: "/etc/passwd".to_owned() };
+    let options = DownloadFromContainerOptions { path: PASSWD.to_owned() };
     let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
     let mut bytes = vec![];
     while let Some(chunk) = stream.next().await {
@@ -87,12 +103,13 @@ fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u8>> {
     Some(passwd)
 }
 
-fn archive(passwd: &[u8]) -> Option<Vec<u8>> {
+/// `path` is absolute.
+fn archive(path: &str, content: &[u8]) -> Option<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
-    header.set_size(passwd.len() as u64);
+    header.set_size(content.len() as u64);
     header.set_mode(0o644);
     let mut archive = tar::Builder::new(vec![]);
-    archive.append_data(&mut header, "etc/passwd", passwd).ok()?;
+    archive.append_data(&mut header, path.trim_start_matches('/'), content).ok()?;
     archive.into_inner().ok()
 }
 
@@ -121,7 +138,7 @@ mod tests {
 
     #[test]
     fn only_one_ordinary_file_is_read_from_what_the_image_sends() {
-        assert_eq!(single_file(&archive(b"x\n").unwrap()), Some(b"x\n".to_vec()));
+        assert_eq!(single_file(&archive(PASSWD, b"x\n").unwrap()), Some(b"x\n".to_vec()));
         assert_eq!(single_file(b"not an archive"), None);
         let mut link = tar::Header::new_ustar();
         link.set_entry_type(tar::EntryType::Symlink);

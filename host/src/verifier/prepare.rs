@@ -9,6 +9,8 @@ use bollard::models::{Mount, VolumeCreateRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::ca_bundle;
+use super::copy_view::Directory;
+use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
@@ -23,13 +25,15 @@ use crate::workspace::{CopySet, GitPlace, PathGlobs, Special, git_place, head_co
 /// Sockets and FIFOs that are covered one by one; a repository with more is no repository.
 const MAX_MASKS: usize = 64;
 
+/// Where the git directory of a linked worktree is.
+pub(super) const LENT_GIT: &str = "/artifacts/git";
+
 pub(super) struct Order {
     pub(super) repo: PathBuf,
     pub(super) gate: Arc<Gate>,
     pub(super) include: Arc<PathGlobs>,
     pub(super) artifacts: Arc<ArtifactDir>,
     pub(super) image_digest: String,
-    pub(super) local_engine: bool,
     /// Of the container, and of the overlay's volume.
     pub(super) name: String,
     pub(super) labels: HashMap<String, String>,
@@ -42,10 +46,15 @@ pub(super) struct Prepared {
     pub(super) guard: Guard,
     pub(super) mounts: Vec<Mount>,
     pub(super) volume: Option<VolumeCreateRequest>,
-    pub(super) cache: Cache,
+    /// Of a `ca_bundle` that cannot be mounted.
+    pub(super) certificates: Option<String>,
+    /// None where the run has one of its own, on the engine.
+    pub(super) cache: Option<Cache>,
     pub(super) digest: String,
     pub(super) commit: Option<String>,
     pub(super) warnings: Vec<Warning>,
+    /// Holds the run's files on an engine that does not see ours.
+    pub(super) depot: Option<Depot>,
 }
 
 /// Cancelled work ends with an error of kind `Interrupted`.
@@ -61,7 +70,12 @@ pub(super) fn prepare(
         .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
     let read =
         || set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)));
-    let view = choose_view(order, run, &set)?;
+    let obstacle = if order.without_overlay {
+        Some("the engine cannot mount an overlay here".to_owned())
+    } else {
+        overlay::obstacle(run.path(), true)
+    };
+    let view = choose_view(order, &set, obstacle)?;
     let mut warnings = vec![];
     let mut mounts = vec![];
     let mut overlay_volume = None;
@@ -70,7 +84,8 @@ pub(super) fn prepare(
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
             let copy = run.create_view().map_err(doing(copying))?;
             let handle = copy.try_clone().map_err(doing(copying))?;
-            let tree = copy_view::copy(&set, handle, cancel).map_err(doing(copying))?;
+            let tree = copy_view::copy(&set, &mut Directory::new(handle), cancel)
+                .map_err(doing(copying))?;
             if let Some(package) = &order.gate.package {
                 // The working directory exists even where the tree lacks it.
                 copy_view::ensure_directory(&copy, package.as_ref()).map_err(doing(copying))?;
@@ -80,7 +95,7 @@ pub(super) fn prepare(
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
             overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
-            mounts.push(volume(&order.name, WORKSPACE));
+            mounts.push(volume(&order.name, WORKSPACE, false));
             (Place::Upper(dirs.upper), read()?)
         }
         View::Readonly => {
@@ -115,15 +130,25 @@ pub(super) fn prepare(
     }
     let guard = Guard::new(set, tree, place).map_err(doing(copying))?;
     let commit = head_commit(&order.repo);
-    Ok(Prepared { view, guard, mounts, volume: overlay_volume, cache, digest, commit, warnings })
+    Ok(Prepared {
+        view,
+        guard,
+        mounts,
+        volume: overlay_volume,
+        certificates: None,
+        cache: Some(cache),
+        digest,
+        commit,
+        warnings,
+        depot: None,
+    })
 }
 
-fn choose_view(order: &Order, run: &RunDir, set: &CopySet) -> Result<View, InfraError> {
-    let obstacle = if order.without_overlay {
-        Some("the engine cannot mount an overlay here".to_owned())
-    } else {
-        overlay::obstacle(run.path(), order.local_engine)
-    };
+pub(super) fn choose_view(
+    order: &Order,
+    set: &CopySet,
+    obstacle: Option<String>,
+) -> Result<View, InfraError> {
     let size = Size { files: set.entries.len(), bytes: set.bytes() };
     choose(order.gate.pipeline.workspace, size, obstacle.as_deref())
         .map_err(|why| InfraError::new(ErrorType::ContainerCreation, why))
@@ -146,7 +171,6 @@ fn lend_git(
     mounts: &mut Vec<Mount>,
     warnings: &mut Vec<Warning>,
 ) -> Result<bool, InfraError> {
-    const LENT: &str = "/artifacts/git";
     let failed = |error: io::Error| InfraError::from_io("lend the repository's .git", &error);
     let found = git_place(&order.repo).map_err(|error| failed(error.into()))?;
     let target = format!("{}/.git", view.root());
@@ -162,22 +186,26 @@ fn lend_git(
             if let Place::Copy(copy) = place {
                 copy_view::ensure_file(copy, ".git").map_err(failed)?;
             }
-            let pointer = format!("gitdir: {LENT}/{}\n", inside.display());
+            let pointer = format!("gitdir: {LENT_GIT}/{}\n", inside.display());
             let pointer = run.lend_file("git-pointer", pointer.as_bytes()).map_err(failed)?;
-            mounts.push(bind(&common, LENT, true)?);
+            mounts.push(bind(&common, LENT_GIT, true)?);
             mounts.push(bind(&pointer, &target, true)?);
             Ok(false)
         }
         GitPlace::Elsewhere => {
-            warnings.push(Warning {
-                code: "git_unavailable".to_owned(),
-                step: None,
-                message: ".git is a file that points elsewhere (a submodule?); steps have no git \
-                          history here"
-                    .to_owned(),
-            });
+            warnings.push(git_elsewhere());
             Ok(false)
         }
+    }
+}
+
+pub(super) fn git_elsewhere() -> Warning {
+    Warning {
+        code: "git_unavailable".to_owned(),
+        step: None,
+        message:
+            ".git is a file that points elsewhere (a submodule?); steps have no git history here"
+                .to_owned(),
     }
 }
 

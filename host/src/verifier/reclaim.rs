@@ -17,6 +17,7 @@ use super::image::ResolvedImage;
 use super::owner;
 use super::request::{ContainerRequest, StepUser, bind};
 use crate::artifacts::STEP_PARTS;
+use crate::audit::Audit;
 use crate::config::Limits;
 use crate::process::Process;
 
@@ -27,6 +28,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 pub(super) async fn reclaim(
     engine: &Engine,
     image: &ResolvedImage,
+    audit: &Audit,
     run: &Path,
     cache: Option<&Path>,
     ids: (u32, u32),
@@ -44,6 +46,7 @@ pub(super) async fn reclaim(
         image_id: image.id.clone(),
         mounts,
         volume: None,
+        certificates: None,
         environment: vec![],
         user: StepUser::Root,
         limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
@@ -53,7 +56,8 @@ pub(super) async fn reclaim(
     };
     let never = CancellationToken::new();
     let name = format!("act-{name}-reclaim");
-    let Some(container) = Container::start(engine, name, request, image, &never).await? else {
+    let Some(container) = Container::start(engine, name, request, image, audit, &never).await?
+    else {
         return Ok(());
     };
     let (uid, gid) = ids;

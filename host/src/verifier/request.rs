@@ -33,7 +33,7 @@ pub(super) enum StepUser {
 }
 
 impl StepUser {
-    fn ids(self) -> (u32, u32) {
+    pub(super) fn ids(self) -> (u32, u32) {
         match self {
             Self::Ids { uid, gid } => (uid, gid),
             Self::Rootless | Self::Root => (0, 0),
@@ -55,6 +55,8 @@ pub(super) struct ContainerRequest {
     pub(super) environment: Vec<String>,
     /// Made before the container and removed after it.
     pub(super) volume: Option<VolumeCreateRequest>,
+    /// Written into the container, where it cannot mount them from this machine.
+    pub(super) certificates: Option<String>,
     pub(super) user: StepUser,
     pub(super) limits: Limits,
     pub(super) network: bool,
@@ -114,12 +116,12 @@ impl ContainerRequest {
 }
 
 /// A volume of ours, as it is: an engine would otherwise copy the image's directory into it.
-pub(super) fn volume(name: &str, target: &str) -> Mount {
+pub(super) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::VOLUME),
         source: Some(name.to_owned()),
         target: Some(target.to_owned()),
-        read_only: Some(false),
+        read_only: Some(read_only),
         volume_options: Some(MountVolumeOptions {
             no_copy: Some(true),
             ..MountVolumeOptions::default()
@@ -161,6 +163,7 @@ mod tests {
             image_id: "sha256:x".into(),
             mounts: vec![],
             volume: None,
+            certificates: None,
             environment: vec![],
             user,
             limits: Limits { cpus, memory_mb: 64, pids: 9 },
@@ -190,6 +193,7 @@ mod tests {
             image_id: "sha256:x".into(),
             mounts: vec![],
             volume: None,
+            certificates: None,
             environment: vec![],
             user: StepUser::Root,
             limits: Limits::default(),

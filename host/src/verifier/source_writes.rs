@@ -4,6 +4,8 @@
 //! The view is read from the host while its container lives, so everything goes by handle, through no link,
 //! and nothing is changed, not even a mode.
 
+mod archived;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -61,6 +63,8 @@ pub(super) enum Place {
     Copy(OwnedFd),
     /// In the upper layer of an overlay, which holds nothing else.
     Upper(OwnedFd),
+    /// In a copy on an engine that does not see our files: it is read as an archive.
+    Engine,
 }
 
 /// The writes of one step, sorted by path.
@@ -123,7 +127,23 @@ impl Guard {
             Place::Sealed => return Ok(Writes::default()),
             Place::Copy(view) => self.differences(view.as_fd(), false)?,
             Place::Upper(upper) => self.differences(upper.as_fd(), true)?,
+            Place::Engine => return Err(io::Error::other("the copy is not on this machine")),
         };
+        Ok(self.fresh(found))
+    }
+
+    /// Whether the copy has to be fetched for a look.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Place::Engine)
+    }
+
+    /// What was written since the last look, in a copy that was archived with the name of its directory.
+    pub(super) fn look_into(&mut self, archive: impl Read) -> io::Result<Writes> {
+        let found = archived::differences(self, archive)?;
+        Ok(self.fresh(found))
+    }
+
+    fn fresh(&mut self, found: BTreeSet<(Vec<u8>, Change)>) -> Writes {
         let fresh: Vec<_> = found.difference(&self.known).cloned().collect();
         let more = fresh.len().saturating_sub(MOST);
         let told = fresh.iter().take(MOST).map(|(path, change)| SourceWrite {
@@ -132,7 +152,7 @@ impl Guard {
         });
         let writes = Writes { told: told.collect(), more };
         self.known.extend(fresh);
-        Ok(writes)
+        writes
     }
 
     fn differences(
@@ -160,7 +180,7 @@ impl Guard {
                         if !untouched && !source.is(parent, name, stat)? {
                             writes.insert((path.to_vec(), Change::Changed));
                         }
-                    } else if is_content(stat) && self.is_new_source(name, path) {
+                    } else if is_content(stat) && self.is_new_source(path) {
                         writes.insert((path.to_vec(), Change::New));
                     }
                 }
@@ -199,10 +219,10 @@ impl Guard {
         Ok(writes)
     }
 
-    fn is_new_source(&self, name: &CStr, path: &[u8]) -> bool {
-        let above = path.split(|byte| *byte == b'/').rev().skip(1);
-        !is_product_file(name.to_bytes())
-            && !above.into_iter().any(is_product_directory)
+    fn is_new_source(&self, path: &[u8]) -> bool {
+        let mut upwards = path.rsplit(|byte| *byte == b'/');
+        !upwards.next().is_some_and(is_product_file)
+            && !upwards.any(is_product_directory)
             && !self.set.ignores(as_path(path), false)
     }
 

@@ -11,6 +11,7 @@ use futures_util::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
+use super::depot::Depot;
 use super::docker_error::{EngineError, InfraError, Phase};
 use super::docker_verifier::blocking;
 use super::engine::{QUICK, WORK};
@@ -41,6 +42,8 @@ pub(super) struct ContainerSteps<'a> {
     pub(super) view: View,
     /// Away only while it looks.
     pub(super) guard: Option<Guard>,
+    /// Where the tree is, if not on this machine.
+    pub(super) depot: Option<&'a Depot>,
     pub(super) run: &'a RunDir,
     pub(super) log: &'a mut RunLog,
     pub(super) events: &'a Events,
@@ -71,9 +74,20 @@ impl StepRunner for ContainerSteps<'_> {
             let end = self.execute(number, step).await;
             let duration = began.elapsed();
             let (mut end, oom) = self.examine(step, end, seen).await;
-            let writes = match self.written(&end).await {
-                Ok(writes) => writes,
-                Err(error) => {
+            let cancel = self.cancel;
+            let writes = tokio::select! {
+                biased;
+                // Fetching a large tree takes its time.
+                () = cancel.cancelled() => None,
+                writes = self.written(&end) => Some(writes),
+            };
+            let writes = match writes {
+                Some(Ok(writes)) => writes,
+                None => {
+                    end = StepEnd::Cancelled;
+                    Writes::default()
+                }
+                Some(Err(error)) => {
                     end = StepEnd::Infra(error);
                     Writes::default()
                 }
@@ -145,13 +159,24 @@ impl ContainerSteps<'_> {
             return Ok(Writes::default());
         }
         let Some(mut guard) = self.guard.take() else { return Ok(Writes::default()) };
-        let looked = blocking(move || {
-            let looked = guard.look();
-            Ok((guard, looked))
-        });
         let failed =
             |error: std::io::Error| InfraError::from_io("compare the view with the source", &error);
-        let (guard, looked) = looked.await.map_err(failed)?;
+        let (guard, looked) = match self.depot.filter(|_| guard.is_elsewhere()) {
+            Some(depot) => {
+                let read = depot.read_tree(move |archive| {
+                    let looked = guard.look_into(archive);
+                    Ok((guard, looked))
+                });
+                read.await?
+            }
+            None => {
+                let looked = blocking(move || {
+                    let looked = guard.look();
+                    Ok((guard, looked))
+                });
+                looked.await.map_err(failed)?
+            }
+        };
         self.guard = Some(guard);
         looked.map_err(failed)
     }

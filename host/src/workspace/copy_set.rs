@@ -82,7 +82,7 @@ impl TreeBuilder {
     pub fn file(
         &mut self,
         entry: &CopyEntry,
-        from: &mut File,
+        from: &mut impl Read,
         buffer: &mut [u8],
         keep: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {

@@ -17,6 +17,8 @@ pub enum Rule {
     Ignored,
     /// A file that this program writes and that is gone in a moment.
     Temporary,
+    /// Outside of the parts that this reader was given.
+    NotGranted,
 }
 
 impl Rule {
@@ -28,6 +30,7 @@ impl Rule {
             Self::Binary => "binary",
             Self::Ignored => "ignored",
             Self::Temporary => "temporary",
+            Self::NotGranted => "not_granted",
         }
     }
 }

@@ -17,6 +17,7 @@ mod hidden;
 mod ignored;
 mod listing;
 mod lock;
+mod note;
 mod place;
 mod protected;
 mod reading;

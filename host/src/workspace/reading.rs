@@ -67,6 +67,7 @@ pub fn read(
             return Err(ReadError::Binary { path });
         }
     }
+    view.note(&path);
     let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
     let said = u64::try_from(seen.stat.st_size).unwrap_or(0);
     if !want.with_version {

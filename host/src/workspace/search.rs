@@ -90,6 +90,7 @@ pub fn search(
     if let Some(cursor) = cursor.filter(|cursor| cursor.line > 0) {
         match view.resolve("", &cursor.path, super::view::Last::Link) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
+                view.note(&cursor.path);
                 let text = matcher.read(seen.fd, &mut searched, &mut hits.truncated);
                 matcher.find(&cursor.path, &text, cursor.line, &mut hits)?;
             }
@@ -110,6 +111,7 @@ pub fn search(
             Step::Item(item) => {
                 let path = item.path.clone();
                 let Ok((fd, _)) = sweep.open(item) else { continue };
+                view.note(&path);
                 let text = matcher.read(fd, &mut searched, &mut hits.truncated);
                 matcher.find(&path, &text, 0, &mut hits)?;
             }

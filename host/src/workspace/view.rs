@@ -11,9 +11,10 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
-use super::globs::PathGlobs;
+use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::Root;
 use super::ignored::IgnoreRules;
+use super::note::ReadNote;
 use super::scan;
 use super::stop::StopCheck;
 
@@ -131,7 +132,10 @@ struct Inner {
     ignores: Arc<IgnoreRules>,
     /// Secret names that the user lifted for tools.
     lifted: PathGlobs,
+    /// Files and directories that are all of it; none: no such bound.
+    parts: Option<Arc<[String]>>,
     stop: StopCheck,
+    note: ReadNote,
 }
 
 impl RepoView {
@@ -143,7 +147,15 @@ impl RepoView {
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
         let lifted = PathGlobs::default();
-        Self(Arc::new(Inner { root, profile, ignores, lifted, stop: StopCheck::default() }))
+        Self(Arc::new(Inner {
+            root,
+            profile,
+            ignores,
+            lifted,
+            parts: None,
+            stop: StopCheck::default(),
+            note: ReadNote::default(),
+        }))
     }
 
     /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
@@ -152,10 +164,26 @@ impl RepoView {
         Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
     }
 
+    /// The same for a reader who sees these parts alone, and the directories on the way to them.
+    pub fn within(&self, parts: impl Iterator<Item = String>) -> Self {
+        Self(Arc::new(Inner { parts: Some(parts.collect()), ..(*self.0).clone() }))
+    }
+
     /// The same for a reader who may lose interest: once `stopped` says so, whatever goes over names, files
     /// or lines ends with an error.
     pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
+    }
+
+    /// The same for a reader of whom it is wanted to know which files he reads: `told` gets the real path of
+    /// each, once or more often.
+    pub fn noting(&self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Inner { note: ReadNote::new(told), ..(*self.0).clone() }))
+    }
+
+    /// The content of `path` is being read.
+    pub fn note(&self, path: &str) {
+        self.0.note.tell(path);
     }
 
     /// Always walk component by component, as where the kernel has no `openat2`.
@@ -223,10 +251,21 @@ impl RepoView {
                 .then_some(Rule::BuildDirectory),
         };
         exclusion::by_name(inner.profile, path, kind)
+            .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })
             .or_else(by_git)
+    }
+
+    /// A directory on the way counts; what is not known yet may be one.
+    fn is_in_a_part(&self, path: &str, kind: Option<Kind>) -> bool {
+        let Some(parts) = &self.0.parts else { return true };
+        let may_lead = matches!(kind, None | Some(Kind::Directory));
+        parts.iter().any(|part| {
+            let (path, part) = (path.as_bytes(), part.as_bytes());
+            is_at_or_below(path, part) || (may_lead && is_at_or_below(part, path))
+        })
     }
 
     fn is_lifted(&self, path: &str) -> bool {

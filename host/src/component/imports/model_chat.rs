@@ -100,6 +100,7 @@ impl HostConversation for State {
         };
         let Some(conversation) = conversation.take() else { return Ok(Err(self.denied())) };
         talk.calls_left -= 1;
+        self.query.usage.model();
         let tokens_left = u32::try_from(talk.tokens_left).unwrap_or(u32::MAX);
         let ask = Ask {
             max_tokens: max_tokens
@@ -121,6 +122,7 @@ impl HostConversation for State {
                 let spent = turn.usage.input.saturating_add(turn.usage.output);
                 talk.tokens_left = talk.tokens_left.saturating_sub(spent);
                 talk.failed = None;
+                self.query.usage.tokens(turn.usage.input, turn.usage.output);
                 let call =
                     |call: &model::ToolCall| call.id.len() + call.name.len() + call.arguments.len();
                 self.keep_text(turn.text.len() + turn.calls.iter().map(call).sum::<usize>())?;

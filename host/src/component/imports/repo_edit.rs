@@ -31,6 +31,7 @@ impl Host for State {
         Ok(match outcome {
             Err(workspace::EditError::Stopped) => return Err(Ended::Stopped.into()),
             Ok(applied) => {
+                query.usage.edits(applied.len());
                 applied.iter().for_each(|applied| query.tell(applied));
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
             }
@@ -45,6 +46,9 @@ impl Host for State {
 impl Query {
     /// A move is told for both of its names.
     fn tell(&self, applied: &Applied) {
+        if let Some(audited) = &self.audited {
+            audited.edited(applied);
+        }
         let (before, after) = (applied.sha256_before.clone(), applied.sha256_after.clone());
         let version = applied.version.as_ref().map_or(0, |version| version.number);
         let edit = |path: &String, version, sha256_before, sha256_after| {
@@ -64,12 +68,16 @@ impl Query {
         let named = path_of(error).or(changes.first().map(Change::path)).unwrap_or_default();
         let change = changes.iter().find(|change| change.path() == named).or(changes.first());
         let reason = error.word().unwrap_or("failed");
+        let op = change.map_or("none", Change::op);
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(named, op, reason);
+        }
         if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
             self.denials.deny(GRANT, named);
         }
         self.voice.tell(EventKind::EditRefused {
             path: named.to_owned(),
-            op: change.map_or("none", Change::op).to_owned(),
+            op: op.to_owned(),
             reason: reason.to_owned(),
         });
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::denied;
+use crate::component::admission::Capability;
 use crate::component::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -19,8 +20,9 @@ const HIT_BYTES: u64 = 64;
 
 impl State {
     fn reading(&mut self, object: &str) -> Result<&Reading, Refusal> {
-        if self.query.read.is_none() {
-            self.query.denials.deny(GRANT, object);
+        match self.query.read {
+            None => self.query.denials.deny(GRANT, object),
+            Some(_) => self.query.usage.of(Capability::RepoRead),
         }
         self.query.read.as_ref().ok_or_else(|| denied(GRANT))
     }
@@ -65,7 +67,8 @@ impl State {
             Ok(chunk) => {
                 let given = chunk.bytes.len() as u64;
                 // A version is the digest of the whole file.
-                left.spend(if want.with_version { chunk.size } else { given });
+                let read = if want.with_version { chunk.size } else { given };
+                left.spend(read);
                 *room -= given.min(*room);
                 let version = chunk.version.map(version);
                 Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })

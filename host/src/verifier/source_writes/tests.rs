@@ -11,9 +11,11 @@ struct Tried {
     _dirs: [tempfile::TempDir; 2],
     view: std::path::PathBuf,
     guard: Guard,
+    /// The same for an engine that archives the copy.
+    elsewhere: Guard,
 }
 
-/// A small repository, its copy, and the guard between them.
+/// A small repository, its copy, and the guards between them.
 fn tried() -> Tried {
     let (repo, view) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let at = |path: &str| repo.path().join(path);
@@ -25,11 +27,29 @@ fn tried() -> Tried {
     fs::write(at(".gitignore"), "*.env\nlogs/\n").unwrap();
     symlink("top", at("link")).unwrap();
     let include = PathGlobs::new(&["gen.env".to_owned()]).unwrap();
-    let set = CopySet::of(repo.path(), &include).unwrap();
+    let set = || CopySet::of(repo.path(), &include).unwrap();
     let handle = || OwnedFd::from(fs::File::open(view.path()).unwrap());
-    let tree = copy_view::copy(&set, handle(), &CancellationToken::new()).unwrap();
-    let guard = Guard::new(set, tree, Place::Copy(handle())).unwrap();
-    Tried { view: view.path().to_owned(), _dirs: [repo, view], guard }
+    let mut into = copy_view::Directory::new(handle());
+    let tree = copy_view::copy(&set(), &mut into, &CancellationToken::new()).unwrap();
+    let guard = Guard::new(set(), tree.clone(), Place::Copy(handle())).unwrap();
+    let elsewhere = Guard::new(set(), tree, Place::Engine).unwrap();
+    Tried { view: view.path().to_owned(), _dirs: [repo, view], guard, elsewhere }
+}
+
+/// As an engine sends it.
+fn archived(view: &Path) -> Vec<u8> {
+    let mut archive = tar::Builder::new(vec![]);
+    archive.follow_symlinks(false);
+    archive.append_dir_all("tree", view).unwrap();
+    archive.into_inner().unwrap()
+}
+
+/// Whether it is looked at here or fetched, the same is found.
+fn told_both(tried: &mut Tried) -> Vec<String> {
+    let fetched = tried.elsewhere.look_into(&archived(&tried.view)[..]).unwrap();
+    let looked = tried.guard.look().unwrap();
+    assert_eq!(fetched, looked);
+    looked.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
 }
 
 fn told(guard: &mut Guard) -> Vec<String> {
@@ -41,7 +61,7 @@ fn told(guard: &mut Guard) -> Vec<String> {
 #[test]
 fn changed_deleted_and_new_sources_are_told_once() {
     let mut tried = tried();
-    assert_eq!(told(&mut tried.guard), Vec::<String>::new());
+    assert_eq!(told_both(&mut tried), Vec::<String>::new());
     fs::write(tried.view.join("src/a.rs"), "src/A.rs").unwrap();
     fs::remove_dir_all(tried.view.join("src/deep")).unwrap();
     fs::create_dir_all(tried.view.join("tests/__snapshots__")).unwrap();
@@ -50,7 +70,7 @@ fn changed_deleted_and_new_sources_are_told_once() {
     fs::remove_file(tried.view.join("link")).unwrap();
     symlink("elsewhere", tried.view.join("link")).unwrap();
     assert_eq!(
-        told(&mut tried.guard),
+        told_both(&mut tried),
         [
             "changed build/config.js",
             "changed link",
@@ -59,9 +79,9 @@ fn changed_deleted_and_new_sources_are_told_once() {
             "new tests/__snapshots__/a.snap",
         ]
     );
-    assert_eq!(told(&mut tried.guard), Vec::<String>::new(), "a later step is not blamed");
+    assert_eq!(told_both(&mut tried), Vec::<String>::new(), "a later step is not blamed");
     fs::remove_file(tried.view.join("top")).unwrap();
-    assert_eq!(told(&mut tried.guard), ["deleted top"]);
+    assert_eq!(told_both(&mut tried), ["deleted top"]);
 }
 
 // VERIFIER-25
@@ -88,7 +108,7 @@ fn touched_ignored_and_built_files_are_no_writes() {
         fs::write(at(file), "x").unwrap();
     }
     fs::create_dir(at("empty")).unwrap();
-    assert_eq!(told(&mut tried.guard), Vec::<String>::new());
+    assert_eq!(told_both(&mut tried), Vec::<String>::new());
 }
 
 // VERIFIER-25
@@ -101,7 +121,7 @@ fn an_executable_bit_and_a_kept_time_do_not_hide_a_change() {
     fs::File::options().write(true).open(&top).unwrap().set_modified(before).unwrap();
     let a = tried.view.join("src/a.rs");
     fs::set_permissions(a, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(told(&mut tried.guard), ["changed src/a.rs", "changed top"]);
+    assert_eq!(told_both(&mut tried), ["changed src/a.rs", "changed top"]);
 }
 
 #[test]
@@ -112,7 +132,7 @@ fn a_fifo_or_a_directory_in_a_files_place_is_a_change_and_blocks_nobody() {
     assert!(std::process::Command::new("mkfifo").arg(&top).status().unwrap().success());
     fs::remove_file(&link).unwrap();
     fs::create_dir(&link).unwrap();
-    assert_eq!(told(&mut tried.guard), ["deleted link", "changed top"]);
+    assert_eq!(told_both(&mut tried), ["deleted link", "changed top"]);
 }
 
 #[test]
@@ -151,4 +171,33 @@ fn an_upper_layer_tells_of_changed_and_new_files_and_of_replaced_directories() {
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
+}
+
+// VERIFIER-33
+#[test]
+fn a_hard_link_in_an_archive_counts_as_what_it_leads_to() {
+    let mut tried = tried();
+    let mut told = |original: &str| {
+        let mut archive = tar::Builder::new(vec![]);
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(original.len() as u64);
+        archive.append_data(&mut header, "tree/node_modules/x", original.as_bytes()).unwrap();
+        let files = ["build/config.js", "src/deep/b.rs", "top"].map(|path| (path, path));
+        for (path, text) in files.into_iter().chain([(".gitignore", "*.env\nlogs/\n")]) {
+            header.set_size(text.len() as u64);
+            archive.append_data(&mut header, format!("tree/{path}"), text.as_bytes()).unwrap();
+        }
+        header.set_size(0);
+        header.set_entry_type(tar::EntryType::Link);
+        archive.append_link(&mut header, "tree/src/a.rs", "tree/node_modules/x").unwrap();
+        header.set_entry_type(tar::EntryType::Symlink);
+        archive.append_link(&mut header, "tree/link", "top").unwrap();
+        let archive = archive.into_inner().unwrap();
+        tried.elsewhere.look_into(&archive[..]).unwrap().told
+    };
+    assert_eq!(told("src/a.rs"), []);
+    assert_eq!(told("src/A.rs").len(), 1);
+    // An archive without its end says nothing of what is missing.
+    assert!(tried.elsewhere.look_into(&archived(&tried.view)[..512]).is_err());
 }

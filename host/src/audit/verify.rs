@@ -1,0 +1,207 @@
+//! Whether the log is what was written (pure): every record in its place and unchanged, and the heads that
+//! others keep found where they say.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::chain::GENESIS;
+use super::entry::Event;
+use super::head::Head;
+use super::reader::Item;
+use super::record::Record;
+use super::tail::Torn;
+
+/// What a whole log was found to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "AuditVerification"))]
+pub struct Verification {
+    pub ok: bool,
+    /// That are in their place, from the first on.
+    pub records: u64,
+    pub head: Option<Head>,
+    /// The first record that is not what it was; null when there is none.
+    pub bad: Option<Bad>,
+    /// Number of the record with which the log begins anew after another one was set aside; null for a whole one.
+    pub restarted_at: Option<u64>,
+    /// Lines that a stopped writer left and the next one recorded.
+    pub recovered: u64,
+    /// Bytes of such a line at the end, which nobody has recorded yet.
+    pub torn_bytes: u64,
+    /// The head in the store; null when it keeps none.
+    pub store: Option<Head>,
+    /// Runs whose manifest names a head that was compared.
+    pub runs_compared: u64,
+    /// Number of the record that has the hash that was asked for; null when none was asked for or found.
+    pub asked_seq: Option<u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditBad"))]
+pub struct Bad {
+    pub seq: u64,
+    /// From 1; null for a record that is gone.
+    pub line: Option<u64>,
+    pub why: String,
+}
+
+/// Goes over a log once; holds nothing of what it has seen but its end.
+#[derive(Debug)]
+pub struct Verifier {
+    records: u64,
+    first: Option<u64>,
+    /// Of the next record; 1 before the first.
+    next: u64,
+    prev: String,
+    bad: Option<Bad>,
+    restarted_at: Option<u64>,
+    recovered: u64,
+    junk: Vec<u8>,
+    store: Option<Head>,
+    /// Heads of manifests, by run, as long as they were not compared.
+    runs: BTreeMap<String, String>,
+    compared: u64,
+    asked: Option<String>,
+    asked_seq: Option<u64>,
+    head: Option<Head>,
+}
+
+impl Verifier {
+    /// `runs`: the heads that manifests name. `asked`: a hash that must be one of the log's.
+    pub fn new(store: Option<Head>, runs: BTreeMap<String, String>, asked: Option<String>) -> Self {
+        Self {
+            records: 0,
+            first: None,
+            next: 1,
+            prev: GENESIS.to_owned(),
+            bad: None,
+            restarted_at: None,
+            recovered: 0,
+            junk: vec![],
+            store,
+            runs,
+            compared: 0,
+            asked,
+            asked_seq: None,
+            head: None,
+        }
+    }
+
+    /// Whether to go on: after the first bad record nothing can be said of the others. `end`: bytes up to the
+    /// end of the line.
+    pub fn take(&mut self, item: Item, line: u64, end: u64) -> bool {
+        match item {
+            Item::Torn(bytes) => self.junk.extend_from_slice(&bytes),
+            Item::Bad(why) => self.fail(line, why),
+            Item::Record(record) => self.record(&record, line, end),
+        }
+        // More than a stopped writer can leave.
+        if self.junk.len() > MOST_JUNK {
+            self.fail(line, "what stands there is no record");
+        }
+        self.bad.is_none()
+    }
+
+    fn fail(&mut self, line: u64, why: &str) {
+        self.bad.get_or_insert(Bad { seq: self.next, line: Some(line), why: why.to_owned() });
+    }
+
+    fn record(&mut self, record: &Record, line: u64, end: u64) {
+        let begins_anew = self.first.is_none()
+            && self.junk.is_empty()
+            && record.event == Event::ChainRestarted.as_str();
+        if begins_anew {
+            self.restarted_at = Some(record.seq);
+        } else if record.seq != self.next {
+            let why = format!("record {} stands in its place", record.seq);
+            return self.fail(line, &why);
+        } else if record.prev != self.prev {
+            return self.fail(line, "it does not follow the record before it");
+        }
+        if let Some(torn) = Torn::of(&std::mem::take(&mut self.junk)) {
+            let known = record.event == Event::LogRecovered.as_str()
+                && record.counts.get("bytes") == Some(&torn.bytes)
+                && record.digests.get("torn") == Some(&torn.sha256);
+            if !known {
+                return self.fail(line, "before it stands a line that is no record");
+            }
+            self.recovered += 1;
+        }
+        self.compare(record, line);
+        if self.bad.is_none() {
+            self.first.get_or_insert(record.seq);
+            (self.records, self.next) = (self.records + 1, record.seq.saturating_add(1));
+            self.prev.clone_from(&record.hash);
+            self.head = Some(Head { seq: record.seq, hash: record.hash.clone(), end });
+        }
+    }
+
+    /// With what others remember.
+    fn compare(&mut self, record: &Record, line: u64) {
+        let differs = |head: &Head| head.seq == record.seq && head.hash != record.hash;
+        if self.store.as_ref().is_some_and(differs) {
+            self.fail(line, "the store remembers another one");
+        }
+        if self.asked.as_ref() == Some(&record.hash) {
+            self.asked_seq = Some(record.seq);
+        }
+        if record.event == Event::GateFinished.as_str()
+            && let Some(run_id) = &record.object
+            && let Some(head) = self.runs.remove(run_id)
+        {
+            self.compared += 1;
+            if head != record.hash {
+                self.fail(line, &format!("the manifest of {run_id} names another one"));
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> Verification {
+        // A single line without its line feed is one that is being written or was torn; it is told, and no fault.
+        let torn_bytes = match self.junk.last() {
+            Some(byte) if *byte != b'\n' && !self.junk.contains(&b'\n') => self.junk.len() as u64,
+            Some(_) => {
+                let why = "what stands after the last record is none".to_owned();
+                self.bad.get_or_insert(Bad { seq: self.next, line: None, why });
+                0
+            }
+            None => 0,
+        };
+        if self.bad.is_none() {
+            self.bad = self.gone();
+        }
+        Verification {
+            ok: self.bad.is_none() && (self.asked.is_none() || self.asked_seq.is_some()),
+            records: self.records,
+            head: self.head,
+            bad: self.bad,
+            restarted_at: self.restarted_at,
+            recovered: self.recovered,
+            torn_bytes,
+            store: self.store,
+            runs_compared: self.compared,
+            asked_seq: self.asked_seq,
+        }
+    }
+
+    /// What others remember and the log does not have any more.
+    fn gone(&self) -> Option<Bad> {
+        let gone = |why: String| Some(Bad { seq: self.next, line: None, why });
+        if let Some(store) = self.store.as_ref().filter(|store| store.seq >= self.next) {
+            return gone(format!("it is gone: the store remembers records up to {}", store.seq));
+        }
+        // What stood before a new beginning is kept elsewhere.
+        match self.runs.keys().next() {
+            Some(run_id) if self.restarted_at.is_none() => {
+                gone(format!("it is gone: the manifest of {run_id} names a record after it"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// As much as `tail` takes for what a stopped writer left.
+const MOST_JUNK: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! `act audit`: who did what with which right.
+
+use std::path::PathBuf;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use clap::Subcommand;
+
+use super::audit_lines as lines;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output};
+use crate::task::{self, AuditFilter};
+
+/// Read and check the record of everything that was done
+///
+/// Components that were loaded or refused, what their queries used, every denial and every edit, and what each
+/// verification was made of. Records are chained by their hashes: what was changed afterwards is found.
+#[derive(Debug, clap::Args)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    what: What,
+    /// Repository, or a directory in it
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List records, the last ones at the end
+    List(List),
+    /// Show one record with everything it says
+    Show {
+        #[arg(value_name = "SEQ")]
+        seq: u64,
+    },
+    /// Check that every record is in its place and unchanged
+    ///
+    /// Names the first one that is not, and ends with 1 then. Compares with what the store and the manifests of the
+    /// runs remember, so that a log that was cut or written anew is found, too.
+    Verify {
+        /// A hash noted down elsewhere, which must be one of the log's
+        #[arg(long, value_name = "HASH", value_parser = hash)]
+        head: Option<String>,
+    },
+    /// Show who could do what at a time
+    Grants {
+        /// Like 2026-11-21T16:00:00Z, or a date; now when it is left out
+        #[arg(long, value_name = "TIME", value_parser = end_of)]
+        at: Option<DateTime<Utc>>,
+    },
+    /// Show what a verification was made of
+    ///
+    /// Digests of the gate, the image, the tree and the components, what they used, and which of the task's own
+    /// changes could have made the gate easier.
+    Explain {
+        #[arg(value_name = "RUN_ID")]
+        run_id: String,
+    },
+    /// Begin a new log where the old one is not what was written
+    ///
+    /// The old one is kept under another name. The first record of the new one says so and goes on counting.
+    Restart,
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Of one task
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// About one component: its name, or the beginning of its sha256
+    #[arg(long, value_name = "NAME")]
+    component: Option<String>,
+    /// What was refused or over a limit, and nothing else
+    #[arg(long)]
+    deny: bool,
+    /// From this time on, like 2026-11-21T16:00:00Z, or a date
+    #[arg(long, value_name = "TIME", value_parser = beginning_of)]
+    since: Option<DateTime<Utc>>,
+    /// Up to this time
+    #[arg(long, value_name = "TIME", value_parser = end_of)]
+    until: Option<DateTime<Utc>>,
+    /// At most so many, the last ones
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+}
+
+impl Audit {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Self { what, repo, json } = self;
+        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_line(line));
+        match what {
+            What::List(list) => {
+                let found = task::audit_list(&repo, &list.filter())?;
+                if json { output.document(&found) } else { say(lines::list(&found)) }
+            }
+            What::Show { seq } => {
+                let record = task::audit_show(&repo, seq)?;
+                if json { output.document(&record) } else { say(lines::record(&record)) }
+            }
+            What::Verify { head } => {
+                let found = task::audit_verify(&repo, head.as_deref())?;
+                if json {
+                    output.document(&found)
+                } else {
+                    say(lines::verification(&found, head.as_deref()))
+                }
+                return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
+            }
+            What::Grants { at } => {
+                let found = task::audit_grants(&repo, at.unwrap_or_else(crate::clock::now))?;
+                if json { output.document(&found) } else { say(lines::grants(&found)) }
+            }
+            What::Explain { run_id } => {
+                let found = task::audit_explain(&repo, &run_id)?;
+                if json { output.document(&found) } else { say(lines::explanation(&found)) }
+            }
+            What::Restart => {
+                let found = task::audit_restart(&repo)?;
+                if json { output.document(&found) } else { say(lines::restarted(&found)) }
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+impl List {
+    fn filter(self) -> AuditFilter {
+        let Self { task, component, deny, since, until, limit } = self;
+        AuditFilter { task, component, denied: deny, since, until, limit: limit as usize }
+    }
+}
+
+fn hash(text: &str) -> Result<String, String> {
+    let is_one = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_one {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("a hash has 64 hexadecimal digits".to_owned())
+    }
+}
+
+fn beginning_of(text: &str) -> Result<DateTime<Utc>, String> {
+    time(text, false)
+}
+
+/// Of a date its last moment, of a second as well.
+fn end_of(text: &str) -> Result<DateTime<Utc>, String> {
+    time(text, true)
+}
+
+fn time(text: &str, end: bool) -> Result<DateTime<Utc>, String> {
+    if let Ok(date) = text.parse::<NaiveDate>() {
+        let of_day =
+            if end { date.and_hms_milli_opt(23, 59, 59, 999) } else { date.and_hms_opt(0, 0, 0) };
+        return of_day.map(|time| time.and_utc()).ok_or_else(|| "no such date".to_owned());
+    }
+    let time = DateTime::parse_from_rfc3339(text)
+        .map_err(|_| "write it like 2026-11-21T16:00:00Z or 2026-11-21".to_owned())?
+        .to_utc();
+    let rest = if end && time.timestamp_subsec_millis() == 0 { 999 } else { 0 };
+    Ok(time + chrono::TimeDelta::milliseconds(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // AUDIT-17
+    #[test]
+    fn a_time_is_a_moment_or_a_whole_day() {
+        let shown = |time: Result<DateTime<Utc>, String>| crate::clock::milliseconds(time.unwrap());
+        assert_eq!(shown(beginning_of("2026-11-21")), "2026-11-21T00:00:00.000Z");
+        assert_eq!(shown(end_of("2026-11-21")), "2026-11-21T23:59:59.999Z");
+        assert_eq!(shown(beginning_of("2026-11-21T16:00:00+01:00")), "2026-11-21T15:00:00.000Z");
+        assert_eq!(shown(end_of("2026-11-21T16:00:00Z")), "2026-11-21T16:00:00.999Z");
+        assert_eq!(shown(end_of("2026-11-21T16:00:00.5Z")), "2026-11-21T16:00:00.500Z");
+        assert!(time("yesterday", false).is_err());
+    }
+
+    #[test]
+    fn a_hash_is_whole() {
+        assert!(hash(&"A".repeat(64)).is_ok_and(|hash| hash == "a".repeat(64)));
+        assert!(hash("abc").is_err());
+    }
+}

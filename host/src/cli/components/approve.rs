@@ -1,0 +1,116 @@
+//! `act components approve`: shows everything first; the only command that ever asks a question.
+
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use super::{decided, lines, print};
+use crate::event::Events;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::task::capabilities::{self as task, Proposal};
+
+/// Let a component take part, with what it needs
+///
+/// Shows digest, imports, needs and what is new, then asks. Without a terminal the digest that you have looked at
+/// stands for the answer.
+#[derive(Debug, clap::Args)]
+pub(super) struct Approve {
+    file: PathBuf,
+    /// Under which it takes part; a tool is then NAME__TOOL
+    #[arg(long)]
+    name: String,
+    /// The digest that is approved; needed where there is no terminal to ask
+    #[arg(long, value_name = "HEX")]
+    sha256: Option<String>,
+    /// The built-in component whose place it takes
+    #[arg(long, value_name = "BUILTIN")]
+    replaces: Option<String>,
+    /// For this repository alone
+    #[arg(long)]
+    here: bool,
+    /// A need that it does not get
+    #[arg(long, value_name = "GRANT")]
+    without: Vec<String>,
+}
+
+impl Approve {
+    pub(super) fn run(self, start: PathBuf, output: &Output) -> Result<Exit, Failure> {
+        let args = task::Approve {
+            file: self.file.clone(),
+            name: self.name.clone(),
+            replaces: self.replaces.clone(),
+            here: self.here,
+            without: self.without.clone(),
+            start,
+        };
+        let events = Events::new("", vec![output.progress_sink()]);
+        let proposal = task::propose(args, &events)?;
+        self.compare(&proposal)?;
+        lines::proposed(&proposal).iter().for_each(|line| output.progress(line));
+        if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            ask(output)?;
+        } else if self.sha256.is_none() {
+            return Err(self.unanswered(&proposal));
+        }
+        let difference = proposal.difference.clone();
+        let document = proposal.approve()?;
+        print(output, &Approved { component: &document, difference: difference.as_ref() }, || {
+            let grants = lines::grants(&document.grants).join(", ");
+            vec![decided("Approved", &document.name).and(Tone::Plain, format!(": {grants}"))]
+        });
+        Ok(Exit::Ok)
+    }
+
+    fn compare(&self, proposal: &Proposal) -> Result<(), Failure> {
+        let found = &proposal.inspection.sha256;
+        match &self.sha256 {
+            Some(said) if !said.eq_ignore_ascii_case(found) => {
+                let message = format!("--sha256 says {said}, the file has {found}");
+                Err(Failure::refused("sha256_differs", message)
+                    .hint("look at the file again with `act components inspect FILE`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody is there to say yes.
+    fn unanswered(&self, proposal: &Proposal) -> Failure {
+        let sha256 = &proposal.inspection.sha256;
+        Failure::refused(
+            "approval_unanswered",
+            "an approval needs a terminal, or the digest that you have looked at",
+        )
+        .hint(format!("add --sha256 {sha256}"))
+    }
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Approved<'a> {
+    component: &'a crate::registry::ComponentDocument,
+    /// In comparison with what had the name before; null when it is new.
+    difference: Option<&'a task::Difference>,
+}
+
+fn ask(output: &Output) -> Result<(), Failure> {
+    output.progress(&Line::of(Tone::Strong, "Type `yes` to approve exactly these bytes:"));
+    let mut answer = String::new();
+    let mut terminal = std::io::stdin().lock();
+    // One line, and no more of it than an answer has.
+    let read = std::io::Read::take(&mut terminal, 100).read_line(&mut answer);
+    match read {
+        Ok(_) if answer.trim() == "yes" => Ok(()),
+        _ => Err(Failure::refused("not_approved", "not approved").hint("nothing was changed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_an_approval_is_published() {
+        // EVENT-8
+        schema::holds::<super::Approved<'_>>("components-approve");
+    }
+}

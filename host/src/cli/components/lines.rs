@@ -1,0 +1,273 @@
+//! Components for people.
+
+use crate::component::{Capability, Grant, Need, Party, Set};
+use crate::output::{Line, Tone};
+use crate::registry::{ComponentDocument, ComponentList, State};
+use crate::task::capabilities::{Difference, InspectDocument, Proposal, Shown, WhyDocument};
+
+const DIGEST: usize = 12;
+
+pub(super) fn list(list: &ComponentList) -> Vec<Line> {
+    list.components.iter().flat_map(one).collect()
+}
+
+/// Name, state, digest, kind; below it what it may do.
+fn one(component: &ComponentDocument) -> Vec<Line> {
+    let digest: String = component.sha256.chars().take(DIGEST).collect();
+    let mut lines = vec![
+        Line::of(Tone::Strong, format!("{:<16}", component.name))
+            .and(tone(component.state), format!(" {:<10}", component.state.word()))
+            .and(Tone::Plain, format!(" {digest}  {}", component.kind.word())),
+    ];
+    let mut about = vec![grants(&component.grants).join(", ")];
+    about.extend(component.replaces.as_ref().map(|name| format!("replaces {name}")));
+    match component.scope {
+        "here" if component.state != State::Unapproved => about.push("here alone".to_owned()),
+        "elsewhere" => about.push("in another repository alone".to_owned()),
+        _ => {}
+    }
+    about.extend(component.last_used.as_ref().map(|time| format!("last used {time}")));
+    if component.denials > 0 {
+        about.push(format!("{} denials", component.denials));
+    }
+    lines.push(Line::of(Tone::Faint, format!("  {}", about.join("; "))));
+    lines.extend(
+        component.found.as_ref().map(|found| {
+            Line::of(Tone::Bad, "  found: ").and(Tone::Plain, format!("sha256 {found}"))
+        }),
+    );
+    lines
+}
+
+fn tone(state: State) -> Tone {
+    match state {
+        State::Builtin | State::Approved => Tone::Good,
+        State::Unapproved | State::Revoked => Tone::Caution,
+        State::Changed | State::Missing => Tone::Bad,
+    }
+}
+
+/// Each grant in a few words; `nothing` where there is none.
+pub(super) fn grants(grant: &Grant) -> Vec<String> {
+    let mut words = vec![];
+    if let Some(read) = &grant.repo_read {
+        words.push(match &read.paths {
+            Set::Any => "repo.read".to_owned(),
+            Set::Only(parts) => format!("repo.read of {}", joined(parts.iter())),
+        });
+    }
+    if grant.repo_write {
+        words.push("repo.write".to_owned());
+    }
+    if let Some(llm) = &grant.llm {
+        words.push(format!("llm ({} calls, {} tokens)", llm.calls, llm.tokens));
+    }
+    if let Some(http) = &grant.http {
+        let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
+        words.push(format!("http ({methods} to {origins})"));
+    }
+    if !grant.env.is_empty() {
+        words.push(format!("env {}", joined(grant.env.values())));
+    }
+    if grant.has(Capability::Clock) {
+        words.push(format!("clock ({:?})", grant.clock).to_lowercase());
+    }
+    if grant.has(Capability::Random) {
+        words.push("random".to_owned());
+    }
+    if words.is_empty() {
+        words.push("nothing".to_owned());
+    }
+    words
+}
+
+fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn row(name: &str, value: impl Into<String>) -> Line {
+    Line::of(Tone::Faint, format!("  {name:<9} ")).and(Tone::Plain, value)
+}
+
+fn needs(needs: &[Need], sign: &str) -> Vec<Line> {
+    let line = |need: &Need| {
+        let mut what = need.grant.clone();
+        for list in [
+            joined(need.paths.iter()),
+            joined(need.methods.iter()),
+            joined(need.origins.iter()),
+            joined(need.names.iter()),
+        ] {
+            if !list.is_empty() {
+                what.push_str(&format!(" {list}"));
+            }
+        }
+        Line::of(Tone::Strong, format!("  {sign}{what}"))
+            .and(Tone::Plain, format!(": {}", need.why))
+    };
+    needs.iter().map(line).collect()
+}
+
+pub(super) fn inspected(document: &InspectDocument) -> Vec<Line> {
+    let mut lines = vec![
+        Line::of(Tone::Strong, &document.name)
+            .and(Tone::Plain, format!(" {}: {}", document.version, document.about)),
+        row("sha256", &document.sha256),
+        row("bytes", document.bytes.to_string()),
+        row("world", &document.world),
+    ];
+    lines.extend(imports(&document.imports));
+    lines.push(Line::plain(if document.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&document.needs, ""));
+    if !document.tools.is_empty() {
+        lines.push(row("tools", document.tools.join(" ")));
+    }
+    lines.extend(
+        document
+            .problem
+            .as_ref()
+            .map(|problem| Line::of(Tone::Bad, "Cannot be loaded: ").and(Tone::Plain, problem)),
+    );
+    lines
+}
+
+/// Base WASI comes with every guest's standard library and says nothing.
+fn imports(imports: &[String]) -> Vec<Line> {
+    let base = ["wasi:io/", "wasi:cli/", "wasi:clocks/", "wasi:random/", "wasi:filesystem/"];
+    let (plain, told): (Vec<_>, Vec<_>) =
+        imports.iter().partition(|import| base.iter().any(|base| import.starts_with(base)));
+    let mut lines: Vec<_> = told.iter().map(|import| row("imports", import.as_str())).collect();
+    if !plain.is_empty() {
+        lines.push(row("imports", format!("base WASI ({} interfaces, closed)", plain.len())));
+    }
+    lines
+}
+
+pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
+    let inspection = &proposal.inspection;
+    let manifest = &inspection.manifest;
+    let mut lines = vec![
+        Line::of(Tone::Strong, proposal.name.as_str()).and(
+            Tone::Plain,
+            format!(": {} {}, {}", manifest.name, manifest.version, manifest.about),
+        ),
+        row("sha256", &inspection.sha256),
+        row("bytes", inspection.bytes.to_string()),
+        row("world", manifest.kind.world()),
+    ];
+    lines.extend(imports(&inspection.imports));
+    lines.push(Line::plain(if manifest.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&manifest.needs, ""));
+    lines.push(row("granted", grants(&proposal.grant).join(", ")));
+    if !proposal.grant.withheld.is_empty() {
+        lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
+    }
+    let limits = &proposal.grant.limits;
+    let (memory, wall) = (limits.memory_bytes >> 20, limits.wall.as_secs());
+    lines.push(row("limits", format!("{memory} MiB, {wall} s for one query")));
+    lines.extend(proposal.replaces.as_ref().map(|name| {
+        Line::of(Tone::Caution, format!("  It takes the place of the built-in {name}"))
+    }));
+    lines.push(row(
+        "holds",
+        if proposal.is_local() { "in this repository" } else { "in every repository" },
+    ));
+    lines.extend(proposal.difference.as_ref().into_iter().flat_map(differs));
+    lines
+}
+
+fn differs(difference: &Difference) -> Vec<Line> {
+    let version = difference.version_before.as_ref().map(|version| format!(" ({version})"));
+    let title = format!("Differs from sha256 {}{}", difference.before, version.unwrap_or_default());
+    let mut lines = vec![Line::of(Tone::Caution, title)];
+    if difference.unknown {
+        lines.push(Line::plain("  those bytes are not in the store any more"));
+        return lines;
+    }
+    let import =
+        |sign: &'static str| move |name: &String| Line::plain(format!("  {sign} imports {name}"));
+    lines.extend(difference.imports_added.iter().map(import("+")));
+    lines.extend(difference.imports_removed.iter().map(import("-")));
+    lines.extend(needs(&difference.needs_added, "+ needs "));
+    lines.extend(needs(&difference.needs_removed, "- needs "));
+    if lines.len() == 1 {
+        lines.push(Line::plain("  in its code alone; imports and needs are the same"));
+    }
+    lines
+}
+
+pub(super) fn shown(shown: &Shown) -> Vec<Line> {
+    let component = &shown.component;
+    let mut lines = one(component);
+    lines.extend(component.about.as_ref().map(|about| Line::plain(format!("  {about}"))));
+    lines.push(row("sha256", &component.sha256));
+    lines.push(row("world", &component.world));
+    lines.extend(imports(&component.imports));
+    lines.push(Line::plain(if component.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&component.needs, ""));
+    if !component.tools.is_empty() {
+        lines.push(row("tools", component.tools.join(" ")));
+    }
+    lines.push(Line::plain("Granted"));
+    lines.push(row("to use", grants(&component.grants).join(", ")));
+    if let Some(effective) = &shown.effective {
+        lines.push(row("in force", grants(effective).join(", ")));
+        let limits = &effective.limits;
+        let (memory, wall) = (limits.memory_bytes >> 20, limits.wall.as_millis());
+        lines.push(row("limits", format!("{memory} MiB, {wall} ms for one query")));
+    }
+    let used = &shown.used;
+    lines.push(Line::plain("Used in the last 20 tasks"));
+    if used.queries == 0 {
+        lines.push(Line::plain("  it was not asked"));
+    } else {
+        lines.push(row("queries", format!("{} in {} tasks", used.queries, used.tasks)));
+        lines.push(row("used", used.grants.join(", ")));
+        let parts = used.parts.as_ref().map(|parts| parts.join(" "));
+        lines.extend(parts.filter(|parts| !parts.is_empty()).map(|parts| row("read in", parts)));
+        for (name, list) in [("asked", &used.origins), ("variables", &used.env)] {
+            if !list.is_empty() {
+                lines.push(row(name, list.join(" ")));
+            }
+        }
+        let (calls, tokens) = (used.most_calls, used.most_tokens);
+        lines.push(row("at most", format!("{calls} calls and {tokens} tokens in one query")));
+        lines.push(row("denials", used.denials.to_string()));
+    }
+    if !shown.never_used.is_empty() {
+        lines.push(
+            Line::of(Tone::Caution, "Never used: ").and(Tone::Plain, shown.never_used.join(", ")),
+        );
+    }
+    lines.extend(
+        shown.can_be_narrowed_with.as_ref().map(|command| {
+            Line::of(Tone::Strong, "Can be narrowed with: ").and(Tone::Plain, command)
+        }),
+    );
+    lines
+}
+
+pub(super) fn answered(answer: &WhyDocument) -> Vec<Line> {
+    let (tone, word) = if answer.allowed { (Tone::Good, "yes") } else { (Tone::Bad, "no") };
+    let mut lines = vec![
+        Line::of(tone, word).and(Tone::Plain, format!(": {}, {}", answer.name, answer.object)),
+    ];
+    for says in &answer.parties {
+        let (tone, word) = if says.allows { (Tone::Good, "yes") } else { (Tone::Bad, "no ") };
+        lines.push(Line::of(tone, format!("  {word} ")).and(Tone::Plain, party(says.party)));
+    }
+    lines.extend(answer.carved_out.as_ref().map(|rule| {
+        let text = format!("the host, for every component ({})", rule.replace('_', " "));
+        Line::of(Tone::Bad, "  no  ").and(Tone::Plain, text)
+    }));
+    lines
+}
+
+fn party(party: Party) -> &'static str {
+    match party {
+        Party::Imports => "imports: what the component can ask for at all",
+        Party::Needs => "needs: what its manifest declares",
+        Party::Grants => "grants: what you granted to these bytes",
+        Party::Ceiling => "ceiling: what the administrator's policy.toml allows",
+    }
+}

@@ -1,0 +1,136 @@
+//! `act components`: who may do what, and letting somebody in or out.
+
+mod approve;
+mod lines;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::task::capabilities::{self as task, Narrow};
+
+/// Show and decide what components may do
+///
+/// A component is WebAssembly that takes part in tasks: a Scout or tools. A repository can only ask for one; what it
+/// may do is decided here, by you, and holds for exactly the bytes that you saw.
+#[derive(Debug, clap::Args)]
+pub(super) struct Components {
+    #[command(subcommand)]
+    action: Option<Action>,
+    /// Repository, or a directory in it
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List what there is, with its state and its grants
+    List,
+    /// Read a file without running it: what it is, imports and needs
+    Inspect {
+        file: PathBuf,
+    },
+    Approve(approve::Approve),
+    /// Take an approval back; nothing of it is loaded any more
+    Revoke {
+        name: String,
+    },
+    /// What was granted and why, what was used, and what is never used
+    Show {
+        name: String,
+    },
+    /// Take away what a component does not need; without an option what `show` proposes
+    Narrow {
+        name: String,
+        /// A grant that goes altogether
+        #[arg(long, value_name = "GRANT")]
+        drop: Vec<String>,
+        /// Read nothing but this
+        #[arg(long = "path", value_name = "PATH")]
+        paths: Vec<String>,
+        /// Ask nobody but this origin
+        #[arg(long = "origin", value_name = "ORIGIN")]
+        origins: Vec<String>,
+    },
+    /// Which of imports, needs, grants and ceiling says no
+    ///
+    /// OBJECT is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH`, or the name of a grant.
+    Why {
+        name: String,
+        object: String,
+    },
+    /// Put a manifest into a component that any toolchain built
+    Pack {
+        file: PathBuf,
+        /// JSON: kind, name, version, about, needs, and tools or report
+        #[arg(long, value_name = "MANIFEST.json")]
+        manifest: PathBuf,
+        /// Write another file instead of this one
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+impl Components {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let start = self.repo;
+        match self.action {
+            None | Some(Action::List) => {
+                let list = task::list(&start)?;
+                print(output, &list, || lines::list(&list));
+            }
+            Some(Action::Inspect { file }) => {
+                let document = task::inspect(&file)?;
+                print(output, &document, || lines::inspected(&document));
+            }
+            Some(Action::Approve(approve)) => return approve.run(start, output),
+            Some(Action::Revoke { name }) => {
+                let document = task::revoke(&start, &name)?;
+                print(output, &document, || vec![decided("Revoked", &document.name)]);
+            }
+            Some(Action::Show { name }) => {
+                let shown = task::show(&start, &name)?;
+                print(output, &shown, || lines::shown(&shown));
+            }
+            Some(Action::Narrow { name, drop, paths, origins }) => {
+                let document = task::narrow(start, &name, Narrow { drop, paths, origins })?;
+                let line = || {
+                    let grants = lines::grants(&document.grants);
+                    vec![
+                        decided("Narrowed", &document.name)
+                            .and(Tone::Plain, format!(": {}", grants.join(", "))),
+                    ]
+                };
+                print(output, &document, line);
+            }
+            Some(Action::Why { name, object }) => {
+                let answer = task::why(&start, &name, &object)?;
+                print(output, &answer, || lines::answered(&answer));
+                return Ok(if answer.allowed { Exit::Ok } else { Exit::Refused });
+            }
+            Some(Action::Pack { file, manifest, output: to }) => {
+                let packed = task::pack(&file, &manifest, to)?;
+                let text = format!("Packed {}, sha256 {}", packed.file, packed.sha256);
+                print(output, &packed, || vec![Line::plain(text)]);
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn print(output: &Output, document: &impl serde::Serialize, lines: impl FnOnce() -> Vec<Line>) {
+    if output.is_json() {
+        output.document(document);
+    } else {
+        lines().iter().for_each(|line| output.result_line(line));
+    }
+}
+
+fn decided(what: &str, name: &str) -> Line {
+    Line::of(Tone::Strong, what).and(Tone::Plain, format!(" {name}"))
+}

@@ -1,0 +1,108 @@
+//! The one place where a decision about a component is made known: approve, narrow, revoke.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use super::grants::{Approval, Writing};
+use super::shelf::Shelf;
+use super::toml_file::FileError;
+use crate::component::{ComponentName, Grant, Kind, Sha256};
+
+/// What the user decided.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Approve {
+        name: ComponentName,
+        kind: Kind,
+        sha256: Sha256,
+        bytes: Vec<u8>,
+        grant: Grant,
+        /// For this repository alone.
+        repo: Option<String>,
+        replaces: Option<ComponentName>,
+    },
+    /// Other grants for the same bytes.
+    Narrow {
+        name: ComponentName,
+        sha256: Sha256,
+        grant: Grant,
+    },
+    Revoke {
+        name: ComponentName,
+    },
+}
+
+/// What stands in the file now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    pub before: Option<Approval>,
+    pub after: Approval,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the store of components cannot be written: {0}")]
+    Store(#[from] io::Error),
+    #[error("no component `{0}` was approved")]
+    Unknown(ComponentName),
+    #[error("`{0}` was revoked already")]
+    AlreadyRevoked(ComponentName),
+    #[error("`{0}` was changed by somebody else meanwhile")]
+    Overtaken(ComponentName),
+}
+
+/// Carries it out, and is on the disk when it returns. `state` is ARTIFACT_DIR's, `repo` the repository in use.
+pub fn change(
+    change: Change,
+    state: &OwnedFd,
+    repo: Option<&Path>,
+) -> Result<Changed, ChangeError> {
+    let mut file = Writing::begin(repo)?;
+    let now = crate::clock::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let known = |file: &Writing, name: &ComponentName| file.grants.of(name.as_str()).cloned();
+    let changed = match change {
+        Change::Approve { name, kind, sha256, bytes, grant, repo, replaces } => {
+            // Before the approval, so that there is none without its bytes.
+            Shelf::create(state)?.put(&bytes, &sha256)?;
+            let before = known(&file, &name);
+            let earlier = before.as_ref().map(|before| before.sha256.clone());
+            let after = Approval {
+                name,
+                kind,
+                approved_at: now,
+                revoked_at: None,
+                repo,
+                replaces,
+                before: earlier.filter(|earlier| *earlier != sha256),
+                sha256,
+                grants: grant,
+            };
+            Changed { before, after }
+        }
+        Change::Narrow { name, sha256, grant } => {
+            let before = known(&file, &name).ok_or_else(|| ChangeError::Unknown(name.clone()))?;
+            if before.sha256 != sha256 {
+                return Err(ChangeError::Overtaken(name));
+            }
+            // Whatever was asked for: no narrowing widens.
+            let withheld = before.grants.withheld.union(&grant.withheld).cloned().collect();
+            let grants = Grant { withheld, ..before.grants.meet(&grant) };
+            let after = Approval { grants, ..before.clone() };
+            Changed { before: Some(before), after }
+        }
+        Change::Revoke { name } => {
+            let before = known(&file, &name).ok_or_else(|| ChangeError::Unknown(name.clone()))?;
+            if before.revoked_at.is_some() {
+                return Err(ChangeError::AlreadyRevoked(name));
+            }
+            let after = Approval { revoked_at: Some(now), ..before.clone() };
+            Changed { before: Some(before), after }
+        }
+    };
+    file.grants.put(changed.after.clone());
+    file.finish()?;
+    Ok(changed)
+}

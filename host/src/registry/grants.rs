@@ -1,0 +1,214 @@
+//! `grants.toml`: what the user granted, and to which bytes. The only document that can widen anything, and only
+//! the user's own commands write it.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::toml_file::{self, FileError};
+use super::trusted::{self, Owner};
+use crate::component::{ComponentName, Grant, Kind, Sha256};
+
+const NAME: &str = "grants.toml";
+const MAX_BYTES: u64 = 1 << 20;
+const HEAD: &str = "# What components may do. Written by `act components`; each grant holds for these bytes alone.\n\n";
+
+/// All approvals, in the order in which they were given. A name stands there once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grants {
+    #[serde(default, rename = "component")]
+    pub approvals: Vec<Approval>,
+}
+
+/// One component that the user let in, or has let in before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    pub name: ComponentName,
+    pub sha256: Sha256,
+    pub kind: Kind,
+    /// UTC, ISO 8601.
+    pub approved_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+    /// Identity of the one repository that it holds for; none: for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<String>,
+    /// The built-in component whose place it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<ComponentName>,
+    /// The bytes that had this name before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Sha256>,
+    pub grants: Grant,
+}
+
+impl Grants {
+    /// Of the user; none where there is no file. `repo` is the repository in use, in which it must not lie.
+    pub fn read(repo: Option<&Path>) -> Result<Self, FileError> {
+        let Some(place) = directory_path() else { return Ok(Self::default()) };
+        let untrusted = |why| FileError::Untrusted { path: place.join(NAME), why };
+        let Some(dir) = trusted::directory(&place, repo).map_err(untrusted)? else {
+            return Ok(Self::default());
+        };
+        Self::read_in(&dir, &place.join(NAME))
+    }
+
+    fn read_in(dir: &OwnedFd, path: &Path) -> Result<Self, FileError> {
+        let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
+        let text = trusted::text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
+        text.map_or_else(|| Ok(Self::default()), |text| Self::parse(&text, path))
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
+        let grants: Self = toml_file::parse(text, path)?;
+        for (at, approval) in grants.approvals.iter().enumerate() {
+            if grants.approvals.iter().take(at).any(|other| other.name == approval.name) {
+                let place = text.rfind(&format!("\"{}\"", approval.name)).unwrap_or_default();
+                let why = format!("`{}` stands there twice", approval.name);
+                return Err(toml_file::malformed(text, path, place, &why));
+            }
+        }
+        Ok(grants)
+    }
+
+    pub fn of(&self, name: &str) -> Option<&Approval> {
+        self.approvals.iter().find(|approval| approval.name.as_str() == name)
+    }
+
+    pub(super) fn put(&mut self, approval: Approval) {
+        match self.approvals.iter_mut().find(|known| known.name == approval.name) {
+            Some(known) => *known = approval,
+            None => self.approvals.push(approval),
+        }
+    }
+}
+
+/// The file for as long as it is being changed: nobody else changes it meanwhile.
+pub(super) struct Writing {
+    dir: OwnedFd,
+    path: PathBuf,
+    pub(super) grants: Grants,
+}
+
+impl Writing {
+    pub(super) fn begin(repo: Option<&Path>) -> Result<Self, FileError> {
+        let place = directory_path().ok_or(FileError::NoHome)?;
+        let path = place.join(NAME);
+        let unwritable = |why: String| FileError::Unwritable { path: path.clone(), why };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&place)
+            .map_err(|error| unwritable(error.to_string()))?;
+        let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
+        let dir = trusted::directory(&place, repo)
+            .map_err(untrusted)?
+            .ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
+        rustix::fs::flock(&dir, FlockOperation::LockExclusive)
+            .map_err(|errno| unwritable(errno.to_string()))?;
+        let grants = Grants::read_in(&dir, &path)?;
+        Ok(Self { dir, path, grants })
+    }
+
+    /// Whole or not at all, and on the disk before anybody is told.
+    pub(super) fn finish(self) -> Result<(), FileError> {
+        let unwritable = |why: String| FileError::Unwritable { path: self.path.clone(), why };
+        let text = toml::to_string(&self.grants).map_err(|error| unwritable(error.to_string()))?;
+        let temporary = format!(".{NAME}-{:016x}", rand::random::<u64>());
+        let written = self.write(&temporary, &format!("{HEAD}{text}"));
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&self.dir, &*temporary, AtFlags::empty());
+        }
+        written.map_err(|error| unwritable(error.to_string()))
+    }
+
+    fn write(&self, temporary: &str, text: &str) -> std::io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&self.dir, temporary, flags, mode)?);
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        rustix::fs::renameat(&self.dir, temporary, &self.dir, NAME)?;
+        Ok(rustix::fs::fsync(&self.dir)?)
+    }
+}
+
+/// `$XDG_CONFIG_HOME/act`, else `~/.config/act`.
+fn directory_path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(base.join("act"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIGEST: &str = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+
+    fn parse(text: &str) -> Result<Grants, String> {
+        Grants::parse(text, Path::new("grants.toml")).map_err(|error| error.to_string())
+    }
+
+    fn entry(name: &str, rest: &str) -> String {
+        format!(
+            "[[component]]\nname = \"{name}\"\nsha256 = \"{DIGEST}\"\nkind = \"scout\"\n\
+             approved_at = \"2026-11-21T10:00:00Z\"\n{rest}\n"
+        )
+    }
+
+    // CAPABILITY-24
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = entry("license", "[component.grants.llm]\ncalls = 3\ntokens = 400");
+        let grants = parse(&text).unwrap();
+        assert_eq!(grants.of("license").unwrap().grants.llm.as_ref().unwrap().calls, 3);
+        let mut full = grants.clone();
+        let approval = Approval {
+            name: "hands".parse().unwrap(),
+            kind: Kind::Tool,
+            repo: Some("1-2".into()),
+            replaces: Some("file-tools".parse().unwrap()),
+            grants: Grant {
+                env: ["FOO".parse().unwrap()].into_iter().collect(),
+                ..Grant::builtin_tool()
+            },
+            ..grants.approvals[0].clone()
+        };
+        full.put(approval);
+        assert_eq!(parse(&toml::to_string(&full).unwrap()).unwrap(), full);
+    }
+
+    // CAPABILITY-24
+    #[test]
+    fn what_is_not_understood_is_refused_with_its_place() {
+        for (text, says) in [
+            (
+                entry("a", "[component.grants]\nroot = true"),
+                "grants.toml:7:1: unknown field `root`",
+            ),
+            (
+                entry("a", "colour = 1\n[component.grants]"),
+                "grants.toml:6:1: unknown field `colour`",
+            ),
+            (entry("A!", "[component.grants]"), "grants.toml:2:"),
+            (entry("a", "[component.grants]\nenv = [\"OPENAI_API_KEY\"]"), "never granted"),
+            (entry("a", "[component.grants]\nenv = \"any\""), "grants.toml:7:"),
+            (entry("a", "[component.grants.llm]\ncalls = -1\ntokens = 1"), "grants.toml:7:"),
+            (entry("a", ""), "missing field `grants`"),
+            ("x = ".to_owned(), "grants.toml:1:"),
+            (format!("{0}{0}", entry("a", "[component.grants]")), "stands there twice"),
+        ] {
+            let refused = parse(&text).unwrap_err();
+            assert!(refused.contains(says), "{refused}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Which components may take part, and with what: the user's grants, the administrator's policy, and the store of
+//! approved bytes.
+//!
+//! A repository only asks (`components:` in its `agent.yaml`); what it asks for is looked up here and loaded from
+//! the store alone. The one place where a decision about a component is written down is [`change`]; the one where
+//! bytes are let in or refused is `component::ComponentHost::load_as`, which tells either as an event.
+
+mod change;
+mod document;
+mod grants;
+mod listing;
+mod members;
+mod past;
+mod policy;
+mod refused;
+mod shelf;
+mod state;
+mod toml_file;
+mod trusted;
+
+use std::path::{Path, PathBuf};
+
+pub use change::{Change, ChangeError, Changed, change};
+pub use document::{ComponentDocument, ComponentList};
+pub use grants::{Approval, Grants};
+pub use listing::list;
+pub use members::Member;
+pub use past::{Past, past};
+pub use policy::Policy;
+pub use refused::{Refused, quoted};
+pub use shelf::{Shelf, Taken, read_file};
+pub use state::{State, Stored, state};
+pub use toml_file::FileError;
+
+use crate::workspace::RootIdentity;
+
+/// Everything that has a say about components, as it stands now.
+#[derive(Debug)]
+pub struct Registry {
+    pub grants: Grants,
+    pub policy: Policy,
+    pub shelf: Shelf,
+    /// The repository in use, if there is one.
+    pub repo: Option<Repo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repo {
+    pub root: PathBuf,
+    pub identity: String,
+}
+
+impl Repo {
+    pub fn at(root: &Path) -> std::io::Result<Self> {
+        Ok(Self { root: root.to_owned(), identity: RootIdentity::of(root)?.to_string() })
+    }
+}
+
+impl Registry {
+    /// Reads what is there and makes nothing. `artifacts` is ARTIFACT_DIR, which may not exist yet.
+    pub fn open(artifacts: Option<&Path>, repo: Option<Repo>) -> Result<Self, FileError> {
+        let root = repo.as_ref().map(|repo| repo.root.as_path());
+        Ok(Self {
+            grants: Grants::read(root)?,
+            policy: Policy::read()?,
+            shelf: Shelf::existing(artifacts),
+            repo,
+        })
+    }
+
+    /// Whether an approval is in force here.
+    fn is_active(&self, approval: &Approval) -> bool {
+        approval.revoked_at.is_none() && self.is_in_scope(approval)
+    }
+
+    fn is_in_scope(&self, approval: &Approval) -> bool {
+        match (&approval.repo, &self.repo) {
+            (None, _) => true,
+            (Some(only), Some(here)) => *only == here.identity,
+            (Some(_), None) => false,
+        }
+    }
+}

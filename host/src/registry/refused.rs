@@ -1,0 +1,133 @@
+//! Why a component cannot take part: facts, a stable code, and the command that would change it.
+
+use crate::component::{Kind, Mismatch};
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "component `{name}` (sha256 {sha256}) needs approval: agent.yaml asks for it and nobody has granted it anything"
+    )]
+    Unapproved { name: String, sha256: String, path: String, replaces: Option<String> },
+    #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
+    Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
+    #[error(
+        "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
+    )]
+    OtherFile { name: String, path: String, asked: String, found: String },
+    #[error("component `{name}` was revoked")]
+    Revoked { name: String, path: Option<String>, sha256: String },
+    #[error(
+        "component `{name}` is missing: it is approved, but sha256 {sha256} is not in the store"
+    )]
+    Missing { name: String, sha256: String },
+    #[error("component `{name}` is asked for as a {asked} and was approved as a {approved}", asked = asked.word(), approved = approved.word())]
+    OtherKind { name: String, asked: Kind, approved: Kind },
+    #[error("component `{name}` is asked for in the place of {asked}, and was approved {approved}", asked = place(asked.as_deref()), approved = approved_for(approved.as_deref()))]
+    OtherPlace {
+        name: String,
+        asked: Option<String>,
+        approved: Option<String>,
+        path: String,
+        sha256: String,
+    },
+    #[error("both `{first}` and `{second}` replace `{builtin}`")]
+    TwoReplace { first: String, second: String, builtin: String },
+    #[error("component `{name}` is refused: {mismatch}")]
+    Mismatch { name: String, mismatch: Mismatch },
+    #[error("component `{name}` cannot be read: {why}")]
+    Unreadable { name: String, why: String },
+}
+
+fn place(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "none of ours".to_owned(), |name| format!("`{name}`"))
+}
+
+fn approved_for(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "to replace nothing".to_owned(), |name| format!("to replace `{name}`"))
+}
+
+impl Refused {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unapproved { .. } => "component_unapproved",
+            Self::Changed { .. } | Self::OtherFile { .. } => "component_changed",
+            Self::Revoked { .. } => "component_revoked",
+            Self::Missing { .. } => "component_missing",
+            Self::OtherKind { .. } | Self::OtherPlace { .. } | Self::TwoReplace { .. } => {
+                "component_conflict"
+            }
+            Self::Mismatch { .. } => "component_refused",
+            Self::Unreadable { .. } => "component_unreadable",
+        }
+    }
+
+    /// The exact command where there is one.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unapproved { name, sha256, path, replaces } => {
+                approve(name, path, sha256, replaces.as_deref())
+            }
+            Self::Changed { again: Some(again), .. } => again.hint(),
+            Self::Changed { name, .. } => {
+                format!(
+                    "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
+                )
+            }
+            Self::OtherFile { .. } => "correct sha256 in agent.yaml, or the file".to_owned(),
+            Self::Revoked { name, path: Some(path), sha256 } => approve(name, path, sha256, None),
+            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
+            Self::Missing { name, sha256 } => {
+                format!("act components approve FILE --name {name} --sha256 {sha256}")
+            }
+            Self::OtherKind { .. } => "correct `kind` in agent.yaml".to_owned(),
+            Self::OtherPlace { name, asked, path, sha256, .. } => {
+                approve(name, path, sha256, asked.as_deref())
+            }
+            Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
+            Self::Mismatch { .. } => {
+                "`act components inspect FILE` shows what it imports and needs".to_owned()
+            }
+            Self::Unreadable { .. } => "look at the file and its mode".to_owned(),
+        }
+    }
+}
+
+fn approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> String {
+    let replaces = replaces.map(|name| format!(" --replaces {name}")).unwrap_or_default();
+    format!(
+        "look at it with `act components inspect {path}`; to approve it: act components approve {path} --name {name} --sha256 {sha256}{replaces}",
+        path = quoted(path)
+    )
+}
+
+/// A path as a shell takes it as one word: it may come from a repository, and the command is there to be copied.
+pub fn quoted(path: &str) -> String {
+    let plain = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '=' | '@')
+    };
+    if !path.is_empty() && !path.starts_with('-') && path.chars().all(plain) {
+        return path.to_owned();
+    }
+    format!("'{}'", path.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CAPABILITY-27, security line 41
+    #[test]
+    fn the_command_is_exact_and_a_path_cannot_add_to_it() {
+        let asked = |path: &str| {
+            let (name, sha256) = ("license".to_owned(), "ab".to_owned());
+            let replaces = Some("scout-a".to_owned());
+            Refused::Unapproved { name, sha256, path: path.to_owned(), replaces }.hint()
+        };
+        assert!(asked("/r/x.wasm").ends_with(
+            "act components approve /r/x.wasm --name license --sha256 ab --replaces scout-a"
+        ));
+        assert!(
+            asked("/r/$(rm -rf x);'.wasm").contains("approve '/r/$(rm -rf x);'\\''.wasm' --name")
+        );
+    }
+}

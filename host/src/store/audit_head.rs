@@ -1,0 +1,86 @@
+//! What the store remembers of the audit log: its head, so that a log that was cut or written anew disagrees
+//! with something, and the grants as they were last recorded.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::{Store, StoreError, Survives};
+use crate::audit::{Head, Keeper};
+
+impl Keeper for Store {
+    fn head(&self) -> Result<Option<Head>, String> {
+        let kept = self.read(|db| {
+            let head = "SELECT seq, hash, log_end FROM audit_head";
+            let read = |row: &rusqlite::Row<'_>| {
+                let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+                Ok(Head { seq: number(0)?, hash: row.get(1)?, end: number(2)? })
+            };
+            db.query_row(head, [], read).optional()
+        });
+        kept.map_err(|error| error.to_string())
+    }
+
+    fn keep(&self, head: &Head) -> Result<(), String> {
+        // The log itself is on the disk by now; this only has to outlive the process.
+        let kept = self.write(Survives::Process, |db| {
+            db.execute(
+                "INSERT INTO audit_head (id, seq, hash, log_end) VALUES (1, ?1, ?2, ?3) \
+                 ON CONFLICT (id) DO UPDATE SET seq = ?1, hash = ?2, log_end = ?3 WHERE seq < ?1",
+                params![head.seq.cast_signed(), head.hash, head.end.cast_signed()],
+            )
+        });
+        match kept {
+            Ok(_) | Err(StoreError::Busy { .. }) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn grants(&self) -> Result<Option<String>, String> {
+        let known = self.read(|db| {
+            db.query_row("SELECT sha256 FROM audit_grants", [], |row| row.get(0)).optional()
+        });
+        known.map_err(|error| error.to_string())
+    }
+
+    fn keep_grants(&self, sha256: &str) -> Result<(), String> {
+        let kept = self.write(Survives::Machine, |db| {
+            db.execute(
+                "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
+                 ON CONFLICT (id) DO UPDATE SET sha256 = ?1",
+                [sha256],
+            )
+        });
+        kept.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::store;
+    use super::*;
+
+    fn head(seq: u64) -> Head {
+        Head { seq, hash: format!("hash {seq}"), end: seq * 100 }
+    }
+
+    // AUDIT-12
+    #[test]
+    fn a_head_is_never_replaced_by_an_earlier_one() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        assert_eq!(keeper.head().unwrap(), None);
+        for seq in [3, 7, 5] {
+            keeper.keep(&head(seq)).unwrap();
+        }
+        assert_eq!(keeper.head().unwrap(), Some(head(7)));
+    }
+
+    #[test]
+    fn grants_are_remembered_as_they_were_last_recorded() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        assert_eq!(keeper.grants().unwrap(), None);
+        keeper.keep_grants("aa").unwrap();
+        keeper.keep_grants("bb").unwrap();
+        assert_eq!(keeper.grants().unwrap().as_deref(), Some("bb"));
+    }
+}

@@ -1,0 +1,10 @@
+CREATE TABLE audit_head (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    seq INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    log_end INTEGER NOT NULL
+) STRICT;
+CREATE TABLE audit_grants (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    sha256 TEXT NOT NULL
+) STRICT;

@@ -1,0 +1,45 @@
+//! What the audit log hears of a task as a whole: that it began and by which gate, and how it ended.
+
+use crate::audit::{Audit, AuditError, Entry, Event};
+use crate::editor::Brief;
+use crate::store::Ended;
+use crate::task::preflight::Ready;
+use crate::task::ticket::Ticket;
+use crate::workspace::digest;
+
+/// On the disk when this returns; without it the task does nothing.
+pub(in crate::task) fn begin(
+    ready: &Ready,
+    ticket: &Ticket,
+    brief: &Brief,
+) -> Result<Audit, AuditError> {
+    let config = &ready.config;
+    let audit = ticket.begin_audit(&config.root)?;
+    let text = digest(brief.request.text().as_bytes());
+    audit.append(Entry::new(Event::TaskStarted).digest("text", Some(&text)))?;
+    let steps = config.pipeline.steps.len() as u64;
+    let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);
+    audit.append(snapshot.digest("pipeline", Some(&config.sha256)))?;
+    audit.settle()?;
+    Ok(audit)
+}
+
+/// Of a task that began.
+pub(in crate::task) fn end(
+    ticket: &Ticket,
+    how: &Ended,
+    run_id: Option<&str>,
+) -> Result<(), AuditError> {
+    let Some(audit) = ticket.audit() else { return Ok(()) };
+    let entry = Entry::new(Event::TaskFinished)
+        .object(how.state.as_str())
+        .count("exit_code", u64::from(how.exit_code))
+        .names(run_id);
+    let reason = how.reason.as_deref();
+    audit.append(reason.map_or(entry.clone(), |reason| entry.reason(reason)))?;
+    audit.settle()
+}
+
+pub(in crate::task) fn in_words(error: &AuditError) -> String {
+    format!("{error}; {}", error.hint())
+}

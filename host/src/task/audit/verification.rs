@@ -1,0 +1,70 @@
+//! Whether the log is what was written, and what to do when it is not: `act audit verify` and `restart`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Logbook, unread};
+use crate::audit::{Keeper, Verification, Verifier};
+use crate::output::Failure;
+use crate::task::lookup::Lookup;
+use crate::task::preflight;
+
+/// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
+pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
+    let book = Logbook::open(start)?;
+    let store = preflight::store(&book.artifacts)?;
+    let kept = store.head().map_err(|reason| Failure::refused("store_unusable", reason))?;
+    // After the heads: what is appended meanwhile must not look like something that is missing.
+    let mut runs = BTreeMap::new();
+    for run in book.artifacts.run_ids().unwrap_or_default() {
+        let manifest = book.artifacts.read_manifest(&run).ok().flatten();
+        let head = manifest.as_ref().and_then(|manifest| manifest.get("audit_head")?.as_str());
+        if let Some(head) = head {
+            runs.insert(run.to_string(), head.to_owned());
+        }
+    }
+    let mut verifier = Verifier::new(kept, runs, asked.map(str::to_owned));
+    let mut reader = book.reader()?;
+    while let Some(item) = reader.next_item().map_err(|error| unread(&error))? {
+        if !verifier.take(item, reader.line(), reader.offset()) {
+            break;
+        }
+    }
+    Ok(verifier.finish())
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AuditRestarted {
+    /// The name, in `state/`, under which the old log is kept; null when there was none.
+    pub kept_as: Option<String>,
+    /// Number of the record with which the new one begins.
+    pub seq: u64,
+}
+
+/// Only for a log that is not what it was.
+pub fn audit_restart(start: &Path) -> Result<AuditRestarted, Failure> {
+    if audit_verify(start, None).is_ok_and(|found| found.ok) {
+        return Err(Failure::refused("audit_whole", "the audit log is what was written")
+            .hint("there is nothing to begin anew"));
+    }
+    let audit = Lookup::open(start)?.audit()?;
+    let kept_as = audit.restart()?;
+    let seq = audit.head().map_or(0, |head| head.seq);
+    Ok(AuditRestarted { kept_as, seq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schemas_are_published() {
+        // EVENT-8
+        schema::holds::<Verification>("audit-verify");
+        schema::holds::<AuditRestarted>("audit-restart");
+    }
+}

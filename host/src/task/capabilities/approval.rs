@@ -1,0 +1,258 @@
+//! Letting a component in: everything that the user should see first, then the decision.
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Here, apply, component_name, not_a_component, used, what};
+use crate::component::{
+    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, Limits, Need,
+    SuggestedLimits, builtin, usual,
+};
+use crate::event::Events;
+use crate::output::Failure;
+use crate::registry::{Change, ComponentDocument, Taken, read_file};
+
+/// A tool's name as the model takes it.
+const MAX_TOOL_NAME: usize = 64;
+/// For one query of an added Scout at most; `timeouts.scout_query` is what counts.
+const SCOUT_WALL: std::time::Duration = std::time::Duration::from_secs(600);
+/// Names that mean something else in a conversation.
+const RESERVED: [&str; 3] = ["editor", "a", "b"];
+
+/// What is asked of `approve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approve {
+    pub file: PathBuf,
+    pub name: String,
+    pub replaces: Option<String>,
+    /// For the repository in use alone.
+    pub here: bool,
+    /// Needs that are not granted.
+    pub without: Vec<String>,
+    pub start: PathBuf,
+}
+
+/// What a component is about, before anybody has decided anything.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct InspectDocument {
+    pub sha256: String,
+    pub bytes: u64,
+    /// As its author calls it.
+    pub name: String,
+    pub kind: Kind,
+    pub world: String,
+    pub version: String,
+    pub about: String,
+    pub imports: Vec<String>,
+    pub needs: Vec<Need>,
+    pub limits: SuggestedLimits,
+    pub tools: Vec<String>,
+    /// Why it could not be loaded, whatever were granted.
+    pub problem: Option<String>,
+}
+
+/// What is new in comparison with the bytes that had the name before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Difference {
+    pub before: String,
+    pub version_before: Option<String>,
+    pub imports_added: Vec<String>,
+    pub imports_removed: Vec<String>,
+    pub needs_added: Vec<Need>,
+    pub needs_removed: Vec<Need>,
+    /// The bytes that were approved before are not there any more, so that only digests can be compared.
+    pub unknown: bool,
+}
+
+/// Ready to be decided on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    pub inspection: Inspection,
+    pub name: ComponentName,
+    pub grant: Grant,
+    pub difference: Option<Difference>,
+    pub replaces: Option<ComponentName>,
+    repo: Option<String>,
+    bytes: Vec<u8>,
+    start: PathBuf,
+}
+
+/// Only parses.
+pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
+    let (_, inspection) = read(file)?;
+    let Inspection { sha256, bytes, manifest, imports, .. } = &inspection;
+    Ok(InspectDocument {
+        sha256: sha256.clone(),
+        bytes: *bytes,
+        name: manifest.name.clone(),
+        kind: manifest.kind,
+        world: manifest.kind.world().to_owned(),
+        version: manifest.version.clone(),
+        about: manifest.about.clone(),
+        imports: imports.clone(),
+        needs: manifest.needs.clone(),
+        limits: manifest.limits.clone(),
+        tools: manifest.tools.iter().map(|tool| tool.name.clone()).collect(),
+        problem: problem(&inspection),
+    })
+}
+
+/// What no grant could heal.
+fn problem(inspection: &Inspection) -> Option<String> {
+    if !inspection.is_what_it_says() {
+        let kind = what(inspection.kind());
+        return Some(format!("it says that it is a {kind} and does not export what one exports"));
+    }
+    let grant = usual(inspection.needs(), Limits::default());
+    let limits = &inspection.manifest.limits;
+    let (imports, needs) = (&inspection.imports, inspection.needs());
+    let terms = component::Terms::new(imports, needs, limits, &grant, &Grant::everything());
+    component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
+}
+
+/// Looks at everything, compiles, and decides nothing.
+pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
+    let name = component_name(&args.name)?;
+    let taken = builtin::ALL.iter().any(|one| one.name == name.as_str());
+    if taken || RESERVED.contains(&name.as_str()) {
+        let message = format!("`{name}` is a name of our own");
+        return Err(Failure::refused("name_reserved", message)
+            .hint("choose another --name; to take a built-in component's place add --replaces"));
+    }
+    let here = Here::open(&args.start)?;
+    let (bytes, inspection) = read(&args.file)?;
+    let manifest = &inspection.manifest;
+    let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
+    let replaces = replaces.transpose()?;
+    let known_as = replaces.as_ref().unwrap_or(&name);
+    let too_long =
+        |tool: &str| replaces.is_none() && name.as_str().len() + 2 + tool.len() > MAX_TOOL_NAME;
+    if let Some(tool) = manifest.tools.iter().find(|tool| too_long(&tool.name)) {
+        let message =
+            format!("the tool {name}__{} has a name of more than {MAX_TOOL_NAME} bytes", tool.name);
+        return Err(Failure::refused("name_too_long", message).hint("choose a shorter --name"));
+    }
+    let mut grant = usual(inspection.needs(), limits(manifest.kind));
+    for without in &args.without {
+        let needed = inspection.needs().iter().any(|need| need.grant == *without);
+        let Some(capability) = Capability::named(without).filter(|_| needed) else {
+            return Err(Failure::usage(format!("--without {without}: it does not need that")));
+        };
+        capability.close(&mut grant);
+        grant.withheld.insert(without.clone());
+    }
+    let host = ComponentHost::new(component::cache_dir().as_deref())
+        .below(here.registry.policy.ceiling.clone());
+    host.load_as(Some(known_as.as_str()), &bytes, grant.clone(), events).map_err(|error| {
+        Failure::refused("component_refused", error.to_string())
+            .hint("`act components inspect FILE` shows what it imports and needs")
+    })?;
+    let repo = match (args.here, &here.registry.repo) {
+        (false, _) => None,
+        (true, Some(repo)) => Some(repo.identity.clone()),
+        (true, None) => {
+            return Err(Failure::refused("no_repository", "no repository here or above")
+                .hint("go into the one that --here is about"));
+        }
+    };
+    let difference = difference(&here, &name, &inspection);
+    Ok(Proposal { inspection, name, grant, difference, replaces, repo, bytes, start: args.start })
+}
+
+impl Proposal {
+    /// For one repository alone.
+    pub fn is_local(&self) -> bool {
+        self.repo.is_some()
+    }
+
+    /// The user has agreed.
+    pub fn approve(self) -> Result<ComponentDocument, Failure> {
+        let sha256 = self.inspection.sha256.parse();
+        let sha256 =
+            sha256.map_err(|error: component::NotAWord| Failure::usage(error.to_string()))?;
+        let change = Change::Approve {
+            name: self.name.clone(),
+            kind: self.inspection.kind(),
+            sha256,
+            bytes: self.bytes,
+            grant: self.grant,
+            repo: self.repo,
+            replaces: self.replaces,
+        };
+        apply(&self.start, change)?;
+        Here::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))
+    }
+}
+
+fn read(file: &Path) -> Result<(Vec<u8>, Inspection), Failure> {
+    let bytes = read_file(file).map_err(|error| {
+        let message = format!("{} cannot be read as a component: {error}", file.display());
+        Failure::refused("component_unreadable", message)
+            .hint("name a regular file of at most 64 MiB")
+    })?;
+    let inspection = Inspection::of(&bytes)
+        .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
+    Ok((bytes, inspection))
+}
+
+fn replaced(name: &str, kind: Kind) -> Result<ComponentName, Failure> {
+    let Some(builtin) = builtin::ALL.into_iter().find(|one| one.name == name) else {
+        let names = builtin::ALL.map(|one| one.name).join(", ");
+        return Err(Failure::usage(format!("--replaces: built in are {names}")));
+    };
+    let is_tool = builtin == builtin::FILE_TOOLS;
+    if is_tool != (kind == Kind::Tool) {
+        let message = format!("a {} cannot take the place of {name}", what(kind));
+        return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
+    }
+    component_name(name)
+}
+
+fn limits(kind: Kind) -> Limits {
+    match kind {
+        Kind::Scout => Limits { wall: SCOUT_WALL, ..Limits::default() },
+        Kind::Tool => Grant::builtin_tool().limits,
+    }
+}
+
+/// None where the name is new, or these bytes have it already.
+fn difference(here: &Here, name: &ComponentName, now: &Inspection) -> Option<Difference> {
+    let approval = here.registry.grants.of(name.as_str())?;
+    if approval.sha256.as_str() == now.sha256 {
+        return None;
+    }
+    let before = approval.sha256.to_string();
+    let earlier = match here.registry.shelf.take(&approval.sha256) {
+        Taken::Bytes(bytes) => Inspection::of(&bytes).ok(),
+        Taken::Missing | Taken::Changed(_) => None,
+    };
+    let Some(earlier) = earlier else {
+        return Some(Difference { before, unknown: true, ..Difference::default() });
+    };
+    fn without<T: PartialEq + Clone>(all: &[T], known: &[T]) -> Vec<T> {
+        all.iter().filter(|one| !known.contains(one)).cloned().collect()
+    }
+    Some(Difference {
+        before,
+        version_before: Some(earlier.manifest.version.clone()),
+        imports_added: without(&now.imports, &earlier.imports),
+        imports_removed: without(&earlier.imports, &now.imports),
+        needs_added: without(now.needs(), earlier.needs()),
+        needs_removed: without(earlier.needs(), now.needs()),
+        unknown: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_an_inspection_is_published() {
+        // EVENT-8
+        schema::holds::<super::InspectDocument>("components-inspect");
+    }
+}

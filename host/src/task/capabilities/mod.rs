@@ -1,0 +1,150 @@
+//! `act components`: what each command looks up and decides. `registry` holds the rules.
+
+mod approval;
+mod narrowing;
+mod packing;
+mod show;
+mod why;
+
+use std::path::{Path, PathBuf};
+
+pub use approval::{Approve, Difference, InspectDocument, Proposal, inspect, propose};
+pub use narrowing::{Narrow, narrow};
+pub use packing::{Packed, pack};
+pub use show::{Shown, UsedDocument, show};
+pub use why::{WhyDocument, why};
+
+use super::preflight;
+use crate::artifacts::{ArtifactDir, newest_journals};
+use crate::component::{ComponentName, Inspection, Kind, NotAWord, builtin};
+use crate::config::{self, ComponentRequest};
+use crate::output::Failure;
+use crate::registry::{
+    self, Change, ChangeError, ComponentDocument, ComponentList, Past, Registry,
+};
+
+/// Tasks that `list` and `show` look back on.
+const ALL: usize = 200;
+const LAST: usize = 20;
+
+type Used = std::collections::BTreeMap<(String, String), Past>;
+
+/// Where a command was called: the registry as it stands, and what the repository asks for.
+struct Here {
+    root: Option<PathBuf>,
+    registry: Registry,
+    requests: Vec<ComponentRequest>,
+}
+
+impl Here {
+    /// A broken `agent.yaml` asks for nothing.
+    fn open(start: &Path) -> Result<Self, Failure> {
+        let root = config::find_root(start)?.map(|root| root.path);
+        let registry = preflight::registry(root.as_deref())?;
+        let asked = root.as_deref().and_then(|root| config::load(root).ok());
+        let requests = asked.map(|config| config.components).unwrap_or_default();
+        Ok(Self { root, registry, requests })
+    }
+
+    fn document(&self, name: &str, used: &Used) -> Result<ComponentDocument, Failure> {
+        let list = registry::list(&self.registry, &self.requests, used);
+        list.components.into_iter().find(|one| one.name == name).ok_or_else(|| unknown(name))
+    }
+
+    /// The bytes that count for a name, parsed.
+    fn inspection(&self, name: &str) -> Result<Inspection, Failure> {
+        let built_in = builtin::ALL.into_iter().find(|one| one.name == name);
+        let bytes = match (built_in, self.registry.grants.of(name)) {
+            (Some(one), _) => one.bytes.to_vec(),
+            (None, Some(approval)) => match self.registry.shelf.take(&approval.sha256) {
+                registry::Taken::Bytes(bytes) => bytes,
+                registry::Taken::Missing => {
+                    let sha256 = approval.sha256.to_string();
+                    return Err(registry::Refused::Missing { name: name.to_owned(), sha256 }.into());
+                }
+                registry::Taken::Changed(found) => {
+                    return Err(registry::Refused::Changed {
+                        name: name.to_owned(),
+                        approved: approval.sha256.to_string(),
+                        found,
+                        again: None,
+                    }
+                    .into());
+                }
+            },
+            (None, None) => return Err(unknown(name)),
+        };
+        Inspection::of(&bytes).map_err(|error| not_a_component(name, &error))
+    }
+}
+
+/// Everything that there is here.
+pub fn list(start: &Path) -> Result<ComponentList, Failure> {
+    let here = Here::open(start)?;
+    Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
+}
+
+pub fn revoke(start: &Path, name: &str) -> Result<ComponentDocument, Failure> {
+    let name = component_name(name)?;
+    apply(start, Change::Revoke { name: name.clone() })?;
+    Here::open(start)?.document(name.as_str(), &used(ALL))
+}
+
+/// What was used in so many tasks.
+fn used(tasks: usize) -> Used {
+    let place =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
+    registry::past(place.map(|place| newest_journals(&place, tasks)).unwrap_or_default())
+}
+
+/// Carries a decision out.
+fn apply(start: &Path, change: Change) -> Result<registry::Changed, Failure> {
+    let root = config::find_root(start)?.map(|root| root.path);
+    let artifacts = preflight::artifacts_for(root.as_deref())?;
+    let state = artifacts.state().map_err(|error| {
+        let path = artifacts.path().join("state");
+        let message = format!("{} cannot be used: {error}", path.display());
+        Failure::refused("store_unusable", message)
+            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
+    })?;
+    Ok(registry::change(change, &state, root.as_deref())?)
+}
+
+fn component_name(name: &str) -> Result<ComponentName, Failure> {
+    name.parse().map_err(|error: NotAWord| Failure::usage(error.to_string()))
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::refused("component_unknown", format!("there is no component `{name}` here"))
+        .hint("`act components` lists what there is")
+}
+
+fn not_a_component(what: &str, error: &impl std::fmt::Display) -> Failure {
+    Failure::refused("not_a_component", format!("{what}: {error}"))
+        .hint("a component is built for wasm32-wasip2, and packed with `act components pack`")
+}
+
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scout => "scout",
+        Kind::Tool => "tool component",
+    }
+}
+
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::File(error) => error.into(),
+            ChangeError::Store(error) => Self::refused(
+                "store_unusable",
+                format!("the store of components cannot be written: {error}"),
+            )
+            .hint("make the artifact directory one that you can write"),
+            ChangeError::Unknown(name) => unknown(name.as_str()),
+            ChangeError::AlreadyRevoked(_) => Self::refused("nothing_to_revoke", error.to_string())
+                .hint("nothing of it is loaded any more"),
+            ChangeError::Overtaken(_) => Self::refused("component_changed", error.to_string())
+                .hint("look again with `act components show NAME`"),
+        }
+    }
+}

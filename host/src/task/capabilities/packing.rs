@@ -1,0 +1,122 @@
+//! Putting a manifest into a component that some toolchain built.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use serde::Serialize;
+
+use super::not_a_component;
+use crate::component;
+use crate::output::Failure;
+use crate::registry::read_file;
+use crate::workspace::digest;
+
+const MAX_MANIFEST: u64 = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Packed {
+    pub file: String,
+    pub sha256: String,
+    pub bytes: u64,
+}
+
+/// In place of any that it has. `output` is another file to write; the component itself where there is none.
+pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Packed, Failure> {
+    let unreadable = |path: &Path, error: io::Error| {
+        Failure::refused(
+            "component_unreadable",
+            format!("{} cannot be read: {error}", path.display()),
+        )
+        .hint("name a regular file")
+    };
+    let component = read_file(file).map_err(|error| unreadable(file, error))?;
+    let manifest_text =
+        read_file(manifest).map_err(|error| unreadable(manifest, error)).and_then(|text| {
+            let fits = text.len() as u64 <= MAX_MANIFEST;
+            let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
+            fits.then_some(text).ok_or_else(large)
+        })?;
+    let packed = component::pack(&component, &manifest_text)
+        .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
+    let to = output.unwrap_or_else(|| file.to_owned());
+    replace(&to, &packed).map_err(|error| {
+        Failure::refused(
+            "component_unwritable",
+            format!("{} cannot be written: {error}", to.display()),
+        )
+        .hint("look at the directory and its mode, or name another file with --output")
+    })?;
+    Ok(Packed {
+        file: to.display().to_string(),
+        sha256: digest(&packed),
+        bytes: packed.len() as u64,
+    })
+}
+
+/// Written beside and renamed: readers see the old file or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}-{:016x}", rand::random::<u64>()));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file =
+        File::from(rustix::fs::openat(CWD, &temporary, flags, Mode::from_raw_mode(0o644))?);
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| Ok(rustix::fs::renameat(CWD, &temporary, CWD, path)?));
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(CWD, &temporary, AtFlags::empty());
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::component::Inspection;
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_a_packed_component_is_published() {
+        // EVENT-8
+        schema::holds::<Packed>("components-pack");
+    }
+
+    const MANIFEST: &str = r#"{"kind":"scout","name":"x","version":"1","about":"X.","needs":[]}"#;
+
+    // CAPABILITY-22
+    #[test]
+    fn a_manifest_takes_the_place_of_the_one_before() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
+        fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
+        fs::write(&manifest, MANIFEST).unwrap();
+        let first = pack(&file, &manifest, None).unwrap();
+        fs::write(&manifest, MANIFEST.replace("\"1\"", "\"2\"")).unwrap();
+        let second = pack(&file, &manifest, None).unwrap();
+        assert_ne!(first.sha256, second.sha256);
+        let read = Inspection::of(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!((read.manifest.version.as_str(), read.sha256), ("2", second.sha256));
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2, "nothing is left beside");
+    }
+
+    // CAPABILITY-22
+    #[test]
+    fn what_is_no_manifest_or_no_component_leaves_the_file_as_it_was() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
+        fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
+        fs::write(&manifest, MANIFEST.replace("needs", "wants")).unwrap();
+        assert!(pack(&file, &manifest, None).is_err());
+        assert_eq!(fs::read(&file).unwrap(), b"\0asm\x0d\0\x01\0");
+        fs::write(&manifest, MANIFEST).unwrap();
+        fs::write(&file, b"\0asm\x01\0\0\0").unwrap();
+        assert!(pack(&file, &manifest, None).unwrap_err().message.contains("core module"));
+        assert_eq!(fs::read(&file).unwrap(), b"\0asm\x01\0\0\0");
+    }
+}

@@ -1,0 +1,76 @@
+//! Why a component may or may not do one thing.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Here;
+use crate::component::{self, Access, NotAWord, Says};
+use crate::output::Failure;
+use crate::registry::State;
+use crate::workspace::{self, Kind, Profile, RepoView};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WhyDocument {
+    pub name: String,
+    pub object: String,
+    pub allowed: bool,
+    /// All four, in the order in which they are asked.
+    pub parties: Vec<Says>,
+    /// A rule of the host that holds for everybody, whatever is granted.
+    pub carved_out: Option<String>,
+}
+
+pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failure> {
+    let access = Access::parse(object).map_err(|error: NotAWord| {
+        Failure::usage(format!(
+            "{error}; an object is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH` or a grant"
+        ))
+    })?;
+    let here = Here::open(start)?;
+    let component = here.document(name, &Default::default())?;
+    if !matches!(component.state, State::Builtin | State::Approved) {
+        let message = format!("`{name}` is {}, so that it may do nothing", component.state.word());
+        return Err(Failure::refused("component_not_in_force", message)
+            .hint("`act components show NAME` says more"));
+    }
+    let inspection = here.inspection(name)?;
+    let terms = here.registry.terms(&inspection, &component.grants);
+    let parties = component::why(&terms, &access).to_vec();
+    let carved_out = carved_out(&here, &access, inspection.kind());
+    Ok(WhyDocument {
+        name: name.to_owned(),
+        object: object.to_owned(),
+        allowed: carved_out.is_none() && parties.iter().all(|says| says.allows),
+        parties,
+        carved_out,
+    })
+}
+
+fn carved_out(here: &Here, access: &Access, kind: component::Kind) -> Option<String> {
+    match access {
+        Access::Write(path) if workspace::is_protected(path) => Some("protected".to_owned()),
+        Access::Write(path) if workspace::is_guarded(path) => Some("guarded".to_owned()),
+        Access::Write(path) | Access::Read(path) => {
+            let profile = match (kind, access) {
+                (component::Kind::Scout, Access::Read(_)) => Profile::Scout,
+                _ => Profile::Tool,
+            };
+            let view = RepoView::open(here.root.as_deref()?, profile).ok()?;
+            Some(view.rule(path, Kind::File)?.word().to_owned())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::event::schema;
+
+    #[test]
+    fn the_schema_of_an_answer_is_published() {
+        // EVENT-8
+        schema::holds::<super::WhyDocument>("components-why");
+    }
+}

@@ -1,0 +1,162 @@
+//! The files of a run on an engine that does not see ours: volumes of the run's own, filled and emptied through
+//! a container that never starts. So nothing of the steps runs where we read and write.
+
+use std::io::{Read, Write};
+
+use bollard::models::{Mount, VolumeCreateRequest};
+use bollard::query_parameters::CreateContainerOptions;
+
+use super::container::Guard;
+use super::docker_error::{EngineError, InfraError, Phase};
+use super::engine::{Engine, WORK};
+use super::image::ResolvedImage;
+use super::pack::Packer;
+use super::request::{ContainerRequest, StepUser, volume};
+use super::transfer;
+use super::view::{COPY, View, WORKSPACE};
+use crate::artifacts::STEP_PARTS;
+use crate::config::Limits;
+
+/// Where the container that never starts has the volumes.
+const PLACE: &str = "/act";
+const PARTS: &str = "/act/artifacts";
+const TREE: &str = "/act/tree";
+const GIT: &str = "/act/git";
+
+pub(super) struct Depot {
+    engine: Engine,
+    /// Of the container that holds the volumes, and of the volumes but for their endings.
+    name: String,
+    guard: Guard,
+}
+
+impl Depot {
+    /// Makes the volumes and what steps write into: `tree`, empty, belongs to `ids`, as do the parts. The labels
+    /// are those of the run, so that whoever finds it left over knows whose it was.
+    pub(super) async fn create(
+        engine: &Engine,
+        run: &str,
+        image: &ResolvedImage,
+        labels: std::collections::HashMap<String, String>,
+        ids: (u32, u32),
+    ) -> Result<Self, InfraError> {
+        let name = format!("{run}-files");
+        let volumes = ["artifacts", "tree", "git"].map(|end| format!("{name}-{end}"));
+        let guard = Guard::arm(engine, &name, volumes.to_vec());
+        let depot = Self { engine: engine.clone(), name, guard };
+        for volume in &volumes {
+            let request = VolumeCreateRequest {
+                name: Some(volume.clone()),
+                driver: Some("local".to_owned()),
+                labels: Some(labels.clone()),
+                ..VolumeCreateRequest::default()
+            };
+            let create = engine.docker.create_volume(request);
+            engine.call(Phase::Create, WORK, create).await?;
+        }
+        let [artifacts, tree, git] = &volumes;
+        let request = ContainerRequest {
+            image_id: image.id.clone(),
+            mounts: vec![
+                volume(artifacts, PARTS, false),
+                volume(tree, TREE, false),
+                volume(git, GIT, false),
+            ],
+            volume: None,
+            environment: vec![],
+            certificates: None,
+            user: StepUser::Root,
+            limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
+            network: false,
+            lifetime_seconds: 1,
+            labels,
+        };
+        let options =
+            CreateContainerOptions { name: Some(depot.name.clone()), ..Default::default() };
+        let create = engine.docker.create_container(Some(options), request.body());
+        engine.call(Phase::Create, WORK, create).await?;
+        // The root of a volume is made by the engine, and some engines let nobody name its owner but from
+        // above.
+        depot.send(PLACE, ids, |packer| packer.directory("tree".as_ref())).await?;
+        depot
+            .send(PARTS, ids, |packer| {
+                let mut parts = STEP_PARTS.into_iter().chain(["cache", "build/tree"]);
+                parts.try_for_each(|part| packer.directory(part.as_ref()))
+            })
+            .await?;
+        Ok(depot)
+    }
+
+    /// The tree that the steps work in, once.
+    pub(super) async fn send_tree<T: Send + 'static>(
+        &self,
+        ids: (u32, u32),
+        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, InfraError> {
+        self.send(TREE, ids, pack).await
+    }
+
+    pub(super) async fn send_git(
+        &self,
+        ids: (u32, u32),
+        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<()> + Send + 'static,
+    ) -> Result<(), InfraError> {
+        self.send(GIT, ids, pack).await
+    }
+
+    async fn send<T: Send + 'static>(
+        &self,
+        path: &str,
+        ids: (u32, u32),
+        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, InfraError> {
+        let root = path != PLACE;
+        transfer::upload(&self.engine, &self.name, path, move |to| {
+            let mut packer = Packer::new(to, ids);
+            if root {
+                packer.top()?;
+            }
+            let packed = pack(&mut packer)?;
+            packer.finish()?;
+            Ok(packed)
+        })
+        .await
+    }
+
+    /// What the container of the steps gets: the same places as on an engine of this machine. `git` is where
+    /// the git directory is wanted.
+    pub(super) fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
+        let of = |end: &str| format!("{}-{end}", self.name);
+        let mut mounts = vec![
+            volume(&of("artifacts"), "/artifacts", false),
+            volume(&of("tree"), WORKSPACE, true),
+        ];
+        if view == View::Copy {
+            mounts.push(volume(&of("tree"), COPY, false));
+        }
+        mounts.extend(git.iter().map(|target| volume(&of("git"), target, true)));
+        mounts
+    }
+
+    /// The tree as it is now, archived below `tree/`.
+    pub(super) async fn read_tree<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, InfraError> {
+        transfer::download(&self.engine, &self.name, TREE, read).await
+    }
+
+    /// One of the parts that steps write, archived below its name. The tree is not in it.
+    pub(super) async fn read_part<T: Send + 'static>(
+        &self,
+        part: &str,
+        read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, InfraError> {
+        transfer::download(&self.engine, &self.name, &format!("{PARTS}/{part}"), read).await
+    }
+
+    /// Only after the container of the steps is gone.
+    pub(super) async fn remove(self) -> Result<(), EngineError> {
+        self.guard.remove().await
+    }
+}

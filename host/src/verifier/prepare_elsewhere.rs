@@ -1,0 +1,164 @@
+//! The same for an engine that does not see our files: what it needs is sent, and the container gets volumes in
+//! the places where it otherwise gets directories of this machine.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::ca_bundle;
+use super::copy_view;
+use super::depot::Depot;
+use super::docker_error::InfraError;
+use super::docker_verifier::blocking;
+use super::engine::Engine;
+use super::image::ResolvedImage;
+use super::overlay;
+use super::pack::bytes_within;
+use super::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
+use super::response::Warning;
+use super::source_writes::{Guard, Place};
+use super::view::{View, WORKSPACE};
+use crate::artifacts::RunDir;
+use crate::workspace::{CopySet, GitPlace, Tree, git_place, head_commit};
+
+/// A larger git directory is not sent.
+const MAX_GIT: u64 = 512 << 20;
+
+/// What is read on this machine before anything is sent.
+struct Plan {
+    set: CopySet,
+    view: View,
+    certificates: Option<String>,
+    git: Git,
+    commit: Option<String>,
+    warnings: Vec<Warning>,
+}
+
+enum Git {
+    None,
+    /// The repository's own.
+    Whole(PathBuf),
+    /// That of which the repository is a linked worktree, and the text of its `.git` file there.
+    Linked(PathBuf, String),
+}
+
+/// `ids` are whom the steps run as.
+pub(super) async fn prepare_elsewhere(
+    engine: &Engine,
+    image: &ResolvedImage,
+    order: Order,
+    run: &Arc<RunDir>,
+    ids: (u32, u32),
+    cancel: &CancellationToken,
+) -> Result<Prepared, InfraError> {
+    let (name, labels, package) =
+        (order.name.clone(), order.labels.clone(), order.gate.package.clone());
+    let there = run.clone();
+    let planned = blocking(move || Ok(plan(&order, &there))).await;
+    let Plan { set, view, certificates, git, commit, warnings } =
+        planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
+    let depot = Depot::create(engine, &name, image, labels, ids).await?;
+    let pointer = match &git {
+        Git::Linked(_, pointer) => Some(pointer.clone()),
+        Git::None | Git::Whole(_) => None,
+    };
+    let (mountpoint, stop) = (matches!(git, Git::Whole(_)), cancel.clone());
+    let (set, tree) = depot
+        .send_tree(ids, move |packer| {
+            // What must exist whatever the tree holds: where the steps work, and where git is mounted.
+            if let Some(package) = &package {
+                packer.directory(package.as_ref())?;
+            }
+            if mountpoint {
+                packer.directory(".git".as_ref())?;
+            }
+            if let Some(pointer) = pointer {
+                packer.text(".git", pointer.as_bytes())?;
+            }
+            let tree = copy_view::copy(&set, packer, &stop)?;
+            Ok((set, tree))
+        })
+        .await?;
+    let targets = git_targets(&git, view);
+    if let Git::Whole(path) | Git::Linked(path, _) = git {
+        depot.send_git(ids, move |packer| packer.all_of(open(&path)?)).await?;
+    }
+    let place = if view == View::Readonly { Place::Sealed } else { Place::Engine };
+    let Tree { digest, .. } = tree.clone();
+    let guard = Guard::new(set, tree, place)
+        .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
+    Ok(Prepared {
+        view,
+        guard,
+        mounts: depot.mounts(view, &targets),
+        volume: None,
+        certificates,
+        cache: None,
+        digest,
+        commit,
+        warnings,
+        depot: Some(depot),
+    })
+}
+
+fn plan(order: &Order, run: &RunDir) -> Result<Plan, InfraError> {
+    let set = CopySet::of(&order.repo, &order.include)
+        .map_err(|error| InfraError::from_io("read the repository", &io::Error::other(error)))?;
+    let view = choose_view(order, &set, overlay::obstacle(run.path(), false))?;
+    let certificates = order.gate.pipeline.ca_bundle.as_deref().map(ca_bundle::certificates);
+    let mut warnings = vec![];
+    let git = lend_git(&order.repo, &mut warnings)
+        .map_err(|error| InfraError::from_io("lend the repository's .git", &error))?;
+    let commit = head_commit(&order.repo);
+    Ok(Plan { set, view, certificates: certificates.transpose()?, git, commit, warnings })
+}
+
+fn lend_git(repo: &Path, warnings: &mut Vec<Warning>) -> io::Result<Git> {
+    let (from, pointer) = match git_place(repo)? {
+        GitPlace::None => return Ok(Git::None),
+        GitPlace::Elsewhere => {
+            warnings.push(git_elsewhere());
+            return Ok(Git::None);
+        }
+        GitPlace::Directory => (repo.join(".git"), None),
+        GitPlace::Linked { common, inside } => {
+            (common, Some(format!("gitdir: {LENT_GIT}/{}\n", inside.display())))
+        }
+    };
+    if bytes_within(open(&from)?, MAX_GIT)?.is_none() {
+        warnings.push(Warning {
+            code: "git_unavailable".to_owned(),
+            step: None,
+            message: format!(
+                "the git directory holds more than {} MiB, too much to send to the engine; steps have no \
+                 git history here",
+                MAX_GIT >> 20
+            ),
+        });
+        return Ok(Git::None);
+    }
+    Ok(match pointer {
+        None => Git::Whole(from),
+        Some(pointer) => Git::Linked(from, pointer),
+    })
+}
+
+/// Where the git directory is mounted, read-only.
+fn git_targets(git: &Git, view: View) -> Vec<String> {
+    let roots = [view.root(), WORKSPACE];
+    match git {
+        Git::None => vec![],
+        Git::Linked(..) => vec![LENT_GIT.to_owned()],
+        Git::Whole(_) => {
+            let different = if view == View::Copy { &roots[..] } else { &roots[..1] };
+            different.iter().map(|root| format!("{root}/.git")).collect()
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
+    Ok(File::open(path)?.into())
+}

@@ -1,0 +1,214 @@
+//! An engine that does not see our files: everything travels, and every rule holds as it does here.
+
+use std::collections::HashMap;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use act::config::{SourceWrites, Workspace};
+use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier};
+use bollard::Docker;
+use bollard::query_parameters::{
+    InspectContainerOptions, ListContainersOptions, ListVolumesOptions,
+};
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+};
+
+use crate::own_engine::{Elsewhere, OwnEngine};
+use crate::tunnel::Tunnel;
+use crate::world::World;
+
+/// An engine for which the directory of all our files is empty.
+fn blind(certificates: Option<&Path>) -> Option<OwnEngine> {
+    let hidden = vec![std::env::temp_dir()];
+    OwnEngine::start(Elsewhere { hidden, certificates: certificates.map(Path::to_owned) })
+}
+
+/// The same world with another engine.
+async fn world(engine: &Engine, docker: &Docker) -> World {
+    let mut world = World::new().await;
+    (world.engine, world.docker) = (engine.clone(), docker.clone());
+    world
+}
+
+async fn nothing_is_left(docker: &Docker) {
+    let label = || HashMap::from([("label".to_owned(), vec!["act.run_id".to_owned()])]);
+    let all = ListContainersOptions { all: true, filters: Some(label()), ..Default::default() };
+    assert_eq!(docker.list_containers(Some(all)).await.unwrap().len(), 0);
+    let volumes = ListVolumesOptions { filters: Some(label()) };
+    let volumes = docker.list_volumes(Some(volumes)).await.unwrap().volumes;
+    assert_eq!(volumes.unwrap_or_default().len(), 0);
+}
+
+/// An authority, a server at `address` and a client, in one directory as Docker's client has them.
+fn certificates(into: &Path, address: &str) {
+    let key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::default();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = authority.self_signed(&key).unwrap();
+    let issuer = Issuer::new(authority, key);
+    std::fs::write(into.join("ca.pem"), certificate.pem()).unwrap();
+    let own = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = vec![SanType::IpAddress(address.parse().unwrap())];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let certificate = params.signed_by(&own, &issuer).unwrap();
+    std::fs::write(into.join("cert.pem"), certificate.pem()).unwrap();
+    std::fs::write(into.join("key.pem"), own.serialize_pem()).unwrap();
+}
+
+// VERIFIER-33, VERIFIER-34, VERIFIER-35
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_on_an_engine_at_another_address_is_as_good_as_one_here() {
+    let pem = tempfile::tempdir_in("/var/tmp").unwrap();
+    certificates(pem.path(), &OwnEngine::tls_address());
+    let Some(own) = blind(Some(pem.path())) else { return };
+    let docker = own.docker().await;
+    let refused = Engine::connect_to(&own.address()).await.unwrap_err();
+    assert_eq!(refused.host, own.address(), "not without certificates");
+    let set = HashMap::from([
+        ("DOCKER_HOST", own.address()),
+        ("DOCKER_TLS_VERIFY", "1".to_owned()),
+        ("DOCKER_CERT_PATH", pem.path().display().to_string()),
+    ]);
+    let engine = Engine::connect_with(|name| set.get(name).cloned()).await.unwrap();
+    for view in [Workspace::Copy, Workspace::Readonly] {
+        let mut world = world(&engine, &docker)
+            .await
+            .view(view)
+            .file("pkg/code", "one\n")
+            .file("pkg/run", "#!/bin/sh\necho ran as $(whoami)\n")
+            .file(".gitignore", "ignored\n")
+            .file("ignored", "secret\n")
+            .file("pkg/gen/ignored", "generated\n")
+            .file(".git/HEAD", "ref: refs/heads/main\n")
+            .step("see", "pwd; cat code gen/ignored link; ./run; cat ../.git/HEAD; ! cat ../ignored")
+            .step("kept out", "cd /workspace && cat pkg/code .git/HEAD && ! touch new && ! rm pkg/code && ! touch .git/x")
+            .step("write", "cp /bin/busybox $HOME/su && chmod 6755 $HOME/su && ln -s /etc $SNAPSHOT_DIR/link && \
+                            mkdir -p $TMPDIR/a $npm_config_cache && echo made > $TMPDIR/a/b && ln $TMPDIR/a/b $TMPDIR/c && \
+                            mkfifo $TMPDIR/fifo && echo kept > /artifacts/build/out");
+        world.package = Some("pkg".into());
+        world.pipeline.include = vec!["pkg/gen/ignored".into()];
+        let run_sh = world.repo().join("pkg/run");
+        std::fs::set_permissions(run_sh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        symlink("code", world.repo().join("pkg/link")).unwrap();
+        let before = world.fingerprint();
+        let response = world.run().await;
+        assert_eq!(response.status, Status::Pass, "{view:?} {response:#?}");
+        let log = response.tail_log.as_deref().unwrap();
+        assert!(
+            log.starts_with("pkg\none\ngenerated\none\nran as act\nref: refs/heads/main\n"),
+            "{log}"
+        );
+        assert!(log.contains("Read-only file system"), "{log}");
+        assert_eq!(world.fingerprint(), before);
+        let run = world.run_dir(&response);
+        assert_eq!(std::fs::read(run.join("build/out")).unwrap(), b"kept\n");
+        assert_eq!(std::fs::read(run.join("tmp/c")).unwrap(), b"made\n");
+        assert!(std::fs::symlink_metadata(run.join("snapshots/link")).unwrap().is_symlink());
+        let su = std::fs::metadata(run.join("home/su")).unwrap();
+        assert_eq!(su.permissions().mode() & 0o7777, 0o755);
+        assert!(!run.join("build/tree").exists() && !run.join("tmp/fifo").exists());
+        assert_eq!(World::warned(&response), ["artifacts_incomplete"], "the FIFO: {response:#?}");
+        let manifest = response.manifest.unwrap();
+        assert_eq!(manifest["tree_digest"], manifest["tree_digest_after"]);
+        assert_eq!(
+            manifest["workspace"],
+            if view == Workspace::Copy { "copy" } else { "readonly" }
+        );
+        nothing_is_left(&docker).await;
+    }
+}
+
+// VERIFIER-33, VERIFIER-25
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_tunnel_there_may_be_another_machine_and_the_guard_stands_there_too() {
+    let Some(own) = blind(None) else { return };
+    let docker = own.docker().await;
+    let tunnel = Tunnel::start(&own.host()).await;
+    let engine = Engine::connect_to(&tunnel.host).await.unwrap();
+    let mut told = world(&engine, &docker)
+        .await
+        .file("src/code", "one\n")
+        .file("src/old", "x\n")
+        .file("src/touched", "same\n")
+        .file(".gitignore", "*.log\n")
+        .step(
+            "first",
+            "echo two > src/code; rm src/old; touch src/touched a.log; mkdir -p target && ln src/code target/x; \
+             echo x > new",
+        )
+        .step("second", "echo y > src/newer")
+        .step("third", "true");
+    told.pipeline.source_writes = SourceWrites::Warn;
+    let response = told.run().await;
+    assert_eq!(response.status, Status::Pass, "{response:#?}");
+    let manifest = response.manifest.unwrap();
+    let ledger = |step: usize| {
+        let writes = manifest["commands_executed"][step]["source_writes"].as_array().unwrap();
+        let told = writes.iter().map(|write| format!("{} {}", write["change"], write["path"]));
+        told.collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    assert_eq!(ledger(0), "new new changed src/code deleted src/old");
+    assert_eq!((ledger(1), ledger(2)), ("new src/newer".to_owned(), String::new()));
+
+    told.pipeline.source_writes = SourceWrites::Fail;
+    let response = told.run().await;
+    assert_eq!(response.reason, Some(FailReason::SourceWrites), "{response:#?}");
+
+    let overlay = world(&engine, &docker).await.view(Workspace::Overlay).step("test", "true");
+    let response = overlay.run().await;
+    assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:#?}");
+    assert!(response.error_message.unwrap().contains("verification.workspace"));
+    nothing_is_left(&docker).await;
+
+    // Behind another one there is this machine: then its files are used where they are.
+    let here = World::new().await;
+    let tunnel = Tunnel::start(here.engine.host()).await;
+    let engine = Engine::connect_to(&tunnel.host).await.unwrap();
+    let here = world(&engine, &here.docker).await.view(Workspace::Overlay).step("test", "true");
+    assert_eq!(here.run().await.status, Status::Pass);
+}
+
+// VERIFIER-33, VERIFIER-23, VERIFIER-26
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_this_machine_is_mounted_there_and_a_cancelled_run_leaves_nothing() {
+    let Some(own) = blind(None) else { return };
+    let docker = own.docker().await;
+    let tunnel = Tunnel::start(&own.host()).await;
+    let engine = Engine::connect_to(&tunnel.host).await.unwrap();
+    let mut world = world(&engine, &docker)
+        .await
+        .file("code", "x")
+        .step("wait", "cat $SSL_CERT_FILE $(sed 's/gitdir: //' .git)/HEAD; echo ready; sleep 60");
+    let block = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n";
+    let bundle = world.outside().join("ca.pem");
+    std::fs::write(&bundle, block).unwrap();
+    world.pipeline.ca_bundle = Some(bundle);
+    let own_part = world.outside().join("main/.git/worktrees/w");
+    std::fs::create_dir_all(&own_part).unwrap();
+    std::fs::write(own_part.join("HEAD"), "own\n").unwrap();
+    std::fs::write(own_part.join("commondir"), "../..\n").unwrap();
+    let pointer = world.repo().join(".git");
+    std::fs::write(own_part.join("gitdir"), format!("{}\n", pointer.display())).unwrap();
+    std::fs::write(&pointer, format!("gitdir: {}\n", own_part.display())).unwrap();
+
+    let gate = world.gate().await;
+    let cancel = world.cancel.clone();
+    let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+    let run_id = world.run_id().await;
+    world.printed(&format!("{block}own\nready")).await;
+    let name = format!("act-{run_id}");
+    let found = docker.inspect_container(&name, None::<InspectContainerOptions>).await.unwrap();
+    let mounts = found.mounts.unwrap();
+    assert!(mounts.len() >= 4, "{mounts:?}");
+    for mount in mounts {
+        assert_eq!(mount.typ, Some("volume".into()), "{mount:?}");
+    }
+    world.cancel.cancel();
+    assert!(run.await.unwrap().is_none());
+    nothing_is_left(&docker).await;
+    let left = world.outside().join("artifacts/runs").join(run_id);
+    assert!(!left.join("manifest.json").exists());
+}
