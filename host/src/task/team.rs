@@ -69,6 +69,7 @@ pub(super) fn assemble(work: Work<'_>) -> Result<Editor, Incomplete> {
     Ok(Editor {
         brief,
         model: staff.model,
+        ledger: ledger.clone(),
         scouts,
         check: Arc::new(Grounded::new(staff.view)),
         hands: Arc::new(hands),

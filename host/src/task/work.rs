@@ -105,6 +105,7 @@ async fn perform(
         constraints: request.constraints().to_vec(),
         non_goals: request.non_goals().to_vec(),
         boundaries: request.boundaries().to_vec(),
+        enforced: ready.enforced.clone(),
     });
     if let Err(error) = append_gitignore_once(&config.root) {
         // agent/ is left out of every view by name; only the user's own git would show it.

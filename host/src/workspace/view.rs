@@ -223,6 +223,7 @@ impl RepoView {
                 .then_some(Rule::BuildDirectory),
         };
         exclusion::by_name(inner.profile, path, kind)
+            .or_else(|| exclusion::is_own(path).then_some(Rule::Own))
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })
