@@ -116,3 +116,61 @@ fn boundaries_that_name_paths_are_held() {
     }
     assert_eq!(refused(&told), json!({"boundary": 6}));
 }
+
+/// TASK-5, TASK-8: a bare name that is there, and a list, name paths; the echo says which are held to.
+#[test]
+fn names_that_are_there_and_lists_of_paths_are_boundaries() {
+    let turns = opening("write it").into_iter().chain([
+        write("docs/a.md", "owned\n"),
+        call("create", json!({"path": "other/b.md", "content": "owned\n"})),
+        write("src/a.txt", "ours\n"),
+        write("lib/a.txt", "ours\n"),
+        write("answer.txt", "right\n"),
+        call("verify", json!({})),
+        done(),
+    ]);
+    let files =
+        [("answer.txt", "none\n"), ("docs/a.md", "mine\n"), ("src/a.txt", "-"), ("lib/a.txt", "-")];
+    let act = Act::new().files(&files).pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let text = "write the answer\n\nBoundaries:\n- src\n- lib/, `answer.txt`\n- performance\n";
+    let told = act.script(&script(turns)).run(text).status(0).script_used_up();
+    let told = told
+        .stderr_has("\n- src (enforced)\n- lib/, `answer.txt` (enforced)\n")
+        .stderr_has("\n- performance (for the model; not a path)\n");
+    assert_eq!(
+        (told.read("docs/a.md"), told.read("src/a.txt")),
+        ("mine\n".into(), "ours\n".into())
+    );
+    assert_eq!(told.read("lib/a.txt"), "ours\n");
+    assert_eq!(refused(&told), json!({"boundary": 2}));
+}
+
+/// WORKSPACE-7, EDITOR-36: what earlier tasks left in `agent/` is no source of this one, whatever git ignores.
+#[test]
+fn no_tool_sees_what_earlier_tasks_left() {
+    let turns = opening("write it").into_iter().chain([
+        call("list", json!({})),
+        call("search", json!({"pattern": "zebra"})),
+        call("read", json!({"path": "agent/stuck_report.md"})),
+        call("list", json!({"path": "agent"})),
+        write("answer.txt", "right\n"),
+        call("verify", json!({})),
+        done(),
+    ]);
+    let act = Act::new()
+        .files(&[("answer.txt", "none\n"), ("agent/stuck_report.md", "zebra: run this\n")])
+        .files(&[("notes.txt", "zebra\n"), (".gitignore", "!agent/\n")])
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    let answers = answers(&told);
+    assert!(!answers[1].to_string().contains("agent/"), "{}", answers[1]);
+    let hits: Vec<_> = answers[2]["hits"].as_object().unwrap().keys().collect();
+    assert_eq!(hits, ["notes.txt"]);
+    for at in [3, 4] {
+        assert_eq!(answers[at]["ok"], false, "{}", answers[at]);
+    }
+    let told_scouts = told.requests().into_iter().filter(|request| request.role != "editor");
+    assert!(
+        told_scouts.into_iter().all(|request| !request.body.to_string().contains("zebra: run"))
+    );
+}

@@ -340,3 +340,53 @@ fn a_signal_before_the_task_is_accepted_cancels() {
     let told = running.wait().status(130);
     assert!(!told.repo().join("agent").exists());
 }
+
+/// EDITOR-7, security line 153: reminders without effect, then an end that says how the model stopped.
+#[test]
+fn a_model_that_refuses_is_cut_or_says_nothing_ends_the_task_with_that_reason() {
+    for (finish, text, reminder, reason) in [
+        ("content_filter", "I will not", "refused, or taken away", "refused to go on"),
+        ("length", "so far", "Continue in smaller steps", "output limit"),
+        ("stop", "", "Words alone", "answered with nothing"),
+        ("stop", "It is fine as it is", "Words alone", "called no tool"),
+    ] {
+        let silent = json!({"role": "editor", "text": text, "finish": finish});
+        let turns = opening("write it").into_iter().chain(vec![silent; 3]);
+        let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", "false")]);
+        let told = act.script(&script(turns)).run("write the answer").status(3).script_used_up();
+        let told = told.stdout_has("STUCK: model_idle").stdout_has(reason);
+        let report = told.read("agent/stuck_report.md");
+        assert!(report.contains("## Why it ended") && report.contains(reason), "{report}");
+        assert!(report.contains(text), "{report}");
+        let last = told.requests_of("editor").pop().unwrap().body.to_string();
+        assert!(last.contains(reminder), "{finish}: {last}");
+    }
+}
+
+/// EDITOR-8: questions to the Scouts are bounded between two verifications, and so is what one conversation holds,
+/// whichever tool it came from.
+#[test]
+fn questions_and_logs_are_bounded_as_everything_is() {
+    let many = |name: &str, arguments: Value, count: usize| {
+        let call = json!({"name": name, "arguments": arguments});
+        json!({"role": "editor", "calls": vec![call; count]})
+    };
+    let ask = many("ask_scout", json!({"scout": "scout-a", "question": "what else?"}), 10);
+    let read = many("read_log", json!({"run_id": "{{last_run_id}}"}), 64);
+    let survey = opening("write it").remove(1);
+    let turns = opening("write it").into_iter().chain([ask, verify()]);
+    let turns =
+        turns.chain(vec![read; 4]).chain(vec![survey; 8]).chain(attempt("right\n")).chain([done()]);
+    let step = "grep -qx right answer.txt || { yes 0123456789 | head -c 300000; exit 1; }";
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", step)]);
+    // What is asked first is answered first, whatever the order in the script.
+    let told = act.script(&script(turns)).run("write the answer");
+    let answers = answers(&told);
+    let refused = |from: usize, count: usize| {
+        let of = answers.iter().skip(from).take(count);
+        of.filter(|answer| answer["reason"] == "budget").count()
+    };
+    assert_eq!(refused(1, 10), 2, "{told}");
+    let (before, after) = (refused(12, 192), refused(204, 64));
+    assert!(before == 0 && (1..64).contains(&after), "{before} {after}");
+}

@@ -1,8 +1,17 @@
 //! Pipes, closed streams and colour.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::harness::{Act, program};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::{Act, image, program};
+use crate::lifecycle::{containers, until};
 
 /// The program in a shell, which redirects its streams.
 fn shell(script: &str) -> Command {
@@ -51,4 +60,101 @@ fn colour_appears_where_it_is_asked_for() {
     assert!(empty(&["--color", "always"]).starts_with("\x1b[31mact:\x1b[0m task is empty\n"));
     let wins = Act::new().env("NO_COLOR", "1").act(["--color", "always", "run", ""]);
     assert!(wins.stderr_text().contains('\x1b'), "an option wins over the environment");
+}
+
+/// A pipe whose other end is open and not read; the place it lies in.
+fn unread(act: &Act) -> (File, PathBuf) {
+    let path = act.repo().parent().unwrap().join("unread");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    (File::options().read(true).write(true).open(&path).unwrap(), path)
+}
+
+/// A step that prints more than any pipe holds and then sleeps, until the answer is there; for `seconds` at most.
+fn flooding(seconds: u64) -> Act {
+    let step = "grep -qx right answer.txt || { yes 0123456789 | head -c 3000000; sleep 600; }";
+    let yaml = json!({
+        "verification": {"container_image": image(), "steps": [{"name": "test", "command": step}]},
+        "timeouts": {"verification_step": seconds * 1000},
+    });
+    Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string())
+}
+
+/// CLI-33, EVENT-10: the limit of the step, the attempts after it and the end of the task.
+#[test]
+fn nobody_reads_stderr_and_the_task_goes_on_to_its_end() {
+    let turns = opening("write it").into_iter().chain(attempt("wrong\n")).chain(attempt("right\n"));
+    let act = flooding(4).script(&script(turns.chain([done()])));
+    let (_held, path) = unread(&act);
+    let mut run = shell("exec \"$0\" run fix --verbose 2>\"$1\"");
+    run.arg(&path);
+    let told = act.start_command(run).wait().status(0).stdout_has("SUCCESS").script_used_up();
+    assert_eq!(told.runs().len(), 2, "{told}");
+}
+
+/// CLI-33, TASK-14, security line 139
+#[test]
+fn nobody_reads_stderr_and_a_signal_ends_the_task() {
+    let turns = opening("write it").into_iter().chain(attempt("wrong\n"));
+    let act = flooding(600).script(&script(turns));
+    let (_held, path) = unread(&act);
+    let mut run = shell("exec \"$0\" run fix --verbose 2>\"$1\"");
+    run.arg(&path);
+    let running = act.clone().start_command(run);
+    let runs = act.artifacts().join("runs");
+    until("a run", || runs.read_dir().is_ok_and(|mut runs| runs.next().is_some()));
+    std::thread::sleep(Duration::from_secs(3));
+    let began = Instant::now();
+    running.signal(Signal::TERM);
+    running.wait().status(130).stdout_has("CANCELLED");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(containers(&act), Vec::<String>::new());
+}
+
+/// CLI-33, EVENT-1, EVENT-3: what waits for a reader is all there when he comes, and the last line is last.
+#[test]
+fn nobody_reads_stdout_until_the_task_is_cancelled() {
+    // More than a pipe holds, told by the first event.
+    let text = format!("write{}the answer", "\n".repeat(150_000));
+    let turns = opening("write it").into_iter().chain(attempt("wrong\n"));
+    let act = flooding(600).script(&script(turns)).stdin(text);
+    let (held, path) = unread(&act);
+    let mut run = shell("exec \"$0\" run - --json >\"$1\"");
+    run.arg(&path);
+    let running = act.start_command(run);
+    running.until_stderr_has("Running verification...");
+    running.signal(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(500));
+    let reading = std::thread::spawn(move || {
+        let mut lines: Vec<Value> = vec![];
+        for line in BufReader::new(held).lines() {
+            lines.push(serde_json::from_str(&line.unwrap()).unwrap());
+            if lines.last().unwrap()["type"] == "task_finished" {
+                break;
+            }
+        }
+        lines
+    });
+    running.wait().status(130);
+    let lines = reading.join().unwrap();
+    for (at, line) in lines.iter().enumerate() {
+        assert_eq!(line["seq"], at + 1, "{line}");
+    }
+    assert_eq!(lines.last().unwrap()["state"], "CANCELLED");
+}
+
+/// CLI-33: without any reader at all it ends as well.
+#[test]
+fn nobody_ever_reads_stdout_and_a_signal_ends_the_task() {
+    let text = format!("write{}the answer", "\n".repeat(150_000));
+    let turns = opening("write it").into_iter().chain(attempt("wrong\n"));
+    let act = flooding(600).script(&script(turns)).stdin(text);
+    let (_held, path) = unread(&act);
+    let mut run = shell("exec \"$0\" run - --json >\"$1\"");
+    run.arg(&path);
+    let running = act.start_command(run);
+    running.until_stderr_has("Running verification...");
+    let began = Instant::now();
+    running.signal(Signal::TERM);
+    running.wait().status(130);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }

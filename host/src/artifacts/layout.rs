@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use rustix::fs::{
-    AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, statat, unlinkat,
+    Access, AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, statat,
+    unlinkat,
 };
 
 use super::run_dir::RunDir;
@@ -61,6 +62,39 @@ impl ArtifactDir {
 
     /// The same for a command that may be used outside every repository.
     pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
+        let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        let (existing, missing) = Self::judge(path, repo)?;
+        let path = existing.join(missing);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
+        let top = rustix::fs::open(&path, DIRECTORY, Mode::empty())
+            .map_err(|error| unusable(error.into()))?;
+        let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
+        let runs = child("runs").map_err(unusable)?;
+        let cache = child("cache").map_err(unusable)?;
+        probe(&runs).map_err(unusable)?;
+        Ok(Self { path, top, runs, cache, live: Mutex::default() })
+    }
+
+    /// What `open_for` would refuse, without making anything; and the handle of `state/` where there is one.
+    pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<OwnedFd>, ArtifactDirError> {
+        let unusable =
+            |source: io::Error| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        let (existing, missing) = Self::judge(path, repo)?;
+        rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| unusable(error.into()))?;
+        if !missing.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        let top = rustix::fs::open(&existing, DIRECTORY, Mode::empty())
+            .map_err(|error| unusable(error.into()))?;
+        for name in ["runs", "cache"] {
+            there(&top, name).map_err(unusable)?;
+        }
+        there(&top, "state").map_err(unusable)
+    }
+
+    /// The part of the path that exists, and what is missing below it.
+    fn judge(path: &Path, repo: Option<&Path>) -> Result<(PathBuf, PathBuf), ArtifactDirError> {
         let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         if !path.is_absolute() {
@@ -81,15 +115,7 @@ impl ArtifactDir {
         {
             return Err(refused("the repository or inside it"));
         }
-        let path = existing.join(missing);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
-        let top = rustix::fs::open(&path, DIRECTORY, Mode::empty())
-            .map_err(|error| unusable(error.into()))?;
-        let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
-        let runs = child("runs").map_err(unusable)?;
-        let cache = child("cache").map_err(unusable)?;
-        probe(&runs).map_err(unusable)?;
-        Ok(Self { path, top, runs, cache, live: Mutex::default() })
+        Ok((existing, missing))
     }
 
     pub fn path(&self) -> &Path {
@@ -191,6 +217,15 @@ pub(super) fn directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
         Err(error) => return Err(error.into()),
     }
     Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// The directory of that name as it is; none where nothing has it.
+fn there(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(found) => Ok(Some(found)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The longest existing prefix with its links resolved, and what is missing below it.

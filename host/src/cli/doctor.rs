@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::runtime;
-use crate::doctor::{self, Check, DoctorArgs, Level, Report};
+use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 
@@ -29,18 +29,24 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let args = DoctorArgs { repo: self.repo, model: self.model, excluded: self.excluded };
-        let report = runtime::block_on(doctor::examine(&args))?;
+        let mut tell = |told: Told<'_>| match told {
+            Told::Check(_) if output.is_json() => {}
+            Told::Check(found) => check(found).iter().for_each(|line| output.result_line(line)),
+            Told::Waiting(what) => output.progress(&Line::of(Tone::Faint, what)),
+        };
+        let report = runtime::block_on(doctor::examine(&args, &mut tell))?;
         if output.is_json() {
             output.document(&report);
         } else {
-            lines(&report).iter().for_each(|line| output.result_line(line));
+            hidden(&report).iter().for_each(|line| output.result_line(line));
         }
         Ok(if report.healthy { Exit::Ok } else { Exit::Refused })
     }
 }
 
-fn lines(report: &Report) -> Vec<Line> {
-    let mut lines: Vec<_> = report.checks.iter().flat_map(check).collect();
+/// What stands below the checks.
+fn hidden(report: &Report) -> Vec<Line> {
+    let mut lines = vec![];
     if let Some(excluded) = &report.excluded {
         lines.push(Line::plain(""));
         lines.push(match excluded.is_empty() {
@@ -82,8 +88,10 @@ mod tests {
             message: "no answer\x1b[2J".into(),
             fix: Some("start it".into()),
         };
+        let mut lines = check(&red);
         let report = Report { healthy: false, checks: vec![red], excluded: Some(vec![]) };
-        let text: String = lines(&report).iter().map(|line| line.render(false)).collect();
+        lines.extend(hidden(&report));
+        let text: String = lines.iter().map(|line| line.render(false)).collect();
         assert_eq!(
             text,
             "RED  model call  no answer\n     fix: start it\n\nScouts can see every tracked file.\n"

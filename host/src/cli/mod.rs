@@ -30,7 +30,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::config;
 use crate::exit::Exit;
-use crate::output::{ColourWish, Failure, Output, Style};
+use crate::output::{self, ColourWish, Failure, Output, Style};
 use crate::secret::Secrets;
 
 const AFTER_HELP: &str = "\
@@ -147,6 +147,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Edit(_) => (false, true),
         Command::TakeOver(_) => (false, false),
     };
+    // They catch signals, and their end must not hang on a reader.
+    let bounded = matches!(
+        cli.command,
+        Command::Run(_)
+            | Command::Verify(_)
+            | Command::Scout(_)
+            | Command::Demo(_)
+            | Command::TakeOver(_)
+    );
     let colour = ColourWish::from(cli.color);
     let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
     let result = match cli.command {
@@ -168,10 +177,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Edit(edit) => Ok(edit.run(&output)),
         Command::TakeOver(take_over) => take_over.run(&output),
     };
-    result.unwrap_or_else(|failure: Failure| {
+    let exit = result.unwrap_or_else(|failure: Failure| {
         output.failure(&failure);
         failure.exit
-    })
+    });
+    if !bounded {
+        output::wait_for_readers();
+    }
+    exit
 }
 
 /// Every key that the process was given.

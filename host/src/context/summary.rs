@@ -1,9 +1,11 @@
 //! What `summary.md` says about the last success (pure): prose of the model, facts of the host.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markdown::{code, code_list, quote};
 use crate::audit::Head;
+use crate::event::ModelUsage;
 
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
@@ -25,6 +27,8 @@ pub struct Summary {
     pub allowed_paths_changed: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
+    /// By role.
+    pub tokens: BTreeMap<String, ModelUsage>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
     /// The host wrote it, because the Editor did not.
@@ -67,6 +71,12 @@ impl Summary {
             ("Edits that were refused", &self.edits_refused),
             ("Warnings of the run", &self.warnings),
         ];
+        if !self.tokens.is_empty() {
+            out.push_str("\n## Tokens\n\n| role | input | of it cached | output |\n| --- | --- | --- | --- |\n");
+        }
+        for (role, ModelUsage { input, cached, output }) in &self.tokens {
+            let _ = writeln!(out, "| {role} | {input} | {cached} | {output} |");
+        }
         for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
             let _ = write!(out, "\n## {title}\n\n{}", code_list(items));
         }
@@ -127,9 +137,11 @@ mod tests {
             gate_inputs_changed: vec!["test.sh".into()],
             allowed_paths_changed: vec![".envrc".into()],
             edits_refused: vec!["protected: 3".into()],
+            tokens: [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into(),
             ..summary()
         }
         .render();
+        assert!(text.contains("| --- |\n| editor | 12 | 4 | 3 |\n\n## Changed"), "{text}");
         assert!(
             text.contains("## Changed, and verification depends on it\n\n- `test.sh`\n"),
             "{text}"

@@ -28,8 +28,8 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
-    /// `repository`, `engine`, `image`, `limits`, `leftovers`, `components`, `model`, `model_call`,
-    /// `artifacts` or `excluded`.
+    /// `repository`, `agent_dir`, `engine`, `image`, `limits`, `leftovers`, `components`, `model`, `artifacts`,
+    /// `store`, `excluded` or `model_call`.
     pub name: &'static str,
     pub level: Level,
     pub message: String,
@@ -71,6 +71,13 @@ pub struct Report {
     pub excluded: Option<Vec<Excluded>>,
 }
 
+/// What is heard of an examination while it goes on.
+#[derive(Debug, Clone, Copy)]
+pub enum Told<'a> {
+    Check(&'a Check),
+    Waiting(&'a str),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoctorArgs {
     pub repo: PathBuf,
@@ -79,23 +86,19 @@ pub struct DoctorArgs {
     pub excluded: bool,
 }
 
-pub async fn examine(args: &DoctorArgs) -> Report {
-    let (root, config, mut checks) = repository::check(&args.repo);
-    checks.extend(containers::check(config.as_ref()).await);
-    checks.push(settings::components());
+/// `tell` hears of every check as soon as it is done, and what is being waited for.
+pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Told<'_>)) -> Report {
+    let mut checks: Vec<Check> = vec![];
+    let mut found = |more: Vec<Check>, tell: &mut dyn FnMut(Told<'_>)| {
+        more.iter().for_each(|check| tell(Told::Check(check)));
+        checks.extend(more);
+    };
+    let (root, config, more) = repository::check(&args.repo);
+    found(more, tell);
+    found(containers::check(config.as_ref()).await, tell);
     let access = config::model_access(|name: &str| std::env::var(name).ok());
-    checks.push(settings::model(&access));
-    if args.model {
-        match &access {
-            Ok(access) => checks.push(trial::call(access).await),
-            Err(_) => checks.push(Check::red(
-                "model_call",
-                "not tried: no model is set up",
-                "see the line about the model",
-            )),
-        }
-    }
-    checks.push(settings::artifacts(root.as_deref()));
+    found(vec![settings::components(), settings::model(&access)], tell);
+    found(settings::artifacts(root.as_deref()), tell);
     let excluded = match (args.excluded, &root) {
         (false, _) => None,
         (true, None) => Some(vec![]),
@@ -107,15 +110,24 @@ pub async fn examine(args: &DoctorArgs) -> Report {
                 )
             }
             Err(error) => {
-                checks.push(Check::red(
-                    "excluded",
-                    format!("the repository cannot be looked through: {error}"),
-                    "check that it may be read",
-                ));
+                let why = format!("the repository cannot be looked through: {error}");
+                found(vec![Check::red("excluded", why, "check that it may be read")], tell);
                 Some(vec![])
             }
         },
     };
+    // Last, because it may take its time.
+    match (args.model, &access) {
+        (false, _) => {}
+        (true, Ok(access)) => {
+            tell(Told::Waiting(&trial::waiting()));
+            found(vec![trial::call(access).await], tell);
+        }
+        (true, Err(_)) => {
+            let why = "not tried: no model is set up";
+            found(vec![Check::red("model_call", why, "see the line about the model")], tell);
+        }
+    }
     let healthy = checks.iter().all(|check| check.level != Level::Red);
     Report { healthy, checks, excluded }
 }

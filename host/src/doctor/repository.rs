@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Check, Config, Root, config};
+use crate::workspace::AgentDir;
 
 pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
     const NAME: &str = "repository";
@@ -17,7 +18,13 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
             let steps: Vec<_> =
                 config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();
             let message = format!("{}: {}", config.root.display(), steps.join(", "));
-            (root, Some(config), vec![Check::ok(NAME, message)])
+            let mut checks = vec![Check::ok(NAME, message)];
+            // Said only when it is in the way: the first task makes it.
+            if let Err(error) = AgentDir::check(&config.root) {
+                let fix = "remove it or give it another name";
+                checks.push(Check::red("agent_dir", error.to_string(), fix));
+            }
+            (root, Some(config), checks)
         }
         Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
     }

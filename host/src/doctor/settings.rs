@@ -6,6 +6,8 @@ use super::Check;
 use crate::artifacts::ArtifactDir;
 use crate::component::{CacheState, cache_dir, cache_state};
 use crate::config::{EnvironmentError, ModelAccess};
+use crate::output::Failure;
+use crate::store::Store;
 
 const GIB: u64 = 1 << 30;
 /// A run of a middling project needs more.
@@ -62,30 +64,39 @@ pub(super) fn components() -> Check {
         CacheState::Usable { entries, mode } => {
             Check::ok(NAME, format!("{at}: {entries} compiled, mode {mode:04o}"))
         }
-        CacheState::Unusable => Check::red(
+        CacheState::Unusable => Check::note(
             NAME,
-            format!("{at} is not used: others may write or look into it, or it cannot be opened"),
+            format!(
+                "{at} is not used, every task compiles its components anew: others may write or look into \
+                 it, or it cannot be opened"
+            ),
             format!("`chmod 700 {at}`, or remove it"),
         ),
     }
 }
 
-pub(super) fn artifacts(root: Option<&Path>) -> Check {
+/// In the words in which a task would refuse them.
+pub(super) fn artifacts(root: Option<&Path>) -> Vec<Check> {
     const NAME: &str = "artifacts";
     let place = std::env::var_os("AGENT_ARTIFACT_DIR");
-    let place = match ArtifactDir::locate(place, std::env::var_os("HOME")) {
-        Ok(place) => place,
-        Err(error) => return Check::red(NAME, error.to_string(), "set AGENT_ARTIFACT_DIR"),
+    let place = ArtifactDir::locate(place, std::env::var_os("HOME"));
+    let looked = place.and_then(|place| Ok((ArtifactDir::look(&place, root)?, place)));
+    let (state, place) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            let fix = "set AGENT_ARTIFACT_DIR to an absolute path outside of the repository";
+            return vec![Check::red(NAME, Failure::from(error).message, fix)];
+        }
     };
+    let looked = state.map_or(Ok(()), |state| Store::look(&state, &place.join("state")));
+    let broken = looked.err().map(|error| Check::red("store", error.to_string(), error.hint()));
+    std::iter::once(room(&place)).chain(broken).collect()
+}
+
+fn room(place: &Path) -> Check {
+    const NAME: &str = "artifacts";
     let at = place.display();
-    if !place.is_absolute() || root.is_some_and(|root| place.starts_with(root)) {
-        return Check::red(
-            NAME,
-            format!("{at} is not absolute or lies in the repository"),
-            "set AGENT_ARTIFACT_DIR to an absolute path outside of it",
-        );
-    }
-    match free(&place) {
+    match free(place) {
         Err(error) => Check::red(
             NAME,
             format!("{at} cannot be used: {error}"),
@@ -103,18 +114,13 @@ pub(super) fn artifacts(root: Option<&Path>) -> Check {
     }
 }
 
-/// Bytes for us on the disk of the nearest directory that exists, if it may be written.
+/// Bytes for us on the disk of the nearest directory that exists.
 fn free(place: &Path) -> std::io::Result<u64> {
-    use rustix::fs::{Access, access};
     let existing: PathBuf = place
         .ancestors()
         .find(|path| path.symlink_metadata().is_ok())
         .unwrap_or(Path::new("/"))
         .to_owned();
-    access(&existing, Access::WRITE_OK | Access::EXEC_OK)?;
-    if !std::fs::metadata(&existing)?.is_dir() {
-        return Err(std::io::ErrorKind::NotADirectory.into());
-    }
     let disk = rustix::fs::statvfs(&existing)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
 }

@@ -1,5 +1,7 @@
 //! One real request with one tool, and what its answer says about the server.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +14,8 @@ use crate::task::staff;
 const NAME: &str = "model_call";
 const TOOL: &str = "answer";
 const WORD: &str = "ready";
+/// A server that loads its model first needs a while; a task would wait longer.
+const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn call(access: &ModelAccess) -> Check {
     let ledger = TokenLedger::default();
@@ -39,8 +43,28 @@ pub(super) async fn call(access: &ModelAccess) -> Check {
     conversation.say(&format!("Call the tool {TOOL} with the word \"{WORD}\"."));
     // No limit of tokens: models that think first would hit it before they call.
     let never = CancellationToken::new();
-    let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never).await;
+    let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never);
+    let answer = in_time(answer, LONGEST).await;
     judge(answer, access.service(), access.has_key())
+}
+
+/// Said before the model is asked.
+pub(super) fn waiting() -> String {
+    format!("Asking the model, for at most {} s...", LONGEST.as_secs())
+}
+
+async fn in_time(
+    answer: impl Future<Output = Result<Turn, ModelError>>,
+    longest: Duration,
+) -> Result<Turn, ModelError> {
+    tokio::time::timeout(longest, answer).await.unwrap_or_else(|_| {
+        Err(ModelError {
+            kind: ModelErrorKind::Timeout,
+            message: format!("no turn came in {} s", longest.as_secs()),
+            status: None,
+            retry_after: None,
+        })
+    })
 }
 
 /// What came back, in words (pure).
@@ -171,6 +195,17 @@ mod tests {
             ModelAccess::OpenAi { base_url, model, key },
         ]
         .map(|access| access.service())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_nothing_is_not_waited_for_long() {
+        // DOCTOR-9
+        let silent = std::future::pending();
+        let answer = in_time(silent, Duration::from_millis(1)).await;
+        let check = judge(answer, services()[0], false);
+        assert_eq!(check.level, Level::Red);
+        assert!(check.message.contains("no turn came"), "{check:?}");
+        assert!(check.fix.unwrap().contains("AGENT_LLM_BASE_URL"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::scout::Question;
 use crate::scout::query::{self, QueryEnd};
 use crate::verifier::Status;
 
+/// To Scouts, between two verifications; each is a conversation of its own.
+const QUESTIONS: u32 = 8;
+
 impl Session<'_> {
     pub(super) fn has_scout(&self, name: &str) -> bool {
         self.editor.scouts.iter().any(|scout| scout.name() == name)
@@ -98,6 +101,13 @@ impl Session<'_> {
             let message = format!("scout: no {}; there are {}", ask.scout, self.scouts());
             return Ok(Answer::refusal("bad_arguments", &message));
         }
+        if self.asked >= QUESTIONS {
+            let message = format!(
+                "{QUESTIONS} questions are enough for one attempt; act on the answers, or verify"
+            );
+            return Ok(Answer::refusal("budget", &message));
+        }
+        self.asked += 1;
         let question = self.question(Some(&ask.question));
         let reports = self.ask(&[(ask.scout, question)]).await?;
         let mut answer = json!({"ok": true, "reports": reports});

@@ -19,7 +19,8 @@ impl Session<'_> {
             return cancelled();
         }
         let Some(last) = &self.last else {
-            return self.report(&Ending::ModelIdle, vec![], false);
+            let missing = Ending::infra("unknown", "a task without a verification cannot succeed");
+            return self.report(&missing, vec![], false);
         };
         let run_id = last.run_id.clone().unwrap_or_default();
         let files = self.editor.hands.changed();
@@ -46,6 +47,7 @@ impl Session<'_> {
                 .map(|f| f.path.clone())
                 .collect(),
             edits_refused: self.refusals(),
+            tokens: self.editor.ledger.by_role(),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
             audit_head: self.audit_head(),
@@ -72,13 +74,21 @@ impl Session<'_> {
         }
     }
 
-    /// The host says which run proves a task; a run that was none of this one proves nothing.
-    pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
+    /// The host says which run proves a task; a run that was none of this one proves nothing, and commits and
+    /// pull requests are the user's.
+    pub(super) fn names_what_is_not(&self, done: &Done) -> Option<Answer> {
         let known = self.known_runs();
         let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
-        let run =
-            texts.into_iter().flatten().find_map(|text| hand_over::foreign_run(text, &known))?;
-        Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
+        let task = self.editor.brief.request.text();
+        let mut texts = texts.into_iter().flatten();
+        let fault = texts.find_map(|text| {
+            let run = hand_over::foreign_run(text, &known);
+            run.map(|run| format!("{run} is no run of this task")).or_else(|| {
+                let named = hand_over::reference(text, task)?;
+                Some(format!("{named}: nobody has made that for this task; leave it out"))
+            })
+        })?;
+        Some(Answer::refusal("bad_arguments", &fault))
     }
 
     /// What the host says where the Editor says nothing.
@@ -142,7 +152,7 @@ impl Session<'_> {
                         None => (hypotheses::derived(&self.attempts), true),
                     },
                     // Nobody is left to be asked.
-                    Ending::ModelIdle | Ending::Budget | Ending::ContextFull { .. } => {
+                    Ending::ModelIdle { .. } | Ending::Budget | Ending::ContextFull { .. } => {
                         (hypotheses::derived(&self.attempts), true)
                     }
                     Ending::Infra { .. } => (vec![], false),

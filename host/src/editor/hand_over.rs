@@ -22,7 +22,7 @@ pub(super) fn found(text: &str) -> Option<&'static str> {
                 sentence.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
             if is_label(bare(sentence)) || is_offer(&words) {
                 Some("a commit message or the text of a pull request")
-            } else if is_claim(&words) {
+            } else if is_claim(&words) || is_passive_claim(&words) {
                 Some("a commit or a pull request that nobody made")
             } else {
                 None
@@ -109,6 +109,113 @@ fn is_claim(words: &[&str]) -> bool {
     })
 }
 
+/// `All changes are committed on branch fix`, `committed and pushed`, `a pull request was opened`. A project may
+/// be about commits: `changes are committed in one transaction` says nothing about git.
+fn is_passive_claim(words: &[&str]) -> bool {
+    words.windows(3).any(|three| three == ["committed", "and", "pushed"])
+        || is_report(words)
+        || (!words.iter().any(|word| CONDITIONS.contains(word))
+            && (0..words.len()).any(|at| match after_request(&words[at..]) {
+                Some(["was" | "were", verb, ..] | ["has" | "have", "been", verb, ..]) => {
+                    HAS_REQUEST.contains(verb)
+                }
+                _ => false,
+            }))
+}
+
+const CONDITIONS: [&str; 12] = [
+    "when", "whenever", "after", "before", "once", "if", "until", "while", "that", "which", "each",
+    "every",
+];
+
+const HAS_REQUEST: [&str; 7] =
+    ["opened", "created", "submitted", "raised", "prepared", "filed", "merged"];
+
+/// A sentence that begins with what was done to the changes, and where they are now.
+fn is_report(words: &[&str]) -> bool {
+    const WHAT: [&str; 13] = [
+        "change",
+        "changes",
+        "work",
+        "edit",
+        "edits",
+        "fix",
+        "fixes",
+        "patch",
+        "everything",
+        "result",
+        "diff",
+        "update",
+        "updates",
+    ];
+    const FILLING: [&str; 6] = ["all", "the", "my", "these", "this", "of"];
+    let rest = &words[words.iter().take_while(|word| FILLING.contains(word)).count()..];
+    let rest = match rest {
+        [what, aux, rest @ ..] if WHAT.contains(what) => match (*aux, rest) {
+            ("is" | "are" | "was" | "were", ["now" | "all" | "already", rest @ ..])
+            | ("has" | "have", ["been", rest @ ..])
+            | ("is" | "are" | "was" | "were", rest) => rest,
+            _ => return false,
+        },
+        // Without anybody who did it, at the beginning: `Committed to main.`
+        _ if words.len() > 1 => words,
+        _ => return false,
+    };
+    let [verb @ ("committed" | "pushed"), rest @ ..] = rest else { return false };
+    let place = |rest: &[&str]| {
+        let rest = match rest {
+            ["the" | "a" | "this" | "its" | "my", rest @ ..] => rest,
+            rest => rest,
+        };
+        let first = rest.first().copied().unwrap_or_default();
+        ["branch", "main", "master", "git", "github", "gitlab", "origin", "upstream"]
+            .contains(&first)
+            || (["new", "feature", "remote"].contains(&first) && rest.contains(&"branch"))
+            || (["repository", "repo", "remote"].contains(&first) && rest.len() == 1)
+    };
+    match rest {
+        [] => words.len() > 1 && (*verb == "committed" || words.len() > 2),
+        ["and", "pushed" | "merged", ..] => true,
+        ["to" | "on" | "in" | "into", rest @ ..] => place(rest),
+        ["as", hash, ..] => is_hash(hash),
+        ["with", rest @ ..] => rest.contains(&"message"),
+        _ => false,
+    }
+}
+
+/// Not a number, and not a word.
+fn is_hash(word: &str) -> bool {
+    let hex = word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let mixed = word.bytes().any(|byte| byte.is_ascii_digit())
+        && word.bytes().any(|byte| byte.is_ascii_alphabetic());
+    hex && mixed && (6..=64).contains(&word.len())
+}
+
+/// A commit by its hash or a pull request by its number that `task` does not name either. What stands in
+/// backticks is code.
+pub(super) fn reference(text: &str, task: &str) -> Option<String> {
+    let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let (prose, task) = (prose.to_lowercase(), task.to_lowercase());
+    let words: Vec<_> = prose
+        .split(|c: char| !(c.is_alphanumeric() || c == '#'))
+        .filter(|w| !w.is_empty())
+        .collect();
+    let numbered = |word: &str| {
+        let number = word.strip_prefix('#')?;
+        (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())).then(|| word.to_owned())
+    };
+    (0..words.len()).find_map(|at| {
+        let named = match &words[at..] {
+            ["commit", hash, ..] if is_hash(hash) => (*hash).to_owned(),
+            ["pr" | "mr", number, ..] | ["pull" | "merge", "request", number, ..] => {
+                numbered(number)?
+            }
+            _ => return None,
+        };
+        (!task.contains(&named)).then_some(named)
+    })
+}
+
 /// What follows the name of a pull request.
 fn after_request<'a, 'w>(words: &'a [&'w str]) -> Option<&'a [&'w str]> {
     match words {
@@ -146,6 +253,14 @@ mod tests {
             "Fixed. This commit makes leap right.",
             "I committed the changes.",
             "I have opened a pull request with the fix.",
+            "All changes are committed on branch fix-1 and pushed.",
+            "All changes are committed.",
+            "The fix was pushed to origin.",
+            "Committed to main.",
+            "Done; everything has been committed and pushed.",
+            "The work is committed as 1a2b3c4d.",
+            "A pull request was opened.",
+            "The merge request has been created for review.",
             "Co-authored-by: A Model <model@example.com>",
             "Then run `git commit -am 'centuries'`.",
         ] {
@@ -165,6 +280,24 @@ mod tests {
         assert_eq!(foreign_run("run_x and run_fast_enough", &[]), None);
     }
 
+    /// EDITOR-33
+    #[test]
+    fn a_commit_or_pull_request_by_its_number_is_the_tasks_or_nobodys() {
+        let of = |text: &str| reference(text, "fix what PR #7 and commit 9f8e7d6c broke");
+        assert_eq!(of("Commit abc123 holds it.").as_deref(), Some("abc123"));
+        assert_eq!(of("See PR #12.").as_deref(), Some("#12"));
+        assert_eq!(of("Opened pull request #3").as_deref(), Some("#3"));
+        for text in [
+            "As PR #7 wanted, and not as commit 9f8e7d6c did.",
+            "They commit 100000 rows at a time.",
+            "It commits added rows; commit defaced nothing.",
+            "The parser takes `PR #12` and `commit abc123`.",
+            "Issue #12 is closed by this.",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
     #[test]
     fn prose_about_commits_is_no_commit_message() {
         for text in [
@@ -182,6 +315,17 @@ mod tests {
             "Fix: the rule for centuries was missing.",
             "Tests: two added. Docs: none.",
             "It skips what `git commit` would skip.",
+            "The session commits the transaction and closes the cursor.",
+            "All changes are committed in one transaction.",
+            "The changes are pushed to the client as they come.",
+            "Pending changes were committed twice; now once.",
+            "Pushed values stay in order.",
+            "Committed offsets are kept.",
+            "It parses the commit message and the branch name.",
+            "The bot comments after a pull request was opened.",
+            "States are: pending, committed.",
+            "Edits are pushed onto the stack.",
+            "Updates were pushed in the wrong order.",
         ] {
             assert_eq!(found(text), None, "{text}");
         }

@@ -43,7 +43,7 @@ use crate::audit::{Audit, Head};
 use crate::config::Step;
 use crate::context::{Notebook, StuckReport};
 use crate::event::Events;
-use crate::model::Model;
+use crate::model::{Model, TokenLedger};
 use crate::scout::{Scout, query::ReportCheck};
 use crate::verifier::Verifier;
 use crate::workspace::AgentDir;
@@ -76,6 +76,8 @@ type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sy
 pub struct Editor {
     pub brief: Brief,
     pub model: Arc<dyn Model>,
+    /// What all roles have spent so far.
+    pub ledger: TokenLedger,
     /// Scout A, Scout B, then any others.
     pub scouts: Vec<Arc<dyn Scout>>,
     pub check: Arc<dyn ReportCheck>,

@@ -1,5 +1,7 @@
 //! Where the Editor's conversation stands and what may happen there. Pure.
 
+use crate::model::Stop;
+
 /// Turns without a verification after which the host verifies by itself.
 pub(super) const TURNS_PER_ATTEMPT: u32 = 40;
 /// Turns in a row without a tool call after which a model counts as idle.
@@ -68,9 +70,13 @@ pub(super) fn after_turns(phase: Phase, turns: u32, closing: u32) -> Overdue {
 }
 
 /// What the host says to a silent model.
-pub(super) fn nudge(phase: Phase, cut: bool) -> &'static str {
-    match (phase, cut) {
-        (_, true) => {
+pub(super) fn nudge(phase: Phase, stop: Stop) -> &'static str {
+    match (phase, stop) {
+        (_, Stop::Refused) => {
+            "Your turn was refused, or taken away by a filter. Go on with what can be done of the task, with \
+             tool calls."
+        }
+        (_, Stop::Length) => {
             "Your turn ended before it was complete. Continue in smaller steps, with tool calls."
         }
         (Phase::Planning, _) => "Call `plan` first.",

@@ -104,10 +104,12 @@ impl TaskRequest {
         &self.boundaries
     }
 
-    /// Boundaries that are a path or a glob and nothing else. Sentences are for the model alone: taking a
-    /// path out of "leave src/old alone" would turn its meaning round.
-    pub fn boundary_paths(&self) -> Vec<&str> {
-        self.boundaries.iter().filter_map(|item| path_of(item)).collect()
+    /// Boundaries that are paths or globs and nothing else, each with what it names. `exists` knows the names in
+    /// the root. Sentences are for the model alone: taking a path out of "leave src/old alone" would turn its
+    /// meaning round.
+    pub fn enforced(&self, exists: impl Fn(&str) -> bool) -> Vec<(&str, Vec<String>)> {
+        let items = self.boundaries.iter();
+        items.filter_map(|item| Some((item.as_str(), paths_of(item, &exists)?))).collect()
     }
 
     fn items(&mut self, section: Section) -> Option<&mut Vec<String>> {
@@ -151,13 +153,26 @@ fn unmarked(line: &str) -> (&str, bool) {
     }
 }
 
-fn path_of(item: &str) -> Option<&str> {
+/// The paths of an item that is one path, or several with commas between them.
+fn paths_of(item: &str, exists: &impl Fn(&str) -> bool) -> Option<Vec<String>> {
+    // A comma may be part of a glob (`{a,b}`) or of a name.
+    if let Some(path) = path_of(item, exists) {
+        return Some(vec![path]);
+    }
+    item.split(',').map(|part| path_of(part.trim(), exists)).collect()
+}
+
+fn path_of(item: &str, exists: &impl Fn(&str) -> bool) -> Option<String> {
     let quoted = item.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
     let path = quoted.unwrap_or(item);
     let path = path.strip_prefix("./").unwrap_or(path);
     let one_word = !path.is_empty() && !path.contains(|c: char| c.is_whitespace() || c == '`');
     let looks_like_one = path.contains(['/', '*']) || path.trim_end_matches('.').contains('.');
-    (one_word && (quoted.is_some() || looks_like_one)).then_some(path)
+    if one_word && (quoted.is_some() || (looks_like_one && !path.ends_with(','))) {
+        return Some(path.to_owned());
+    }
+    let is_there = one_word && path.contains(|c| c != '.') && exists(path);
+    is_there.then(|| globset::escape(path))
 }
 
 #[cfg(test)]
@@ -197,15 +212,31 @@ Boundaries:
     #[test]
     fn only_boundaries_that_are_paths_name_paths() {
         // TASK-5
-        assert_eq!(
-            TaskRequest::parse(TEXT).unwrap().boundary_paths(),
-            ["src/parse/", "docs", "*.toml"]
-        );
-        let one = |item: &str| path_of(item).map(str::to_owned);
-        assert_eq!(one("./a.rs").as_deref(), Some("a.rs"));
-        assert_eq!(one("performance"), None);
-        assert_eq!(one("nothing."), None);
-        assert_eq!(one("`not src/a`"), None);
+        let there = |name: &str| ["src", "Makefile", "a[1]", ".", ".."].contains(&name);
+        let request = TaskRequest::parse(TEXT).unwrap();
+        let paths = ["src/parse/", "docs", "*.toml"].map(|path| vec![path.to_owned()]);
+        let items = ["src/parse/", "`docs`", "*.toml"];
+        assert_eq!(request.enforced(there), items.into_iter().zip(paths).collect::<Vec<_>>());
+        let of = |item: &str| paths_of(item, &there).unwrap_or_default().join(" ");
+        for (item, paths) in [
+            ("./a.rs", "a.rs"),
+            ("src", "src"),
+            ("Makefile", "Makefile"),
+            ("a[1]", "a[[]1[]]"),
+            ("src/, docs/", "src/ docs/"),
+            ("src, Makefile,`lib`", "src Makefile lib"),
+            ("src/{a,b}/*.rs", "src/{a,b}/*.rs"),
+            ("performance", ""),
+            ("nothing.", ""),
+            ("`not src/a`", ""),
+            ("src only", ""),
+            ("src/, and nothing else", ""),
+            ("src, performance", ""),
+            (".", ""),
+            ("..", ""),
+        ] {
+            assert_eq!(of(item), paths, "{item}");
+        }
     }
 
     #[test]

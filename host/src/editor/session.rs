@@ -107,8 +107,10 @@ pub(super) struct Session<'a> {
     pub(super) reread: Reread,
     /// The criteria were said again since the last verification.
     pub(super) reminded: bool,
-    /// Bytes of tool answers in this conversation.
+    /// Bytes of the host's answers in this conversation.
     told_bytes: usize,
+    /// Questions to Scouts since the last verification.
+    pub(super) asked: u32,
     /// How many verifications there had been when a conversation was last given up for its length.
     pub(super) started_over: Option<u32>,
 }
@@ -156,6 +158,7 @@ impl<'a> Session<'a> {
             reread: Reread::default(),
             reminded: false,
             told_bytes: 0,
+            asked: 0,
             started_over: None,
         }
     }
@@ -219,27 +222,30 @@ impl<'a> Session<'a> {
                 silent += 1;
                 let cut = matches!(turn.stop, Stop::Length | Stop::Refused);
                 match phase::after_silence(self.phase, self.edited(), cut, silent) {
-                    Silence::Nudge => conversation.say(phase::nudge(self.phase, cut)),
-                    Silence::Idle => return Err(End::Stuck(Ending::ModelIdle)),
+                    Silence::Nudge => conversation.say(phase::nudge(self.phase, turn.stop)),
+                    Silence::Idle => return Err(End::Stuck(Ending::idle(&turn))),
                     Silence::HostSummary => unasked = Some(self.close().await?),
                     Silence::Verify => unasked = Some(self.verify().await?),
                 }
             } else {
                 silent = 0;
                 let mut results = Vec::with_capacity(turn.calls.len());
-                for (at, call) in turn.calls.into_iter().enumerate() {
+                for (at, call) in turn.calls.iter().enumerate() {
                     let step = if at < CALLS_PER_TURN {
-                        self.perform(&call, &offered).await?
+                        self.perform(call, &offered).await?
                     } else {
                         Answer::refusal("budget", "too many calls in one turn").into()
                     };
                     match step {
                         Step::Leave(left) => return Ok(left),
-                        Step::Answer(answer) => results.push(ToolResult {
-                            id: call.id,
-                            content: answer.json,
-                            is_error: answer.is_error,
-                        }),
+                        Step::Answer(answer) => {
+                            self.told_bytes += answer.json.len();
+                            results.push(ToolResult {
+                                id: call.id.clone(),
+                                content: answer.json,
+                                is_error: answer.is_error,
+                            });
+                        }
                     }
                 }
                 conversation.answer(results).map_err(|error| model_failed(&error))?;
@@ -252,7 +258,7 @@ impl<'a> Session<'a> {
             if unasked.is_none() {
                 unasked = match phase::after_turns(self.phase, turns, closing) {
                     Overdue::No => None,
-                    Overdue::Idle => return Err(End::Stuck(Ending::ModelIdle)),
+                    Overdue::Idle => return Err(End::Stuck(Ending::idle(&turn))),
                     Overdue::Verify => Some(self.verify().await?),
                     Overdue::HostSummary => Some(self.close().await?),
                 };
@@ -262,6 +268,7 @@ impl<'a> Session<'a> {
                 Some(Step::Leave(left)) => return Ok(left),
                 Some(Step::Answer(answer)) => {
                     silent = 0;
+                    self.told_bytes += answer.json.len();
                     conversation.say(&answer.json);
                 }
             }
@@ -292,7 +299,13 @@ impl<'a> Session<'a> {
         if let Some(reason) = phase::refusal(self.phase, &call.name) {
             return Ok(Answer::refusal(reason, refusal_hint(reason)).into());
         }
-        Ok(match tools::read_call(call) {
+        let call_read = tools::read_call(call);
+        let grows = matches!(call_read, Call::AskScout(_) | Call::ReadLog(_) | Call::Component);
+        if grows && self.told_bytes > CONVERSATION_BYTES {
+            let message = "this conversation holds as much as it may; verify with what there is";
+            return Ok(Answer::refusal("budget", message).into());
+        }
+        Ok(match call_read {
             Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
             Call::Plan(plan) => self.adopt(plan).await?.into(),
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
@@ -301,7 +314,7 @@ impl<'a> Session<'a> {
                 None => return self.verify().await,
             },
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) => match self.names_foreign_run(&done) {
+            Call::Done(done) => match self.names_what_is_not(&done) {
                 Some(refusal) => refusal.into(),
                 None => return self.done(done).await,
             },
@@ -313,12 +326,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// A tool of the component, within what one conversation may hold.
+    /// A tool of the component.
     async fn use_hands(&mut self, call: &ToolCall) -> Result<Answer, End> {
-        if self.told_bytes > CONVERSATION_BYTES {
-            let message = "this conversation holds as much as it may; verify with what there is";
-            return Ok(Answer::refusal("budget", message));
-        }
         let (hands, cancel) = (&self.editor.hands, &self.editor.cancel);
         let package = self.editor.brief.package.as_deref();
         let arguments = scope::scoped(package, &call.name, &call.arguments);
@@ -332,9 +341,7 @@ impl<'a> Session<'a> {
                 "the tool's answer is too large; ask for less",
             ));
         }
-        let answer = self.with_change(answer);
-        self.told_bytes += answer.json.len();
-        Ok(answer)
+        Ok(self.with_change(answer))
     }
 
     /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
@@ -417,7 +424,7 @@ impl<'a> Session<'a> {
             }
         }
         self.verified_in_strategy = true;
-        self.reminded = false;
+        (self.reminded, self.asked) = (false, 0);
         self.verified_tree.clone_from(&fingerprint);
 
         let number = self.debug_loop.next_attempt();

@@ -50,10 +50,12 @@ pub enum EventKind {
         repo: String,
         pipeline_sha256: String,
     },
+    /// `enforced` are those of the boundaries that name paths: no tool writes anywhere else.
     Constraints {
         constraints: Vec<String>,
         non_goals: Vec<String>,
         boundaries: Vec<String>,
+        enforced: Vec<String>,
     },
     /// A milestone text of the specification, word for word.
     Milestone {

@@ -58,6 +58,11 @@ const FINAL: [&str; 10] = [
     "permission_error",
 ];
 
+/// In words where no code says it: Anthropic's 400 is an `invalid_request_error` like any other.
+const NO_CREDIT_WORDS: [&str; 3] = ["credit balance", "plans & billing", "purchase credits"];
+
+const NO_CREDIT: &str = "the account has no credit; look at the provider's billing page";
+
 const LONGER: &str =
     "the conversation is longer than the model takes; a larger context of model or server helps";
 
@@ -101,7 +106,8 @@ pub(super) fn of_status(
         }
         401 | 403 if has_key => format!("the key in {key_variable} was refused; check it"),
         401 | 403 => format!("the server wants a key; set {key_variable}"),
-        402 => "the account has no credit; look at the provider's billing page".to_owned(),
+        402 => NO_CREDIT.to_owned(),
+        400 | 429 if said.no_credit() => NO_CREDIT.to_owned(),
         404 => format!("check {address_variable} and AGENT_LLM_MODEL"),
         429 if kind == Rejected => {
             "a spending limit or quota is used up; raise it with the provider".to_owned()
@@ -245,6 +251,12 @@ impl Said {
             [] => self.kind.as_deref().is_some_and(spent),
             codes => codes.iter().any(|code| spent(code)),
         }
+    }
+
+    fn no_credit(&self) -> bool {
+        let text = self.text.to_lowercase();
+        self.words().any(|word| word == "billing_error")
+            || NO_CREDIT_WORDS.iter().any(|words| text.contains(words))
     }
 
     /// A code says it wherever it stands; words only where nothing else is wrong than the request itself,
@@ -391,6 +403,20 @@ mod tests {
         let message = answer(401, &[], r#"{"error":{"message":"Incorrect API key"}}"#).message;
         let expected = "the model's server answered 401: Incorrect API key; the key in OPENAI_API_KEY was refused; check it";
         assert_eq!(message, expected);
+    }
+
+    // MODEL-34
+    #[test]
+    fn a_request_without_credit_is_told_where_to_look() {
+        let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."}}"#;
+        for error in [
+            answer(400, &[], body),
+            answer(400, &[], r#"{"error":{"type":"billing_error","message":"m"}}"#),
+            answer(402, &[], ""),
+        ] {
+            assert!(!error.can_heal() && error.message.ends_with(NO_CREDIT), "{}", error.message);
+        }
+        assert!(answer(400, &[], "unknown field").message.contains("AGENT_LLM_MODEL"));
     }
 
     // security line 150

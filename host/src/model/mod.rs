@@ -10,6 +10,7 @@ mod chat_completions;
 mod client;
 mod conversation;
 mod failure;
+mod half;
 mod http;
 mod ledger;
 mod opaque;

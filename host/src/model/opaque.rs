@@ -66,7 +66,7 @@ impl Extra {
 
 impl Piece {
     fn read(raw: &RawValue) -> Self {
-        let text = raw.get();
+        let text = &*super::half::mended(raw.get());
         if let Ok(text) = serde_json::from_str(text) {
             Self::Text(text)
         } else if let Ok(list) = serde_json::from_str(text) {

@@ -12,6 +12,7 @@ mod json_lines;
 mod line;
 mod live;
 mod outcome;
+mod outlet;
 mod panic;
 mod pieces;
 mod progress;
@@ -23,10 +24,12 @@ pub mod terminal_text;
 
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::event::Sink;
+use crate::exit::Exit;
 use crate::secret::Secrets;
 
 pub use colour::ColourWish;
@@ -78,7 +81,7 @@ impl Output {
 
     /// The readers of a task's events: progress on stderr, on stdout the result or, for a program, all.
     pub fn sinks(&self) -> Vec<Box<dyn Sink>> {
-        let (out, secrets) = (std::io::stdout(), self.secrets.clone());
+        let (out, secrets) = (outlet::stdout(), self.secrets.clone());
         let result: Box<dyn Sink> = match self.json {
             true => Box::new(json_lines::JsonLines::new(out, secrets)),
             false => Box::new(outcome::Outcome::new(out, self.colour_out, secrets)),
@@ -90,7 +93,7 @@ impl Output {
     pub fn progress_sink(&self) -> Box<dyn Sink> {
         let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
         let human = human::Human::new(
-            std::io::stderr(),
+            outlet::stderr(),
             self.colour_err,
             self.verbose,
             self.secrets.clone(),
@@ -147,6 +150,7 @@ impl Output {
 
     /// Result text of any length; read as it is printed, and no further than somebody reads on.
     pub fn copy(&self, from: impl Read) -> std::io::Result<()> {
+        outlet::stdout().see_off(None);
         let mut out = std::io::stdout().lock();
         pieces::copy(from, |piece| {
             let text = self.secrets.redact(piece);
@@ -158,7 +162,7 @@ impl Output {
     pub fn json(&self, document: &str) {
         let text = terminal_text::json(document);
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        put(&mut std::io::stdout().lock(), &format!("{text}{end}"));
+        write(&mut outlet::stdout(), &format!("{text}{end}"));
     }
 
     /// The beginning of a text for the rest of a line of the result, `taken` columns of which are used.
@@ -201,12 +205,50 @@ impl Output {
     }
 
     fn out(&self, text: &str) {
-        put(&mut std::io::stdout().lock(), &self.secrets.redact(text));
+        outlet::stderr().settle();
+        write(&mut outlet::stdout(), &self.secrets.redact(text));
     }
 
     fn err(&self, text: &str) {
-        put(&mut std::io::stderr().lock(), &self.secrets.redact(text));
+        write(&mut outlet::stderr(), &self.secrets.redact(text));
     }
+}
+
+/// For a reader that has stopped reading, when the process has nothing else left to do.
+const LAST_CHANCE: Duration = Duration::from_secs(10);
+/// The same when somebody wants the end.
+const LAST_CHANCE_CANCELLED: Duration = Duration::from_secs(2);
+
+/// Waits until everything has been read, whenever that is. Not where signals are caught.
+pub fn wait_for_readers() {
+    outlet::stderr().see_off(None);
+    outlet::stdout().see_off(None);
+}
+
+/// The last thing a process does: gives those who read the time to do so.
+pub fn see_off(exit: Exit) {
+    let still = match exit {
+        Exit::Cancelled => LAST_CHANCE_CANCELLED,
+        _ => LAST_CHANCE,
+    };
+    let out = outlet::stdout();
+    out.see_off(Some(still));
+    if out.lost() > 0 {
+        let lost = out.lost();
+        let _ = outlet::stderr().put(
+            format!(
+                "act: nobody read stdout: {lost} lines are missing there; the journal has all\n"
+            )
+            .as_bytes(),
+        );
+    }
+    outlet::stderr().see_off(Some(still));
+}
+
+/// On its way, and usually there: what comes next on the other stream stands below it.
+fn write(stream: &mut outlet::Outlet, text: &str) {
+    put(stream, text);
+    stream.settle();
 }
 
 /// Writes and flushes; a stream that nobody reads is no reason to stop.

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::line::{Line, Tone};
+use super::progress;
 use super::terminal_text;
 use crate::event::{Event, EventKind, Sink};
 use crate::exit::Exit;
@@ -23,6 +24,8 @@ impl<W> Outcome<W> {
 impl<W: Write + Send> Sink for Outcome<W> {
     fn event(&mut self, event: &Event) {
         if let Some(text) = text(&event.kind, self.colour) {
+            // Both may be one terminal.
+            super::outlet::stderr().settle();
             super::put(&mut self.out, &self.secrets.redact(&text));
         }
     }
@@ -38,6 +41,7 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
         summary,
         report_path,
         gate_inputs_changed,
+        tokens,
         ..
     } = kind
     else {
@@ -73,6 +77,13 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
         lines.push(Line::plain("Changes made so far stay in the working tree."));
     }
     lines.extend(report_path.as_ref().map(|path| Line::plain(format!("Report: {path}"))));
+    if !tokens.is_empty() {
+        let spent: Vec<_> = tokens
+            .iter()
+            .map(|(role, usage)| format!("{role} {}", progress::tokens(usage)))
+            .collect();
+        lines.push(Line::of(Tone::Faint, format!("Tokens: {}", spent.join("; "))));
+    }
     text.extend(lines.iter().map(|line| line.render(colour)));
     Some(text)
 }
@@ -80,6 +91,7 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::ModelUsage;
 
     fn finished(state: &str, exit: Exit) -> EventKind {
         EventKind::TaskFinished {
@@ -103,10 +115,15 @@ mod tests {
             *summary = Some("# Summary\n\nFixed \x1b[5mit.\n".into());
             *gate_inputs_changed = vec!["test.sh".into()];
         }
+        if let EventKind::TaskFinished { tokens, .. } = &mut kind {
+            *tokens =
+                [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+        }
         assert_eq!(
             text(&kind, false).unwrap(),
             "# Summary\n\nFixed it.\n\nSUCCESS: verified by run_20261121_100000_abc123\n\
-             Changed, and verification depends on it: test.sh\n"
+             Changed, and verification depends on it: test.sh\n\
+             Tokens: editor 12 in (4 cached), 3 out\n"
         );
     }
 

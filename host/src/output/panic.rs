@@ -14,7 +14,7 @@ pub fn install_hook(secrets: Secrets) {
         // The line that is being redrawn makes room; its next turn is below.
         let before = if super::live::is_shown() { "\r\x1b[2K" } else { "" };
         let text = format!("{before}{}", text(&message(info), place.as_deref(), &secrets));
-        super::put(&mut std::io::stderr().lock(), &text);
+        super::write(&mut super::outlet::stderr(), &text);
     }));
 }
 

@@ -31,13 +31,20 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let first = format!(" {other} comes first and its process is gone, so it is run here");
             vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, first)]
         }
-        EventKind::Constraints { constraints, non_goals, boundaries } => {
+        EventKind::Constraints { constraints, non_goals, boundaries, enforced } => {
             [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
                 .into_iter()
                 .filter(|(_, items)| !items.is_empty())
                 .flat_map(|(title, items)| {
-                    let items = items.iter().map(|item| Line::plain(format!("- {item}")));
-                    std::iter::once(Line::of(Tone::Strong, title)).chain(items)
+                    let mark = move |item: &String| match (title, enforced.contains(item)) {
+                        ("Boundaries:", true) => " (enforced)",
+                        ("Boundaries:", false) => " (for the model; not a path)",
+                        _ => "",
+                    };
+                    let line = move |item: &String| {
+                        Line::plain(format!("- {item}")).and(Tone::Faint, mark(item))
+                    };
+                    std::iter::once(Line::of(Tone::Strong, title)).chain(items.iter().map(line))
                 })
                 .collect()
         }
@@ -153,7 +160,7 @@ fn seconds(milliseconds: u64) -> String {
     format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
 }
 
-fn tokens(usage: &ModelUsage) -> String {
+pub(super) fn tokens(usage: &ModelUsage) -> String {
     format!("{} in ({} cached), {} out", usage.input, usage.cached, usage.output)
 }
 
@@ -204,10 +211,11 @@ mod tests {
             constraints: vec!["no new dependency".into()],
             non_goals: vec![],
             boundaries: vec!["src/".into(), "tests/".into()],
+            enforced: vec!["src/".into()],
         };
         assert_eq!(
             text(&constraints, false),
-            "Constraints:\n- no new dependency\nBoundaries:\n- src/\n- tests/\n"
+            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (for the model; not a path)\n"
         );
     }
 

@@ -2,62 +2,102 @@
 //!
 //! The line is padded to its full width. On the real width the `^C` of a person would begin a line of its own,
 //! and the one that is cleared at the end would not be ours.
+//! A frame goes out whole, by the same queue as the lines around it.
 
+use std::fmt::Write as _;
 use std::io::Result;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use console::Term;
 use indicatif::TermLike;
+
+use super::outlet::{self, Outlet};
 
 /// `^C`, and the column in which the cursor waits.
 const ROOM: u16 = 3;
+/// Of a terminal that does not say its size.
+const USUAL: (u16, u16) = (79, 24);
 
-#[derive(Debug)]
-pub(super) struct Terminal(Term);
+pub(super) struct Terminal {
+    out: Outlet,
+    frame: Mutex<String>,
+}
 
 impl Terminal {
     pub(super) fn stderr() -> Self {
-        Self(Term::buffered_stderr())
+        Self { out: outlet::stderr(), frame: Mutex::default() }
     }
+
+    fn frame(&self) -> MutexGuard<'_, String> {
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cursor(&self, by: usize, to: char) -> Result<()> {
+        if by > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(self.frame(), "\x1b[{by}{to}");
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Terminal")
+    }
+}
+
+fn size() -> (u16, u16) {
+    let found = terminal_size::terminal_size_of(std::io::stderr());
+    found.map_or(USUAL, |(width, height)| (width.0, height.0))
 }
 
 impl TermLike for Terminal {
     fn width(&self) -> u16 {
-        TermLike::width(&self.0).saturating_sub(ROOM)
+        size().0.saturating_sub(ROOM)
     }
 
     fn height(&self) -> u16 {
-        TermLike::height(&self.0)
+        size().1
     }
 
     fn move_cursor_up(&self, lines: usize) -> Result<()> {
-        self.0.move_cursor_up(lines)
+        self.cursor(lines, 'A')
     }
 
     fn move_cursor_down(&self, lines: usize) -> Result<()> {
-        self.0.move_cursor_down(lines)
+        self.cursor(lines, 'B')
     }
 
     fn move_cursor_right(&self, columns: usize) -> Result<()> {
-        self.0.move_cursor_right(columns)
+        self.cursor(columns, 'C')
     }
 
     fn move_cursor_left(&self, columns: usize) -> Result<()> {
-        self.0.move_cursor_left(columns)
+        self.cursor(columns, 'D')
     }
 
     fn write_line(&self, text: &str) -> Result<()> {
-        self.0.write_line(text)
+        let mut frame = self.frame();
+        frame.push_str(text);
+        frame.push('\n');
+        Ok(())
     }
 
     fn write_str(&self, text: &str) -> Result<()> {
-        self.0.write_str(text)
+        self.frame().push_str(text);
+        Ok(())
     }
 
     fn clear_line(&self) -> Result<()> {
-        self.0.clear_line()
+        self.frame().push_str("\r\x1b[2K");
+        Ok(())
     }
 
     fn flush(&self) -> Result<()> {
-        self.0.flush()
+        let frame = std::mem::take(&mut *self.frame());
+        if !frame.is_empty() {
+            self.out.put_live(frame.as_bytes());
+        }
+        Ok(())
     }
 }

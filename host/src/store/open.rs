@@ -37,6 +37,25 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Whether `open` would take what is there; makes and migrates nothing.
+    pub fn look(state: &OwnedFd, path: &Path) -> Result<(), StoreError> {
+        let path = path.join(NAME);
+        if !file::exists(state, &path)? {
+            return Ok(());
+        }
+        let connection = connect(&path).map_err(|error| StoreError::of(&path, error))?;
+        if sound(&connection, &path)? == VERSION {
+            ours(&connection, &path)?;
+        }
+        // As every reader does, the last one of all puts what SQLite keeps beside the file away.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
+            .map_err(|error| StoreError::of(&path, error))
+            .map(|_| ())
+    }
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
@@ -51,6 +70,27 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn judge(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let of = |error| StoreError::of(path, error);
+    if sound(connection, path)? < VERSION {
+        let migrated = connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .and_then(|()| schema::migrate(connection))
+            .and_then(|()| connection.execute_batch("COMMIT"));
+        migrated.map_err(of)?;
+    }
+    ours(connection, path)
+}
+
+fn ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    if schema::is_ours(connection).map_err(|error| StoreError::of(path, error))? {
+        return Ok(());
+    }
+    let reason = "its tables are not those of act".to_owned();
+    Err(StoreError::Damaged { path: path.to_owned(), reason })
+}
+
+/// The version of a database that is whole.
+fn sound(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let of = |error| StoreError::of(path, error);
     let damaged = |reason: String| StoreError::Damaged { path: path.to_owned(), reason };
     if connection.is_readonly("main").map_err(of)? {
@@ -68,17 +108,7 @@ fn judge(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     if found != "ok" {
         return Err(damaged(found));
     }
-    if version < VERSION {
-        let migrated = connection
-            .execute_batch("BEGIN IMMEDIATE")
-            .and_then(|()| schema::migrate(connection))
-            .and_then(|()| connection.execute_batch("COMMIT"));
-        migrated.map_err(of)?;
-    }
-    if !schema::is_ours(connection).map_err(of)? {
-        return Err(damaged("its tables are not those of act".to_owned()));
-    }
-    Ok(())
+    Ok(version)
 }
 
 /// Made beside and renamed when it is complete, by one process at a time: nobody ever sees a part of it, and

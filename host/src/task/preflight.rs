@@ -27,6 +27,8 @@ pub(super) struct Ready {
     pub(super) artifacts: Arc<ArtifactDir>,
     pub(super) engine: Engine,
     pub(super) rules: WriteRules,
+    /// Items of `Boundaries:` that the rules hold to.
+    pub(super) enforced: Vec<String>,
     /// Where compiled components are kept; none without a home directory.
     pub(super) cache: Option<PathBuf>,
     /// Components that the user approved for here.
@@ -95,7 +97,10 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let (members, ceiling) = capabilities(&config)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
-    let within: Vec<String> = request.boundary_paths().into_iter().map(str::to_owned).collect();
+    let there = |name: &str| config.root.join(name).symlink_metadata().is_ok();
+    let (enforced, within): (Vec<_>, Vec<_>) = request.enforced(there).into_iter().unzip();
+    let enforced = enforced.into_iter().map(str::to_owned).collect();
+    let within = within.concat();
     let bad_boundary = |error| Failure::refused("boundary_invalid", format!("Boundaries: {error}"));
     PathGlobs::new(&within).map_err(bad_boundary)?;
     let rules = WriteRules::new(&args.allow_paths, &within)
@@ -104,7 +109,18 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
     let cache = component::cache_dir();
-    Ok(Ready { request, config, access, artifacts, engine, rules, cache, members, ceiling })
+    Ok(Ready {
+        request,
+        config,
+        access,
+        artifacts,
+        engine,
+        rules,
+        enforced,
+        cache,
+        members,
+        ceiling,
+    })
 }
 
 /// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.

@@ -94,6 +94,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     Ok(Editor {
         brief,
         model: staff.model,
+        ledger: ledger.clone(),
         scouts,
         check: Arc::new(check),
         hands: Arc::new(hands),

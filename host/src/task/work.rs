@@ -114,6 +114,7 @@ async fn perform(
         constraints: request.constraints().to_vec(),
         non_goals: request.non_goals().to_vec(),
         boundaries: request.boundaries().to_vec(),
+        enforced: ready.enforced.clone(),
     });
     let audit = match audit {
         Ok(audit) => audit,

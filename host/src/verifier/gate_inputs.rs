@@ -69,7 +69,8 @@ fn is_ci(path: &str, name: &str) -> bool {
         ".woodpecker/",
         ".ci/",
     ];
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 10] = [
+        "agent.yaml",
         ".gitlab-ci.yml",
         ".travis.yml",
         ".drone.yml",
@@ -236,6 +237,7 @@ mod tests {
     fn what_can_make_the_gate_easier_is_named_with_its_kind() {
         for (path, why) in [
             (".github/workflows/ci.yml", "ci_configuration"),
+            ("packages/core/agent.yaml", "ci_configuration"),
             ("pkg/conftest.py", "test_configuration"),
             ("jest.config.mjs", "test_configuration"),
             ("Makefile", "build_script"),

@@ -12,6 +12,8 @@ use super::view::{Kind, Profile};
 pub enum Rule {
     Secret,
     VersionControl,
+    /// `agent/` at the root: what earlier tasks left, and what this one writes for people.
+    Own,
     BuildDirectory,
     Binary,
     Ignored,
@@ -26,6 +28,7 @@ impl Rule {
         match self {
             Self::Secret => "secret",
             Self::VersionControl => "version_control",
+            Self::Own => "own",
             Self::BuildDirectory => "build_directory",
             Self::Binary => "binary",
             Self::Ignored => "ignored",
@@ -57,6 +60,11 @@ pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Optio
         }
     }
     None
+}
+
+/// Whether `path` is, or lies in, the directory where tasks leave their reports.
+pub(super) fn is_own(path: &str) -> bool {
+    fold(path).split('/').next() == Some(super::agent_dir::AGENT_DIR)
 }
 
 /// Whether a name on `path` belongs to a secret.

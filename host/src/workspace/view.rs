@@ -252,6 +252,7 @@ impl RepoView {
         };
         exclusion::by_name(inner.profile, path, kind)
             .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
+            .or_else(|| exclusion::is_own(path).then_some(Rule::Own))
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })

@@ -103,7 +103,7 @@ fn starts(act: &Act, task_id: &str) -> usize {
 
 /// Waits for what another process brings about.
 #[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < Duration::from_secs(90), "{what}: never");
@@ -119,7 +119,7 @@ fn document(act: &Act, arguments: &[&str]) -> Value {
 }
 
 /// Containers of every run that the store knows of.
-fn containers(act: &Act) -> Vec<String> {
+pub(crate) fn containers(act: &Act) -> Vec<String> {
     let runs = history(act).into_iter().flat_map(|task| task.run_ids);
     runs.flat_map(|run_id| containers_of(&run_id)).collect()
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::model::body::json;
 use crate::model::failure;
+use crate::model::half::{self, Half};
 use crate::model::opaque::{Extra, Fields};
 use crate::model::wire::{Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
@@ -35,6 +36,7 @@ struct Choice<'a> {
 #[derive(Default)]
 pub(super) struct Stream {
     text: String,
+    half: Half,
     /// Whether the server sent any content, were it empty.
     has_content: bool,
     refusal: String,
@@ -50,6 +52,7 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    half: Half,
     /// Unknown fields of the call and of its `function`.
     extra: Extra,
     function_extra: Extra,
@@ -119,7 +122,7 @@ impl Stream {
     fn delta(&mut self, mut delta: Fields<'_>) -> Result<(), ModelError> {
         delta.remove("role");
         if let Some(content) = delta.remove("content") {
-            match parse(content)? {
+            match joined(&mut self.half, content)? {
                 Value::Null => {}
                 Value::String(piece) => {
                     self.has_content = true;
@@ -162,15 +165,8 @@ impl Stream {
                 .unwrap_or_default(),
         };
         let name = text(function.remove("name"))?;
-        let arguments = match function.remove("arguments") {
-            None => String::new(),
-            Some(raw) => match parse(raw)? {
-                Value::Null => String::new(),
-                Value::String(piece) => piece,
-                _ => raw.get().to_owned(),
-            },
-        };
-        self.counts.written += name.len() + arguments.len();
+        let arguments = function.remove("arguments");
+        self.counts.written += name.len() + arguments.map_or(0, |raw| raw.get().len());
         let call = self.place(index, &id, &name);
         // Both come once; servers that repeat them must not make "planplan".
         for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
@@ -178,7 +174,13 @@ impl Stream {
                 *known = new;
             }
         }
-        call.arguments.push_str(&arguments);
+        if let Some(raw) = arguments {
+            match joined(&mut call.half, raw)? {
+                Value::Null => {}
+                Value::String(piece) => call.arguments.push_str(&piece),
+                _ => call.arguments.push_str(raw.get()),
+            }
+        }
         call.extra.merge(piece);
         call.function_extra.merge(function);
         Ok(())
@@ -210,6 +212,10 @@ impl Stream {
 
     fn turn(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
         let finish = self.finish.take().unwrap_or_default();
+        self.text.push_str(self.half.rest());
+        for call in &mut self.calls {
+            call.arguments.push_str(call.half.rest());
+        }
         let stop = match finish.as_str() {
             "length" => Stop::Length,
             "content_filter" => Stop::Refused,
@@ -293,8 +299,14 @@ impl Call {
     }
 }
 
+/// The next piece of a text that may have been cut inside of a character.
+fn joined(half: &mut Half, raw: &RawValue) -> Result<Value, ModelError> {
+    serde_json::from_str(&half.join(raw.get()))
+        .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
+}
+
 fn parse(raw: &RawValue) -> Result<Value, ModelError> {
-    serde_json::from_str(raw.get())
+    serde_json::from_str(&half::mended(raw.get()))
         .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
 }
 

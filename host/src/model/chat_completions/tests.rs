@@ -83,6 +83,22 @@ fn unknown_fields_go_back_as_they_came() {
     assert_eq!(message, serde_json::from_str::<Value>(expected).unwrap());
 }
 
+/// MODEL-36: cut inside of a character, or half of one; the turn goes on.
+#[test]
+fn a_text_that_is_cut_inside_of_a_character_is_joined() {
+    let lines = [
+        r#"data: {"choices":[{"delta":{"content":"hi \ud83d"}}]}"#,
+        r#"data: {"choices":[{"delta":{"content":"\ude00 \ud800","reasoning_content":"so \udfff"}}]}"#,
+        r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"[\"\ud83d"}}]}}]}"#,
+        r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\ude00\"]"}}]},"finish_reason":"tool_calls"}]}"#,
+    ];
+    let (turn, message) = echo_of(&lines.map(|line| format!("{line}\n\n")).concat());
+    assert_eq!(turn.text, "hi 😀 \u{fffd}");
+    assert_eq!(turn.calls, [call("c", "f", "[\"😀\"]")]);
+    assert_eq!(message["content"], turn.text);
+    assert_eq!(message["reasoning_content"], "so \u{fffd}");
+}
+
 #[test]
 fn the_habits_of_local_servers_are_forgiven() {
     // One line end between events, CRLF, `stop` with calls, an object for arguments, no ids, no end marker.

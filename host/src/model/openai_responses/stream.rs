@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::model::body::json;
 use crate::model::failure;
+use crate::model::half;
 use crate::model::wire::{Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
 
@@ -73,6 +74,7 @@ pub(super) struct Stream {
 
 impl Collect for Stream {
     fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
+        let payload = &*half::mended(payload);
         let event: Event<'_> = serde_json::from_str(payload).map_err(|_| {
             let text = failure::excerpt(payload);
             ModelError::malformed(format!(
