@@ -546,3 +546,31 @@ async fn a_tool_writes_what_it_may() {
     assert_eq!(answers["sub/new.txt"]["create"], Value::Null, "{answers}");
     assert_eq!(std::fs::read_to_string(repository.root().join("sub/new.txt")).unwrap(), "owned");
 }
+
+// CAPABILITY-18, CAPABILITY-11
+#[tokio::test]
+async fn a_narrower_grant_hides_everything_beside_its_paths() {
+    let repository = Repository::new();
+    let parts = ["sub"].map(|part| part.parse().unwrap()).into_iter().collect();
+    let read = act::component::RepoRead { paths: parts, ..Default::default() };
+    let hostile = load(Grant { repo_read: Some(read), ..Grant::builtin_scout() });
+    let beside = ["a.txt", "link", "sub/../a.txt", ".gitignore", "linkdir/link-up"];
+    for view in repository.views() {
+        for route in ["read", "batch-read"] {
+            let answers = attack(&hostile, route, &beside, reading(&view)).await.unwrap();
+            all_refused(&answers, &beside);
+            let answers = attack(&hostile, route, &["sub/b.txt"], reading(&view)).await.unwrap();
+            assert_eq!(answers["sub/b.txt"]["ok"], "there", "{answers}");
+        }
+        let listed = attack(&hostile, "batch-list", &[], reading(&view)).await.unwrap();
+        assert_eq!(
+            listed["ok"],
+            serde_json::json!(["sub", "sub/b.txt", "sub/link-up"]),
+            "{listed}"
+        );
+        let root = attack(&hostile, "list", &["."], reading(&view)).await.unwrap();
+        assert_eq!(root["."]["ok"], serde_json::json!(["sub"]), "{root}");
+        let found = attack(&hostile, "batch-search", &["hello"], reading(&view)).await.unwrap();
+        assert_eq!(found["ok"], serde_json::json!([]), "{found}");
+    }
+}

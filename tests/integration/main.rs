@@ -6,6 +6,7 @@ mod attacks;
 mod audit;
 mod builtin_components;
 mod certificates;
+mod component_http;
 mod component_limits;
 mod components;
 mod events;

@@ -398,6 +398,33 @@ fn security_line_33_the_environment_is_what_was_granted() {
 }
 
 #[test]
+fn security_line_35_a_component_with_a_model_chooses_neither_model_nor_address_nor_headers() {
+    // The interface has no word for any of them.
+    let interface = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/deps/model/model.wit");
+    let text = fs::read_to_string(interface).unwrap();
+    let code = text.lines().filter(|line| !line.trim_start().starts_with("///"));
+    let code: String = code.flat_map(|line| [line, "\n"]).collect();
+    assert!(code.contains("next: func(max-tokens: option<u32>, output: option<json>)"), "{code}");
+    for word in ["url", "header", "key", "endpoint", "model:", "temperature"] {
+        assert!(!code.contains(word), "{word}");
+    }
+    let act = without_engine().file("log", "1");
+    let path = packed(&act, "x.wasm", &scout("1", &[need("llm")]));
+    approve(&act, &path, "probe", &[]).status(0);
+    let turn = json!({"role": "probe", "text": "hello"});
+    let told = act.script(&script([turn])).act(["scout", "probe", "chat", "--log", "log"]).status(0);
+    let told = told.script_used_up();
+    let request = &told.requests()[0];
+    assert_eq!(request.body["model"], "scripted", "{told}");
+    let said = request.body["messages"].to_string();
+    assert!(said.contains("act role: probe") && said.contains("You are mine now."), "{said}");
+    let known = ["host", "user-agent", "accept", "content-type", "content-length", "accept-encoding"];
+    for (name, _) in &request.headers {
+        assert!(known.contains(&name.as_str()), "{name}: {told}");
+    }
+}
+
+#[test]
 fn what_a_component_says_of_itself_cannot_act_on_a_terminal() {
     let act = without_engine();
     let mut evil = scout("1", &[json!({"grant": "repo.read", "why": "x\u{1b}[2Jy\u{9b}31m"})]);
@@ -421,7 +448,7 @@ fn the_list_shows_what_is_built_in_with_what_it_may_do() {
         .stdout_has("32 calls")
         .stdout_has("it was not asked");
     let no = act.clone().act(components(["why", "scout-a", "https://api.example.com"])).status(1);
-    no.stdout_has("no : imports").stdout_has("yes : ceiling");
+    no.stdout_has("no  imports").stdout_has("yes ceiling");
     act.clone().act(components(["why", "scout-a", ".env"])).status(1);
     act.clone()
         .act(components(["why", "scout-a", "answer.txt"]))
@@ -492,6 +519,6 @@ fn approved_scouts_and_tools_take_part_in_a_task_and_show_what_they_used() {
     assert_eq!(hands["component"]["grants"]["repo.read"]["paths"], json!(["docs"]));
     assert_eq!(hands["component"]["grants"]["withheld"], json!(["repo.write"]));
     let no = act.clone().act(components(["why", "more-hands", "answer.txt"])).status(1);
-    no.stdout_has("no : grants");
+    no.stdout_has("no  grants");
     act.clone().act(components(["why", "more-hands", "docs/a.txt"])).status(0);
 }

@@ -1,7 +1,7 @@
 //! Tells what was refused to a component, without letting a component flood the stream with refusals.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::audited::Audited;
 use super::failure::one_line;
@@ -13,8 +13,11 @@ use crate::event::EventKind;
 const MAX_TOLD: usize = 50;
 const MAX_OBJECT: usize = 200;
 
-/// The denials of one query.
-pub(super) struct Denials {
+/// The denials of one query, for its thread and for what it has under way elsewhere.
+#[derive(Clone)]
+pub(super) struct Denials(Arc<Mutex<Told>>);
+
+struct Told {
     name: String,
     voice: Voice,
     audited: Option<Arc<Audited>>,
@@ -30,11 +33,18 @@ impl Denials {
         audited: Option<Arc<Audited>>,
         usage: Usage,
     ) -> Self {
-        Self { name: name.to_owned(), voice, audited, usage, total: 0, told: HashSet::new() }
+        let (name, told) = (name.to_owned(), HashSet::new());
+        Self(Arc::new(Mutex::new(Told { name, voice, audited, usage, total: 0, told })))
     }
 
     /// `grant` is what covers such an access or names the limit; `object` is what was asked for.
-    pub(super) fn deny(&mut self, grant: &'static str, object: &str) {
+    pub(super) fn deny(&self, grant: &'static str, object: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).deny(grant, object);
+    }
+}
+
+impl Told {
+    fn deny(&mut self, grant: &'static str, object: &str) {
         self.total += 1;
         self.usage.denied();
         if self.told.len() >= MAX_TOLD {
@@ -55,7 +65,7 @@ impl Denials {
     }
 }
 
-impl Drop for Denials {
+impl Drop for Told {
     fn drop(&mut self) {
         if self.total > self.told.len() as u64 {
             if let Some(audited) = &self.audited {
@@ -70,8 +80,6 @@ impl Drop for Denials {
 mod tests {
     use super::*;
     use crate::event::{Event, Events, Sink};
-    use std::sync::Mutex;
-
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<(String, String)>>>);
 
@@ -82,10 +90,10 @@ mod tests {
         }
     }
 
-    fn told(ask: impl FnOnce(&mut Denials)) -> Vec<(String, String)> {
+    fn told(ask: impl FnOnce(&Denials)) -> Vec<(String, String)> {
         let seen = Seen::default();
         let events = Events::new("", vec![Box::new(seen.clone())]);
-        ask(&mut Denials::new("guest", Voice::new(events), None, Usage::default()));
+        ask(&Denials::new("guest", Voice::new(events), None, Usage::default()));
         let told = seen.0.lock().unwrap();
         told.clone()
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::InstancePre;
@@ -20,6 +21,7 @@ use super::denials::Denials;
 use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
 use super::grant::{Grant, Set};
 use super::imports::ModelRequest;
+use super::outbound::Outbound;
 use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
 use super::usage::Usage;
 use super::voice::Voice;
@@ -89,25 +91,31 @@ pub(super) struct Holder<'a> {
     pub(super) audited: Option<&'a Arc<Audited>>,
 }
 
+/// What one query works with, and where it notes what it used.
+pub(super) struct Lent {
+    pub(super) services: Services,
+    pub(super) outbound: Outbound,
+    pub(super) usage: Usage,
+}
+
 /// Runs `job` to its end, its deadline or its cancellation, whatever comes first. What it used is recorded
 /// then; it does not begin where that could not be.
 pub(super) async fn run(
     holder: Holder<'_>,
     pre: Arc<Pre>,
     job: Job,
-    services: Services,
+    with: Lent,
     wall: Duration,
     cancel: &CancellationToken,
 ) -> Result<Answer, ComponentFailure> {
-    let (usage, events) = (Usage::default(), services.events.clone());
+    let (usage, events) = (with.usage.clone(), with.services.events.clone());
     let (name, sha256) = (holder.name, holder.sha256);
     let mut summary = None;
     if let Some(audited) = holder.audited {
         audited.ready()?;
         summary = Some(Summary::owed(audited, &usage, &job));
     }
-    let told = (services, usage.clone());
-    let result = query_to_end(holder, pre, job, told, wall, cancel).await;
+    let result = query_to_end(holder, pre, job, with, wall, cancel).await;
     events.emit(usage.event(name, sha256));
     if let Some(summary) = summary {
         summary.ended(&result);
@@ -119,7 +127,7 @@ async fn query_to_end(
     holder: Holder<'_>,
     pre: Arc<Pre>,
     job: Job,
-    (services, usage): (Services, Usage),
+    with: Lent,
     wall: Duration,
     cancel: &CancellationToken,
 ) -> Result<Answer, ComponentFailure> {
@@ -127,8 +135,8 @@ async fn query_to_end(
     let wall = wall.min(grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
-    let told = (audited.cloned(), usage);
-    let query = query((name, grant), services, told, wall, requests, token.clone());
+    let audited = audited.cloned();
+    let query = query((name, grant), with, audited, wall, requests, token.clone());
     let voice = query.voice.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, voice, engine: pre.engine().clone(), running: Some(ended) };
@@ -171,12 +179,13 @@ async fn query_to_end(
 
 fn query(
     (name, grant): (&str, &Grant),
-    services: Services,
-    (audited, usage): (Option<Arc<Audited>>, Usage),
+    with: Lent,
+    audited: Option<Arc<Audited>>,
     wall: Duration,
     requests: mpsc::Sender<ModelRequest>,
     stop: CancellationToken,
 ) -> Query {
+    let Lent { services, outbound, usage } = with;
     let Services { view, versions, writer, model, attempt, events } = services;
     let voice = Voice::new(events);
     let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
@@ -208,6 +217,8 @@ fn query(
         denials: Denials::new(name, voice.clone(), audited.clone(), usage.clone()),
         audited,
         usage,
+        outbound,
+        runtime: Handle::current(),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
         names_left: grant.limits.host_call_bytes,

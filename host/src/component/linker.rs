@@ -1,8 +1,8 @@
 //! Links what a component imports and its grant covers, and nothing else.
 //!
 //! Base WASI is linked because every guest's standard library imports it; it is closed (`closed_wasi`), its
-//! file system is the filtered view (`fs_view`), and neither sockets nor HTTP are linked at all. Interfaces
-//! of the base world that were not granted answer `denied`.
+//! file system is the filtered view (`fs_view`), HTTP is linked for whom origins were granted, and sockets are not linked
+//! at all. Interfaces of the base world that were not granted answer `denied`.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
@@ -25,6 +25,9 @@ pub(super) fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<
     read::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     symbols::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     chat::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
+    if grant.links(Capability::Http) {
+        wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    }
     if grant.links(Capability::RepoWrite) {
         edit::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     }

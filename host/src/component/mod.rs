@@ -25,6 +25,7 @@ mod instance;
 mod limits;
 mod linker;
 mod manifest;
+mod outbound;
 mod state;
 mod usage;
 mod voice;
@@ -44,6 +45,7 @@ pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
 pub use inspect::Inspection;
+pub use outbound::Outbound;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use wasm_file::NotAComponent;
 pub use why::{Access, Party, Says, why};
@@ -55,7 +57,8 @@ use crate::model::Model;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Holder, Job, Pre};
+use instance::{Answer, Holder, Job, Lent, Pre};
+use usage::Usage;
 
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
@@ -63,6 +66,7 @@ pub struct ComponentHost {
     cache: Option<PathBuf>,
     /// What the administrator allows any component.
     ceiling: Grant,
+    outbound: Outbound,
     engine: OnceLock<Engine>,
 }
 
@@ -158,6 +162,7 @@ pub struct LoadedComponent {
     pub grant: Grant,
     pub world: &'static str,
     pub imports: Vec<String>,
+    outbound: Outbound,
     pre: Arc<Pre>,
     audited: Option<Arc<Audited>>,
 }
@@ -166,8 +171,15 @@ impl ComponentHost {
     /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
-        let engine = OnceLock::new();
-        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, engine }
+        let (outbound, engine) = (Outbound::default(), OnceLock::new());
+        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, outbound, engine }
+    }
+
+    /// The same with another way to the network.
+    #[must_use]
+    pub fn reaching(mut self, outbound: Outbound) -> Self {
+        self.outbound = outbound;
+        self
     }
 
     /// The same below this ceiling.
@@ -299,8 +311,8 @@ impl ComponentHost {
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        let pre = Arc::new(pre);
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre, audited: None })
+        let (outbound, pre, audited) = (self.outbound.clone(), Arc::new(pre), None);
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, outbound, pre, audited })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -365,6 +377,7 @@ impl LoadedComponent {
         let audited = self.audited.as_ref();
         let (name, sha256) = (&self.manifest.name, &self.sha256);
         let holder = Holder { name, sha256, grant: &self.grant, audited };
-        instance::run(holder, pre, job, services, wall, cancel).await
+        let with = Lent { services, outbound: self.outbound.clone(), usage: Usage::default() };
+        instance::run(holder, pre, job, with, wall, cancel).await
     }
 }

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpCtx;
 
 use super::audited::Audited;
 use super::closed_wasi::{self, Output};
@@ -18,6 +20,7 @@ use super::failure::{Ended, one_line};
 use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
+use super::outbound::Outbound;
 use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
@@ -29,6 +32,7 @@ const MAX_LOG_LINE: usize = 1000;
 pub(super) struct State {
     pub(super) table: ResourceTable,
     pub(super) wasi: WasiCtx,
+    pub(super) http: WasiHttpCtx,
     pub(super) limits: StoreLimits,
     /// What is drawn from where chance is asked for by name.
     pub(super) random: StdRng,
@@ -44,7 +48,16 @@ impl State {
         let random = closed_wasi::random(query.grant.random);
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
-        Self { table, wasi, limits: StoreLimits::new(limits), random, query, stderr, stdout }
+        Self {
+            table,
+            wasi,
+            limits: StoreLimits::new(limits),
+            random,
+            query,
+            stderr,
+            stdout,
+            http: WasiHttpCtx::new(),
+        }
     }
 }
 
@@ -65,6 +78,9 @@ pub(super) struct Query {
     /// Where what it does is recorded; none where nothing is.
     pub(super) audited: Option<Arc<Audited>>,
     pub(super) usage: Usage,
+    pub(super) outbound: Outbound,
+    /// The caller's, on which requests are sent.
+    pub(super) runtime: Handle,
     pub(super) clock: Clock,
     /// Set when the query is over for its caller.
     pub(super) stop: CancellationToken,

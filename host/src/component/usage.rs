@@ -91,6 +91,12 @@ impl Usage {
         }
     }
 
+    pub(super) fn origin(&self, origin: &str) {
+        let mut used = self.lock();
+        used.grants.insert(Capability::Http.name());
+        used.origins.insert(origin.to_owned());
+    }
+
     pub(super) fn denied(&self) {
         self.lock().denials += 1;
     }

@@ -43,8 +43,11 @@ impl Approve {
             without: self.without.clone(),
             start,
         };
-        let events = Events::new("", vec![output.progress_sink()]);
-        let proposal = task::propose(args, &events)?;
+        let proposal = {
+            // Gone before the question: its line would be drawn over what is typed.
+            let events = Events::new("", vec![output.progress_sink()]);
+            task::propose(args, &events)?
+        };
         self.compare(&proposal)?;
         lines::proposed(&proposal).iter().for_each(|line| output.progress(line));
         if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {

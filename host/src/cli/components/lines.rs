@@ -138,7 +138,7 @@ fn imports(imports: &[String]) -> Vec<Line> {
         imports.iter().partition(|import| base.iter().any(|base| import.starts_with(base)));
     let mut lines: Vec<_> = told.iter().map(|import| row("imports", import.as_str())).collect();
     if !plain.is_empty() {
-        lines.push(row("imports", format!("base WASI ({} interfaces, closed)", plain.len())));
+        lines.push(row("imports", format!("base WASI ({} interfaces)", plain.len())));
     }
     lines
 }

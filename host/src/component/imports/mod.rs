@@ -1,5 +1,6 @@
 //! Our interfaces as a component imports them: translate, ask, answer. Policy stands elsewhere.
 
+mod http;
 mod model_chat;
 mod progress;
 mod repo_edit;

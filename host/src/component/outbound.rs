@@ -1,0 +1,212 @@
+//! Requests of components to the network: resolve, vet, pin, connect. The address that was judged is the one that is
+//! connected to, no redirect is followed, and nothing that is not public can be reached.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use hyper::http::{Request, Response};
+use reqwest::{Client, Url};
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// Addresses of one name that are looked at.
+const MAX_ADDRESSES: usize = 64;
+
+type Resolve =
+    dyn Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> + Send + Sync;
+
+/// How names become addresses, and which of those may be connected to.
+#[derive(Clone)]
+pub struct Outbound {
+    resolve: Arc<Resolve>,
+    reachable: fn(IpAddr) -> bool,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        let system = |host: String, port| -> BoxFuture<'static, _> {
+            Box::pin(async move {
+                Ok(tokio::net::lookup_host((host, port)).await?.take(MAX_ADDRESSES).collect())
+            })
+        };
+        Self { resolve: Arc::new(system), reachable: is_public }
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoResponse {
+    #[error("its address {0} is not public")]
+    Private(IpAddr),
+    #[error("its name has no address")]
+    NoAddress,
+    #[error("the response is larger than {0} bytes")]
+    TooLarge(u64),
+    #[error("the address makes no sense")]
+    Address,
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Outbound {
+    /// Others, for tests.
+    pub fn new(
+        resolve: impl Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>
+        + Send
+        + Sync
+        + 'static,
+        reachable: fn(IpAddr) -> bool,
+    ) -> Self {
+        Self { resolve: Arc::new(resolve), reachable }
+    }
+
+    /// One request to `origin`, which was granted, and its whole response. Dropping it closes the connection.
+    pub(super) async fn send(
+        &self,
+        origin: &str,
+        request: Request<Bytes>,
+        most: u64,
+    ) -> Result<Response<Bytes>, NoResponse> {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let url = Url::parse(&format!("{origin}{slash}{path}")).map_err(|_| NoResponse::Address)?;
+        if url.origin().ascii_serialization() != origin || !url.username().is_empty() {
+            return Err(NoResponse::Address);
+        }
+        let client = self.client(&url).await?;
+        let (parts, body) = request.into_parts();
+        let mut headers = parts.headers;
+        // The one of the origin, which is the one that is connected to.
+        headers.remove(reqwest::header::HOST);
+        let failed = |error: reqwest::Error| NoResponse::Failed(error.without_url().to_string());
+        let asked = client.request(parts.method, url).headers(headers).body(body).send();
+        let answered = asked.await.map_err(failed)?;
+        let mut response = Response::builder().status(answered.status());
+        if let Some(headers) = response.headers_mut() {
+            headers.clone_from(answered.headers());
+        }
+        let mut whole = BytesMut::new();
+        let mut stream = answered.bytes_stream();
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(failed)?;
+            if (whole.len() + piece.len()) as u64 > most {
+                return Err(NoResponse::TooLarge(most));
+            }
+            whole.extend_from_slice(&piece);
+        }
+        response.body(whole.freeze()).map_err(|error| NoResponse::Failed(error.to_string()))
+    }
+
+    /// Pinned to addresses that were all found to be reachable.
+    async fn client(&self, url: &Url) -> Result<Client, NoResponse> {
+        let host = url.host_str().ok_or(NoResponse::Address)?;
+        let port = url.port_or_known_default().ok_or(NoResponse::Address)?;
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let addresses = match bare.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, port)],
+            Err(_) => (self.resolve)(host.to_owned(), port)
+                .await
+                .map_err(|error| NoResponse::Failed(error.to_string()))?,
+        };
+        if addresses.is_empty() {
+            return Err(NoResponse::NoAddress);
+        }
+        if let Some(private) = addresses.iter().find(|address| !(self.reachable)(address.ip())) {
+            return Err(NoResponse::Private(private.ip()));
+        }
+        // Fails only when the process has one already, and then that is the one to use.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .resolve_to_addrs(host, &addresses);
+        if url.scheme() == "http" {
+            // Without redirects nothing here can meet a certificate.
+            builder = builder.tls_certs_only([]);
+        }
+        builder.build().map_err(|error| NoResponse::Failed(error.without_url().to_string()))
+    }
+}
+
+/// Whether an address belongs to the public network, in whatever form it is written.
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let special = match (a, b, c) {
+        (0 | 10 | 127, ..) | (224.., ..) => true,
+        (100, 64..=127, _) => true,
+        (169, 254, _) | (172, 16..=31, _) | (192, 168, _) => true,
+        (192, 0, 0 | 2) | (192, 88, 99) | (198, 51, 100) | (203, 0, 113) => true,
+        (198, 18 | 19, _) => true,
+        _ => false,
+    };
+    !special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    match segments {
+        // An IPv4 address in the clothes of the other one.
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            let [a, b] = high.to_be_bytes();
+            let [c, d] = low.to_be_bytes();
+            is_public_v4(Ipv4Addr::new(a, b, c, d))
+        }
+        // Tunnels, documentation and what is set aside.
+        [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => {
+            false
+        }
+        [first, ..] => first & 0xe000 == 0x2000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CAPABILITY-33, security line 29
+    #[test]
+    fn what_is_not_public_is_not_reachable_in_any_clothes() {
+        for private in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "100.64.0.1",
+            "127.0.0.1",
+            "169.254.169.254",
+            "172.31.0.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::7f00:1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a00:1",
+            "2001::1",
+            "2001:db8::1",
+            "2002:7f00:1::",
+            "fc00::1",
+            "fe80::1",
+            "ff02::1",
+        ] {
+            assert!(!is_public(private.parse().unwrap()), "{private}");
+        }
+        for public in ["1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
+            assert!(is_public(public.parse().unwrap()), "{public}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! A component that was granted an origin reaches that origin and nothing else.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use act::component::{
+    ComponentFailure, ComponentHost, Grant, Http, LoadedComponent, Outbound, ScoutQuestion,
+    Services, custom_section,
+};
+use act::event::Events;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::hostile::{Heard, PLENTY, bytes, nothing};
+
+/// Answers on loopback: `/large` with many bytes, `/away` with a redirect, `/never` not at all, else `here`.
+struct Server {
+    port: u16,
+    /// Method, path and host of each request.
+    asked: Arc<Mutex<Vec<String>>>,
+    /// A stalled request was closed by the other side.
+    closed: Arc<Mutex<bool>>,
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            port: listener.local_addr().unwrap().port(),
+            asked: Arc::default(),
+            closed: Arc::default(),
+        };
+        let (asked, closed) = (Arc::clone(&server.asked), Arc::clone(&server.closed));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (asked, closed) = (Arc::clone(&asked), Arc::clone(&closed));
+                std::thread::spawn(move || serve(stream.unwrap(), &asked, &closed));
+            }
+        });
+        server
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, closed: &Mutex<bool>) {
+    let mut head = vec![];
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        if stream.read(&mut byte).unwrap_or(0) == 0 {
+            return;
+        }
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let host = head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    let first = head.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+    asked.lock().unwrap().push(format!("{first} {host}"));
+    let (status, more, body) = match first.split(' ').nth(1).unwrap() {
+        "/large" => ("200 OK", "", "x".repeat(100_000)),
+        "/away" => ("302 Found", "location: /secret\r\n", String::new()),
+        "/never" => {
+            let ended = stream.read(&mut byte);
+            *closed.lock().unwrap() = matches!(ended, Ok(0) | Err(_));
+            return;
+        }
+        _ => ("200 OK", "", "here".to_owned()),
+    };
+    let length = body.len();
+    let answer = format!(
+        "HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    let _ = stream.write_all(answer.as_bytes());
+}
+
+/// Every name is on loopback, and loopback may be reached.
+fn loopback() -> Outbound {
+    let resolve = |_: String, port| -> futures_util::future::BoxFuture<'static, _> {
+        Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
+    };
+    Outbound::new(resolve, |_: IpAddr| true)
+}
+
+fn granted(origin: &str) -> Http {
+    Http {
+        origins: [origin.parse().unwrap()].into_iter().collect(),
+        methods: ["GET", "POST"].map(|method| method.parse().unwrap()).into_iter().collect(),
+        request_bytes: 10_000,
+        response_bytes: 50_000,
+    }
+}
+
+fn load(origin: &str, methods: &[&str], outbound: Outbound) -> LoadedComponent {
+    let manifest = json!({
+        "kind": "scout", "name": "caller", "version": "1", "about": "Calls.", "report": {},
+        "needs": [{"grant": "http", "why": "to attack", "origins": [origin], "methods": methods}],
+    });
+    let packed = custom_section::pack(&bytes("hostile-http"), manifest.to_string().as_bytes());
+    let cache = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("code");
+    let host = ComponentHost::new(Some(&cache)).reaching(outbound);
+    let grant = Grant { http: Some(granted(origin)), ..Grant::default() };
+    host.load(&packed, grant, &Events::silent()).unwrap()
+}
+
+fn asking(bytes: usize, requests: &[(&str, &str)]) -> ScoutQuestion {
+    let context =
+        requests.iter().map(|(method, to)| (method.to_string(), to.to_string())).collect();
+    ScoutQuestion { text: bytes.to_string(), context, facts_only: false }
+}
+
+async fn ask(caller: &LoadedComponent, question: ScoutQuestion, heard: &Heard) -> Value {
+    let services = Services { events: heard.events(), ..nothing() };
+    let never = CancellationToken::new();
+    let report = caller.ask(question, services, PLENTY, &never).await.unwrap();
+    serde_json::from_str(&report).unwrap()
+}
+
+// CAPABILITY-33
+#[tokio::test]
+async fn security_line_29_only_the_exact_origin_is_reached() {
+    let server = Server::start();
+    let port = server.port;
+    let exact = format!("http://api.example.com:{port}");
+    let caller = load(&exact, &["GET"], loopback());
+    let others = [
+        format!("https://api.example.com:{port}/x"),
+        "http://api.example.com/x".to_owned(),
+        format!("http://api.example.com:{}/x", port ^ 1),
+        format!("http://api.example.com.evil.test:{port}/x"),
+        format!("http://evil.test:{port}/http://api.example.com:{port}"),
+        format!("http://user@api.example.com:{port}/x"),
+        format!("http://evil.test:80@api.example.com:{port}/x"),
+        format!("http://api.example.com.:{port}/x"),
+        format!("http://API.example.com:{port}/x"),
+        format!("http://127.0.0.1:{port}/x"),
+        format!("ftp://api.example.com:{port}/x"),
+    ];
+    let heard = Heard::default();
+    let requests: Vec<_> = others.iter().map(|to| ("GET", to.as_str())).collect();
+    let answers = ask(&caller, asking(0, &requests), &heard).await;
+    for to in &others {
+        assert!(answers[format!("GET {to}")]["error"].is_string(), "{to}: {answers:#}");
+    }
+    assert_eq!(server.asked(), Vec::<String>::new(), "nothing was sent");
+    let denied = heard.denials();
+    assert!(
+        denied.contains(&("http".into(), format!("GET http://127.0.0.1:{port}"))),
+        "{denied:?}"
+    );
+
+    let (good, post) = (format!("{exact}/x?y=1"), format!("{exact}/x"));
+    let heard = Heard::default();
+    let answers =
+        ask(&caller, asking(0, &[("GET", &good), ("POST", &post), ("BREW", &post)]), &heard).await;
+    assert_eq!(
+        answers[format!("GET {good}")],
+        json!({"status": 200, "body": "here"}),
+        "{answers:#}"
+    );
+    assert!(answers[format!("POST {post}")]["error"].is_string(), "not declared: {answers:#}");
+    assert!(answers[format!("BREW {post}")]["error"].is_string());
+    assert_eq!(server.asked(), [format!("GET /x?y=1 api.example.com:{port}")]);
+}
+
+// CAPABILITY-33, security line 29
+#[tokio::test]
+async fn a_granted_name_that_is_not_public_is_not_connected_to() {
+    let server = Server::start();
+    for host in ["127.0.0.1", "localhost", "[::1]"] {
+        let origin = format!("http://{host}:{}", server.port);
+        let caller = load(&origin, &["GET"], Outbound::default());
+        let heard = Heard::default();
+        let answers = ask(&caller, asking(0, &[("GET", &origin)]), &heard).await;
+        let error = answers[format!("GET {origin}")]["error"].as_str().unwrap();
+        assert!(error.contains("DestinationIpProhibited"), "{answers:#}");
+        assert!(
+            heard
+                .denials()
+                .iter()
+                .any(|(grant, object)| grant == "http" && object.contains("not public"))
+        );
+    }
+    // A name that suddenly leads inwards, between public ones.
+    let resolve = |_: String, port| -> futures_util::future::BoxFuture<'static, _> {
+        let (public, private) = (([1, 1, 1, 1], port), ([127, 0, 0, 1], port));
+        Box::pin(async move { Ok(vec![SocketAddr::from(public), SocketAddr::from(private)]) })
+    };
+    let origin = format!("http://api.example.com:{}", server.port);
+    let caller = load(&origin, &["GET"], Outbound::new(resolve, |address| !address.is_loopback()));
+    let answers = ask(&caller, asking(0, &[("GET", &origin)]), &Heard::default()).await;
+    assert!(answers.to_string().contains("DestinationIpProhibited"), "{answers:#}");
+    assert_eq!(server.asked(), Vec::<String>::new());
+}
+
+// CAPABILITY-33
+#[tokio::test]
+async fn no_redirect_is_followed_and_bodies_have_caps() {
+    let server = Server::start();
+    let origin = format!("http://api.example.com:{}", server.port);
+    let caller = load(&origin, &["GET", "POST"], loopback());
+    let (away, large, post) =
+        (format!("{origin}/away"), format!("{origin}/large"), format!("{origin}/x"));
+    let heard = Heard::default();
+    let answers = ask(&caller, asking(0, &[("GET", &away), ("GET", &large)]), &heard).await;
+    assert_eq!(answers[format!("GET {away}")]["status"], 302, "{answers:#}");
+    let error = answers[format!("GET {large}")]["error"].as_str().unwrap();
+    assert!(error.contains("HttpResponseBodySize"), "{error}");
+    assert!(!server.asked().iter().any(|asked| asked.contains("/secret")));
+    assert!(heard.denials().contains(&("http.bytes".into(), origin.clone())));
+
+    let before = server.asked().len();
+    let answers = ask(&caller, asking(40_000, &[("POST", &post)]), &Heard::default()).await;
+    assert!(answers[format!("POST {post}")]["error"].is_string(), "{answers:#}");
+    assert_eq!(server.asked().len(), before, "what is too large is not sent at all");
+    let answers = ask(&caller, asking(4_096, &[("POST", &post)]), &Heard::default()).await;
+    assert_eq!(answers[format!("POST {post}")]["status"], 200, "{answers:#}");
+}
+
+#[tokio::test]
+async fn security_line_21_the_deadline_holds_inside_a_stalled_request() {
+    let server = Server::start();
+    let origin = format!("http://api.example.com:{}", server.port);
+    let caller = load(&origin, &["GET"], loopback());
+    let never = CancellationToken::new();
+    let to = format!("{origin}/never");
+    let short = Duration::from_millis(500);
+    let ended = caller.ask(asking(0, &[("GET", &to)]), nothing(), short, &never).await;
+    assert!(matches!(ended, Err(ComponentFailure::Deadline(_))), "{ended:?}");
+    let began = std::time::Instant::now();
+    while !*server.closed.lock().unwrap() {
+        assert!(began.elapsed() < PLENTY, "the connection stays open");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
