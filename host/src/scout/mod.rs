@@ -2,6 +2,7 @@
 
 mod check;
 mod component_scout;
+pub mod facts_b;
 pub mod grounding;
 pub mod query;
 pub mod report_a;
