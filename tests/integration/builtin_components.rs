@@ -8,9 +8,9 @@ use act::component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
 use act::component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
 use act::event::{EventKind, Events};
 use act::model::{Model, ModelUsage};
-use act::scout::grounding::{ground_a, ground_b};
+use act::scout::facts_b::FactsB;
+use act::scout::grounding::ground_a;
 use act::scout::report_a::ReportA;
-use act::scout::report_b::ReportB;
 use act::workspace::{Profile, RepoView, RepoWriter, WriteRules};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,11 @@ fn shop() -> tempfile::TempDir {
 }
 
 fn lines_in(root: &Path) -> impl FnMut(&str) -> Option<u32> {
-    move |path| Some(fs::read_to_string(root.join(path)).ok()?.lines().count() as u32)
+    // As a Scout sees it: a binary file is none.
+    move |path| {
+        let bytes = fs::read(root.join(path)).ok().filter(|bytes| !bytes.contains(&0))?;
+        Some(bytes.split_inclusive(|byte| *byte == b'\n').count() as u32)
+    }
 }
 
 /// A task's hands.
@@ -200,11 +204,69 @@ async fn scout_b_reports_on_facts_alone_without_a_model() {
     let services = Services { view: Some(view), ..nothing() };
     let never = CancellationToken::new();
     let scout = load(SCOUT_B, Grant::builtin_scout());
-    let report = scout.ask(question, services, PLENTY, &never).await.unwrap();
-    let report = ReportB::parse(&report).unwrap();
-    assert_eq!(ground_b(&report, &mut lines_in(shop.path())), []);
-    assert_eq!(report.summary(), "custom, pytest by `pytest`");
-    assert_eq!(report.build.commands.install.as_deref(), Some("pip install -r requirements.txt"));
+    let raw = scout.ask(question.clone(), services.clone(), PLENTY, &never).await.unwrap();
+    let facts = FactsB::parse(&raw).unwrap();
+    assert_eq!(facts.ungrounded(&mut lines_in(shop.path())), []);
+    assert_eq!(facts.summary(), "pip project, tested by `pytest`");
+    let install = facts.projects[0].commands.install.as_ref().unwrap();
+    assert_eq!(install.command, "pip install -r requirements.txt");
+    assert_eq!((install.source.path.as_str(), install.source.line), ("requirements.txt", 1));
+    let again = scout.ask(question, services, PLENTY, &never).await.unwrap();
+    assert_eq!(raw, again, "byte for byte");
+}
+
+/// Everything that may go wrong with a file, under a name that Scout B reads.
+fn hostile_manifests(root: &Path) {
+    let deep = 100_000;
+    let texts: [(&str, Vec<u8>); 14] = [
+        ("package.json", "{\"a\":".repeat(deep).into_bytes()),
+        ("a/package.json", "[".repeat(200_000).into_bytes()),
+        ("pyproject.toml", format!("a = {}", "[".repeat(deep)).into_bytes()),
+        ("b/Cargo.toml", "[a.".repeat(40_000).into_bytes()),
+        (".github/workflows/ci.yml", "- ".repeat(deep).into_bytes()),
+        (".github/workflows/more.yml", format!("a: {}", "{b: [".repeat(20_000)).into_bytes()),
+        (".gitlab-ci.yml", "a: &a [x]\nb: [*a, *a]\r\r\r\rscript: pytest\n".as_bytes().to_vec()),
+        ("pom.xml", format!("<project>{}", "<a>".repeat(80_000)).into_bytes()),
+        (
+            "c/pom.xml",
+            b"<!DOCTYPE p [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;&a;\">]><p>&b;</p>".to_vec(),
+        ),
+        ("Makefile", "test:".repeat(50_000).into_bytes()),
+        ("setup.cfg", vec![0, 159, 146, 150]),
+        ("go.mod", vec![0xff, 0xfe, b'm', 0]),
+        ("README.md", format!("```\n{}", "cd a && ".repeat(30_000)).into_bytes()),
+        ("requirements.txt", vec![b'x'; 3 << 20]),
+    ];
+    for (path, bytes) in texts {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+// SCOUT-B-10, security line 9
+#[tokio::test]
+async fn scout_b_survives_every_manifest_and_says_which_it_cannot_read() {
+    let temp = tempfile::tempdir().unwrap();
+    hostile_manifests(temp.path());
+    let view = RepoView::open(temp.path(), Profile::Scout).unwrap();
+    let log = "\u{1b}[".repeat(20_000) + &"a:1:".repeat(20_000) + "\n1 failed in 0.1s";
+    let question = ScoutQuestion {
+        context: vec![("tail_log".to_owned(), log)],
+        facts_only: true,
+        ..ScoutQuestion::default()
+    };
+    let services = Services { view: Some(view), ..nothing() };
+    let scout = load(SCOUT_B, Grant::builtin_scout());
+    let never = CancellationToken::new();
+    let raw = scout.ask(question, services, PLENTY, &never).await.unwrap();
+    let facts = FactsB::parse(&raw).unwrap();
+    assert_eq!(facts.ungrounded(&mut lines_in(temp.path())), []);
+    let said = |path: &str| facts.problems.iter().any(|problem| problem.path == path);
+    for path in ["package.json", "pyproject.toml", "pom.xml", "requirements.txt"] {
+        assert!(said(path), "{path}: {:?}", facts.problems);
+    }
+    assert_eq!(facts.failure.unwrap().tool, "pytest");
 }
 
 // SCOUT-4, SCOUT-5, SCOUT-9

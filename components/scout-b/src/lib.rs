@@ -1,84 +1,73 @@
 //! Scout B, the Build/Test Detective: how the repository is built and tested, and why a run failed.
 //!
-//! `detect` reads that off the manifests without a model and has the last word on it; `log` finds in a log what
-//! needs no judgement; the model judges the rest. Rules SCOUT-B-1 and following.
+//! `survey` reads that off manifests, CI, Dockerfiles and documents without a model, `failure` off a log; both have
+//! the last word on what they say. The model judges the rest. Rules SCOUT-B-1 and following.
 
+mod ci;
 #[cfg(any(target_family = "wasm", clippy))]
 mod component;
-mod detect;
-mod log;
+mod conflicts;
+mod documents;
+mod draft;
+mod ecosystem;
+mod facts;
+mod failure;
+mod gate;
+mod images;
+mod located;
+mod opening;
+mod projects;
 mod report;
+mod shell;
+mod statement;
+mod survey;
+mod tasks;
+mod tools;
+mod tree;
+mod version;
 
-use detect::{Manifests, detect};
 use report::Report;
 use scouting::grounding::Ground;
 use scouting::inquiry::{Brief, inquire, parse};
 use scouting::inventory::Inventory;
-use scouting::quoting;
 use scouting::world::{Failure, Question, World};
+use tree::Tree;
 
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Bytes of the parts of the first message.
-const QUESTION: usize = 4_000;
-const OUTLINE: usize = 1_000;
-const LOG: usize = 4_000;
-/// Of a log that is looked through without the model.
-const SIFTED: usize = 256 * 1024;
-
-/// Answers one question with a report as JSON.
+/// Answers one question: with facts as JSON where only these are wanted, else with a report.
 pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     world.progress.step("reading the manifests");
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;
-    let manifests = Manifests::read(world.repository, &inventory, question.context("package"));
-    let detected = detect(&manifests);
-    let tail = question.context("tail_log").unwrap_or_default();
-    let sifted =
-        log::sift(&tail[tail.floor_char_boundary(tail.len().saturating_sub(SIFTED))..], &inventory);
-    let facts = Report::of_facts(&detected, &sifted);
-
-    let report = if question.facts_only {
-        facts
-    } else {
-        let opening = opening(&inventory, question, &detected.shown());
-        let schema = report_schema()?;
-        let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
-        let ground = Ground { world, inventory: &inventory };
-        let accept = |text: &str| {
-            let mut report = parse::<Report>(text)?;
-            report.check()?;
-            ground.keep_paths(&mut report.failure_analysis.affected_files);
-            Ok(report)
-        };
-        inquire(world, &inventory, &brief, accept)?.completed(facts, &detected)
-    };
-    serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
-}
-
-/// The first message: question, the failing run as data, and what the manifests say.
-fn opening(inventory: &Inventory, question: &Question, detected: &str) -> String {
-    let mut text = format!("Question: {}\n", quoting::cut(question.text.trim(), QUESTION));
-    if let Some(package) = question.context("package") {
-        text.push_str(&format!(
-            "The work is limited to the directory {}.\n",
-            quoting::cut(package, 200)
-        ));
+    let tree = Tree::new(world.repository, &inventory);
+    let (mut facts, _) = survey::facts(&tree);
+    if let Some(log) = question.context("tail_log") {
+        world.progress.step("reading the log");
+        facts.failure = Some(failure::analyse(log, &tree));
     }
-    if let Some(rejection) = question.context("rejection") {
-        text.push_str(&format!(
-            "Your last report was rejected: {}\n",
-            quoting::cut(rejection, 1_000)
-        ));
+    if question.facts_only {
+        return serde_json::to_string(&facts).map_err(|error| Failure::Other(error.to_string()));
     }
-    for name in ["failing_step", "tail_log"] {
-        if let Some(output) = question.context(name) {
-            text.push_str(&quoting::log(name, output, LOG));
+    let package = question.context("package");
+    let known = Report::of_facts(&facts, package);
+    let opening = opening::opening(&inventory, question, &facts, package);
+    let schema = report_schema()?;
+    let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
+    let ground = Ground { world, inventory: &inventory };
+    let accept = |text: &str| {
+        let mut report = parse::<Report>(text)?;
+        report.check()?;
+        report.stands(&tree, package)?;
+        let named = report.failure_analysis.affected_files.len();
+        ground.keep_paths(&mut report.failure_analysis.affected_files);
+        if named > 0 && report.failure_analysis.affected_files.is_empty() {
+            return Err("failure_analysis.affected_files: none of these files exists".to_owned());
         }
-    }
-    text.push_str(&format!("<detected>\n{detected}</detected>\n"));
-    text.push_str(&format!("<repository>\n{}</repository>\n", inventory.outline(OUTLINE)));
-    text
+        Ok(report)
+    };
+    let report = inquire(world, &inventory, &brief, accept)?.completed(known);
+    serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
 }
 
 /// The schema that the manifest declares is the one that the model is given.

@@ -1,8 +1,14 @@
 //! The report, schema version 1: lenient about what is missing, strict about what is unknown. What the manifests
 //! say stands; the model fills what they leave open.
 
-use crate::detect::{Detected, Framework, System};
-use crate::log::Sifted;
+use crate::conflicts;
+use crate::draft::Rank;
+use crate::facts::{Facts, Project, System, Topic};
+pub(crate) use crate::failure::EnvironmentIssue;
+use crate::failure::mentions;
+use crate::opening::primary;
+use crate::statement::line_of;
+use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,22 +67,30 @@ pub(crate) struct FailureAnalysis {
     pub(crate) flaky_reason: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EnvironmentIssue {
-    pub(crate) issue: String,
-    #[serde(default)]
-    pub(crate) severity: Severity,
-    #[serde(default)]
-    pub(crate) suggested_fix: String,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Framework {
+    #[serde(rename = "jest")]
+    Jest,
+    #[serde(rename = "pytest")]
+    Pytest,
+    #[serde(rename = "go test")]
+    GoTest,
+    #[serde(rename = "cargo test")]
+    CargoTest,
+    #[serde(rename = "junit")]
+    Junit,
+    #[serde(rename = "mocha")]
+    Mocha,
+    #[default]
+    #[serde(rename = "custom")]
+    Custom,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
-    Blocking,
-    #[default]
-    Warning,
+impl Framework {
+    /// The word that the schema has for a framework.
+    fn of(name: &str) -> Self {
+        serde_json::from_value(Value::from(name)).unwrap_or_default()
+    }
 }
 
 impl Report {
@@ -95,55 +109,109 @@ impl Report {
         }
     }
 
+    /// What its commands and texts name is there: targets, scripts, files, lines.
+    pub(crate) fn stands(&self, tree: &Tree<'_>, package: Option<&str>) -> Result<(), String> {
+        let (build, test) = (&self.build.commands, &self.test.commands);
+        let commands = [
+            ("build.commands.install", build.install.as_deref()),
+            ("build.commands.build", Some(build.build.as_str())),
+            ("build.commands.clean", build.clean.as_deref()),
+            ("test.commands.all", Some(test.all.as_str())),
+            ("test.commands.unit", test.unit.as_deref()),
+            ("test.commands.integration", test.integration.as_deref()),
+            ("test.coverage_command", self.test.coverage_command.as_deref()),
+        ];
+        let root = package.unwrap_or_default().trim_matches('/');
+        for (field, command) in commands {
+            for statement in line_of(command.unwrap_or_default(), field, 1, root, Rank::Documents) {
+                let missing = conflicts::missing(tree, &statement);
+                if let Some((_, why)) = missing.as_ref().and_then(|why| why.split_once(" says ")) {
+                    return Err(format!("{field} is {why}"));
+                }
+            }
+        }
+        for text in &self.failure_analysis.suggested_investigation {
+            for (path, line) in mentions(text) {
+                if let Some(lines) = tree.lines(path.trim_start_matches("./"))
+                    && line > lines
+                {
+                    return Err(format!(
+                        "failure_analysis.suggested_investigation: {path} has {lines} lines, not {line}"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The report that facts alone give.
-    pub(crate) fn of_facts(detected: &Detected, sifted: &Sifted) -> Self {
-        Self {
-            schema_version: Value::from("1"),
-            build: Build {
-                detected_system: detected.system,
-                commands: BuildCommands {
-                    install: detected.install.clone(),
-                    build: detected.build.clone().unwrap_or_default(),
-                    clean: detected.clean.clone(),
-                },
-                prerequisites: detected.prerequisites.clone(),
-                notes: detected.notes.join("; "),
-            },
-            test: Test {
-                detected_framework: detected.framework,
-                commands: TestCommands {
-                    all: detected.test.clone().unwrap_or_default(),
-                    unit: detected.unit.clone(),
-                    integration: detected.integration.clone(),
-                },
-                coverage_command: detected.coverage.clone(),
-                notes: String::new(),
-            },
-            failure_analysis: FailureAnalysis {
-                root_cause: sifted.first_error.clone().unwrap_or_default(),
-                affected_files: sifted.files.clone(),
-                ..FailureAnalysis::default()
-            },
-            environment_issues: sifted.issues.clone(),
+    pub(crate) fn of_facts(facts: &Facts, package: Option<&str>) -> Self {
+        let mut report = Self { schema_version: Value::from("1"), ..Self::default() };
+        if let Some(project) = primary(facts, package) {
+            report.of_project(project);
+        }
+        report.build.notes = notes(facts, package).join("; ");
+        if let Some(failure) = &facts.failure {
+            let analysis = &mut report.failure_analysis;
+            analysis.root_cause = failure.first_error.clone();
+            for place in &failure.locations {
+                if !analysis.affected_files.contains(&place.path) {
+                    analysis.affected_files.push(place.path.clone());
+                }
+            }
+            let places = failure.locations.iter().take(5);
+            analysis.suggested_investigation =
+                places.map(|place| format!("{}:{}", place.path, place.line)).collect();
+            analysis.is_flaky = failure.is_flaky;
+            analysis.flaky_reason = failure.flaky_reason.clone();
+            report.environment_issues = failure.environment_issues.clone();
+        }
+        report
+    }
+
+    fn of_project(&mut self, project: &Project) {
+        let said = |command: &Option<crate::facts::Command>| {
+            command.as_ref().map(|command| command.command.clone())
+        };
+        let commands = &project.commands;
+        self.build.detected_system = project.system;
+        self.build.commands = BuildCommands {
+            install: said(&commands.install),
+            build: said(&commands.build).unwrap_or_default(),
+            clean: said(&commands.clean),
+        };
+        let needed = project.prerequisites.iter().map(|needed| match &needed.version {
+            Some(version) => format!("{} {version}", needed.name),
+            None => needed.name.clone(),
+        });
+        self.build.prerequisites = needed.collect();
+        self.build.prerequisites.dedup();
+        self.test.detected_framework = Framework::of(&project.framework);
+        self.test.commands = TestCommands {
+            all: said(&commands.test).unwrap_or_default(),
+            unit: said(&commands.unit),
+            integration: said(&commands.integration),
+        };
+        self.test.coverage_command = said(&commands.coverage);
+        if self.test.detected_framework == Framework::Custom && project.framework != "custom" {
+            self.test.notes = format!("the framework is {}", project.framework);
         }
     }
 
     /// The model's report under the facts: where these say something, they stand.
-    pub(crate) fn completed(self, facts: Self, detected: &Detected) -> Self {
+    pub(crate) fn completed(self, facts: Self) -> Self {
         let mut out = facts;
-        if detected.is_nothing() {
+        // A system that was detected and has no build command has nothing to build.
+        if out.build.detected_system == System::Custom && out.build.prerequisites.is_empty() {
             out.build.detected_system = self.build.detected_system;
+            or_said(&mut out.build.commands.build, self.build.commands.build);
         }
         out.build.commands.install = out.build.commands.install.or(self.build.commands.install);
         out.build.commands.clean = out.build.commands.clean.or(self.build.commands.clean);
-        // A detected system without a build command has none to be built with.
-        if detected.is_nothing() {
-            or_said(&mut out.build.commands.build, self.build.commands.build);
-        }
         join(&mut out.build.prerequisites, self.build.prerequisites);
         or_both(&mut out.build.notes, self.build.notes);
 
-        if detected.test.is_none() {
+        if out.test.commands.all.is_empty() {
             out.test.detected_framework = self.test.detected_framework;
             or_said(&mut out.test.commands.all, self.test.commands.all);
         }
@@ -153,12 +221,18 @@ impl Report {
         out.test.coverage_command = out.test.coverage_command.or(self.test.coverage_command);
         or_both(&mut out.test.notes, self.test.notes);
 
-        let files = std::mem::take(&mut out.failure_analysis.affected_files);
-        let root_cause = std::mem::take(&mut out.failure_analysis.root_cause);
-        out.failure_analysis = self.failure_analysis;
-        or_said(&mut out.failure_analysis.root_cause, root_cause);
-        if out.failure_analysis.affected_files.is_empty() {
-            out.failure_analysis.affected_files = files;
+        let known = std::mem::replace(&mut out.failure_analysis, self.failure_analysis);
+        let analysis = &mut out.failure_analysis;
+        or_said(&mut analysis.root_cause, known.root_cause);
+        // What the log names is affected whatever the model thinks of; its own come behind.
+        let said = std::mem::replace(&mut analysis.affected_files, known.affected_files);
+        join(&mut analysis.affected_files, said);
+        if analysis.suggested_investigation.is_empty() {
+            analysis.suggested_investigation = known.suggested_investigation;
+        }
+        if known.is_flaky {
+            analysis.is_flaky = true;
+            analysis.flaky_reason = known.flaky_reason;
         }
         for issue in self.environment_issues {
             if !out.environment_issues.iter().any(|known| known.issue == issue.issue) {
@@ -167,6 +241,33 @@ impl Report {
         }
         out
     }
+}
+
+/// What is said besides commands.
+fn notes(facts: &Facts, package: Option<&str>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let project = primary(facts, package);
+    if let Some(project) = project.filter(|project| project.root != ".") {
+        notes.push(format!("commands are for the directory {}", project.root));
+    }
+    let roots = facts.projects.iter().map(|project| project.root.as_str());
+    let mut others = roots
+        .filter(|root| project.is_none_or(|project| project.root != *root))
+        .collect::<Vec<_>>();
+    others.dedup();
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(8);
+        others.truncate(8);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        notes.push(format!("other projects: {}{more}", others.join(", ")));
+    }
+    let rank = |topic: Topic| topic != Topic::Command;
+    let mut conflicts = facts.conflicts.iter().collect::<Vec<_>>();
+    conflicts.sort_by_key(|conflict| rank(conflict.topic));
+    notes.extend(conflicts.into_iter().take(5).map(|conflict| conflict.message.clone()));
+    let problems = facts.problems.iter().take(3);
+    notes.extend(problems.map(|problem| format!("{}: {}", problem.path, problem.message)));
+    notes
 }
 
 fn or_said(text: &mut String, said: String) {

@@ -35,17 +35,19 @@ impl Repository for Files {
         paths.iter().map(read).collect()
     }
 
-    /// Plain text only.
-    fn search(&self, regex: &str, _: Option<&str>, most: usize) -> Result<Found<Hit>, String> {
+    /// Plain text only, and of a glob only the directory that it begins with.
+    fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String> {
         let mut items = Vec::new();
         let words = regex
             .trim_start_matches("\\b(")
             .trim_end_matches(")\\b")
             .split('|')
+            .map(|word| word.replace('\\', ""))
             .collect::<Vec<_>>();
-        for (path, text) in &self.0 {
+        let below = glob.and_then(|glob| glob.split_once("**")).map_or("", |(below, _)| below);
+        for (path, text) in self.0.iter().filter(|(path, _)| path.starts_with(below)) {
             for (index, line) in text.lines().enumerate() {
-                if words.iter().any(|word| line.contains(word)) {
+                if words.iter().any(|word| line.contains(word.as_str())) {
                     items.push(Hit {
                         path: path.clone(),
                         line: index as u32 + 1,

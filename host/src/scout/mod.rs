@@ -2,6 +2,7 @@
 
 mod check;
 mod component_scout;
+pub mod facts_b;
 pub mod grounding;
 mod own_report;
 pub mod query;

@@ -25,6 +25,7 @@ pub struct Build {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum System {
     Npm,
     Yarn,
@@ -102,6 +103,7 @@ pub struct FailureAnalysis {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EnvironmentIssue {
     pub issue: String,
     pub severity: Severity,
@@ -110,6 +112,7 @@ pub struct EnvironmentIssue {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Severity {
     Blocking,
     Warning,

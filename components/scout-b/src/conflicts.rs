@@ -1,0 +1,313 @@
+//! What the repository says about itself in two ways: package managers, versions, commands that are not there.
+//!
+//! Decides what counts as a contradiction. What is only unusual is none.
+
+use crate::draft::Draft;
+use crate::ecosystem::{node, python};
+use crate::facts::{Conflict, Kind, Place, Topic};
+use crate::shell::{Family, Needs, spoken};
+use crate::statement::Statement;
+use crate::survey::Survey;
+use crate::tasks::{self, Makefile, Target};
+use crate::tree::{Tree, directory, join, place, resolve};
+use crate::version::{Claim, contradict};
+use std::collections::BTreeMap;
+
+/// Places named for one conflict.
+const SOURCES: usize = 8;
+
+pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
+    let mut out = Vec::new();
+    for draft in &survey.drafts {
+        out.extend(lock_files(tree, draft));
+        out.extend(managers(survey, draft));
+        out.extend(lying_targets(tree, survey, draft));
+        out.extend(frameworks(survey, draft));
+        out.extend(versions(survey, draft));
+    }
+    let gone = survey.statements.iter().filter_map(|said| {
+        let message = missing(tree, said)?;
+        Some(Conflict { topic: Topic::Command, message, sources: vec![said.place.clone()] })
+    });
+    out.extend(gone);
+    out
+}
+
+fn conflict(topic: Topic, message: String, mut sources: Vec<Place>) -> Conflict {
+    sources.sort();
+    sources.dedup();
+    sources.truncate(SOURCES);
+    Conflict { topic, message, sources }
+}
+
+fn lock_files(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
+    let names: Vec<(&str, &str)> = match draft.family {
+        Family::Node => node::LOCKS.iter().map(|(name, manager, _)| (*name, *manager)).collect(),
+        Family::Python => {
+            python::LOCKS.iter().map(|(name, manager, ..)| (*name, *manager)).collect()
+        }
+        _ => return vec![],
+    };
+    let mut out = Vec::new();
+    let there = names.into_iter().filter(|(name, _)| tree.has(&join(&draft.root, name)));
+    let there = there.collect::<Vec<_>>();
+    let mut managers = there.iter().map(|(_, manager)| *manager).collect::<Vec<_>>();
+    managers.dedup();
+    if managers.len() > 1 {
+        let files = there.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let sources = there.iter().map(|(name, _)| place(&join(&draft.root, name), 1)).collect();
+        let message = format!(
+            "lock files of several package managers: {files}; {} is taken",
+            draft.package_manager
+        );
+        out.push(conflict(Topic::PackageManager, message, sources));
+    }
+    if draft.family == Family::Node {
+        let manifest = tree.manifest(&join(&draft.root, "package.json")).unwrap_or_default();
+        if let Some((field, source)) = node::field(tree, &draft.root, &manifest)
+            && let Some((name, _)) = there.iter().find(|(_, manager)| **manager != field)
+            && !managers.contains(&field.as_str())
+        {
+            let message = format!("packageManager is {field}, but the lock file is {name}");
+            let sources = vec![source, place(&join(&draft.root, name), 1)];
+            out.push(conflict(Topic::PackageManager, message, sources));
+        }
+    }
+    out
+}
+
+/// The manager that a command belongs to, where it matters which.
+pub(crate) fn manager(command: &str) -> Option<&'static str> {
+    let first = command.split_whitespace().find(|word| !word.contains('='))?;
+    let known = ["npm", "yarn", "pnpm", "bun", "poetry", "pipenv", "pdm", "uv"];
+    known.into_iter().find(|name| *name == first)
+}
+
+fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
+    let mut others = BTreeMap::<&str, Vec<Place>>::new();
+    for statement in &survey.statements {
+        let here = statement.directory == draft.root && statement.said.family == draft.family;
+        let tells =
+            statement.said.kind.is_some() || matches!(statement.said.needs, Needs::Script(_));
+        let Some(manager) = manager(&statement.said.command).filter(|_| here && tells) else {
+            continue;
+        };
+        // `uv pip` and `npx` do without the project's manager.
+        let apart = statement.said.command.starts_with("uv pip") || draft.package_manager == "pip";
+        if manager != draft.package_manager && !apart {
+            others.entry(manager).or_default().push(statement.place.clone());
+        }
+    }
+    let conflict_with = |(other, mut sources): (&str, Vec<Place>)| {
+        sources.sort();
+        let at = sources.first().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
+        let by = draft.offers.iter().find(|offer| offer.kind == Kind::Install);
+        let by = by.map(|offer| offer.source.clone()).unwrap_or_else(|| draft.source.clone());
+        let message = format!("{} says {}, but {at} uses {other}", by.path, draft.package_manager);
+        sources.insert(0, by);
+        conflict(Topic::PackageManager, message, sources)
+    };
+    others.into_iter().map(conflict_with).collect()
+}
+
+/// What a command needs and is not there, in words.
+pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> {
+    let at = format!("{}:{}", statement.place.path, statement.place.line);
+    let said = &statement.said;
+    let root = &statement.directory;
+    match &said.needs {
+        Needs::Nothing => None,
+        Needs::Target(target) => match tasks::makefile(tree, root) {
+            None => Some(format!(
+                "{at} says `{}`, but there is no Makefile{}",
+                said.command,
+                within(root)
+            )),
+            Some(makefile) if makefile.open || makefile.target(target).is_some() => None,
+            Some(makefile) => Some(format!(
+                "{at} says `{}`, but {} has no such target",
+                said.command, makefile.path
+            )),
+        },
+        Needs::Recipe(recipe) => match tasks::justfile(tree, root) {
+            None => Some(format!(
+                "{at} says `{}`, but there is no justfile{}",
+                said.command,
+                within(root)
+            )),
+            Some((_, recipes)) if recipes.iter().any(|(name, _)| name == recipe) => None,
+            Some((path, _)) => {
+                Some(format!("{at} says `{}`, but {path} has no such recipe", said.command))
+            }
+        },
+        Needs::Script(script) => {
+            let path = join(root, "package.json");
+            if !tree.has(&path) {
+                return None;
+            }
+            let manifest = tree.manifest(&path)?;
+            let there = manifest.get(&["scripts", script]).is_some();
+            // `yarn x` and `bun x` may also be a program of a dependency.
+            let direct = said.command.contains(" run ") || script == "test";
+            (!there && direct && manager(&said.command).is_some())
+                .then(|| format!("{at} says `{}`, but {path} has no script {script}", said.command))
+        }
+        Needs::File(file) => {
+            // A module's path or a program of the system is no file that one misses.
+            let path = absent(tree, root, file).filter(|_| said.kind.is_some())?;
+            Some(format!("{at} says `{}`, but there is no file {path}", said.command))
+        }
+    }
+}
+
+/// The path that a command names, if it is one of the repository and nothing is there.
+fn absent(tree: &Tree<'_>, root: &str, file: &str) -> Option<String> {
+    const BUILT: [&str; 8] =
+        ["build/", "dist/", "target/", "bin/", "out/", "node_modules/", ".venv/", "venv/"];
+    if file.starts_with(['/', '~', '-']) || file.contains(['$', '*', ':']) {
+        return None;
+    }
+    let path = resolve(root, file)?;
+    let built = BUILT.iter().any(|start| path.starts_with(start));
+    (!built && !tree.exists(&path)).then_some(path)
+}
+
+fn within(root: &str) -> String {
+    if root.is_empty() { String::new() } else { format!(" in {root}") }
+}
+
+/// Why a target does not do what its name says.
+pub(crate) fn doubt(
+    tree: &Tree<'_>,
+    root: &str,
+    families: &[Family],
+    makefile: &Makefile,
+    target: &Target,
+) -> Option<String> {
+    if !target.acts() {
+        return Some("its recipe only prints".to_owned());
+    }
+    for (line, _) in &target.recipe {
+        for said in spoken(line.trim_start_matches(['@', '-', '+'])) {
+            let needed = [
+                (Family::Node, "package.json"),
+                (Family::Cargo, "Cargo.toml"),
+                (Family::Go, "go.mod"),
+                (Family::Maven, "pom.xml"),
+            ];
+            let foreign = needed.iter().find(|(family, _)| *family == said.family);
+            if said.directory.is_empty()
+                && said.kind.is_some()
+                && let Some((family, manifest)) = foreign
+                && !families.contains(family)
+                && !tree.has(&join(root, manifest))
+            {
+                return Some(format!("it runs `{}`, and there is no {manifest}", said.command));
+            }
+            if let Needs::File(file) = &said.needs
+                && said.directory.is_empty()
+                && said.kind.is_some()
+                && let Some(path) = absent(tree, root, file)
+                && makefile.target(file).is_none()
+            {
+                return Some(format!("it runs {path}, which is not there"));
+            }
+        }
+    }
+    None
+}
+
+fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflict> {
+    let Some(makefile) = tasks::makefile(tree, &draft.root) else { return vec![] };
+    let here = survey.drafts.iter().filter(|other| other.root == draft.root);
+    let families = here.map(|other| other.family).collect::<Vec<_>>();
+    let lies = makefile.targets.iter().filter_map(|target| {
+        let kind = Kind::of_task(&target.name)?;
+        let why = doubt(tree, &draft.root, &families, &makefile, target)?;
+        // A target that others extend, or a build of nothing, misleads nobody.
+        let matters = kind == Kind::Test || !why.contains("only prints");
+        matters.then(|| {
+            let message = format!("{} has a target {}, but {why}", makefile.path, target.name);
+            conflict(Topic::Command, message, vec![place(&makefile.path, target.line)])
+        })
+    });
+    lies.collect()
+}
+
+/// One place tests with another framework than the next.
+fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
+    let names = ["pytest", "unittest", "jest", "vitest", "mocha"];
+    let mut by = BTreeMap::<&str, Vec<Place>>::new();
+    for statement in &survey.statements {
+        let said = &statement.said;
+        let tests = matches!(said.kind, Some(Kind::Test | Kind::Coverage));
+        if statement.directory == draft.root
+            && said.family == draft.family
+            && tests
+            && let Some(name) = names.iter().find(|name| **name == said.program)
+        {
+            by.entry(name).or_default().push(statement.place.clone());
+        }
+    }
+    if by.len() < 2 {
+        return None;
+    }
+    let said = by.iter().map(|(name, places)| {
+        let at = places.iter().min().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
+        format!("{at} tests with {name}")
+    });
+    let message = said.collect::<Vec<_>>().join(", ");
+    Some(conflict(Topic::Command, message, by.into_values().flatten().collect()))
+}
+
+/// Everything that is said about one tool's version for a project.
+fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
+    let near = |place: &Place| {
+        let at = directory(&place.path);
+        at == draft.root || (draft.root.is_empty() && at.starts_with('.'))
+    };
+    let docker = survey.docker.images.iter().filter(|image| near(&image.place));
+    let ci = survey.ci.images.iter().filter(|_| draft.root.is_empty());
+    let images = docker.chain(ci).filter_map(|image| image.claim());
+    let jobs = survey.ci.claims.iter().filter(|_| draft.root.is_empty()).cloned();
+    let claims = draft.claims.iter().cloned().chain(jobs).chain(images).collect::<Vec<_>>();
+    let mut out = Vec::new();
+    for tool in ["node", "python", "go", "java", "rust"] {
+        let own = draft.claims.iter().any(|claim| claim.tool == tool);
+        let claims = claims.iter().filter(|claim| claim.tool == tool).collect::<Vec<_>>();
+        let mut disagree = Vec::<&Claim>::new();
+        for (at, a) in claims.iter().enumerate() {
+            for b in claims.iter().skip(at + 1) {
+                if clash(a, b, &claims) {
+                    disagree.extend([*a, *b]);
+                }
+            }
+        }
+        disagree.sort_by_key(|claim| (claim.place.clone(), claim.spec.clone()));
+        disagree.dedup();
+        if disagree.is_empty() || !own && disagree.len() < 2 {
+            continue;
+        }
+        let said = disagree
+            .iter()
+            .take(SOURCES)
+            .map(|claim| format!("{}:{} says {}", claim.place.path, claim.place.line, claim.spec));
+        let message = format!("{tool}: {}", said.collect::<Vec<_>>().join(", "));
+        let sources = disagree.iter().map(|claim| claim.place.clone()).collect();
+        out.push(conflict(Topic::Version, message, sources));
+    }
+    out
+}
+
+/// Two versions of a matrix are meant to differ, and a pinned one need only be among them.
+fn clash(a: &Claim, b: &Claim, all: &[&Claim]) -> bool {
+    if a.among && b.among {
+        return false;
+    }
+    if a.exact && b.exact && (a.among || b.among) {
+        let pinned = if a.among { b } else { a };
+        let mut matrix = all.iter().filter(|claim| claim.among && claim.exact);
+        return !matrix.any(|claim| !contradict(claim, pinned));
+    }
+    contradict(a, b)
+}

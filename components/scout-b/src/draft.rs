@@ -1,0 +1,106 @@
+//! A project while it is put together: what offers a command for what, and how much that says.
+
+use crate::facts::{Command, Commands, Kind, Place, Prerequisite, Project, System};
+use crate::shell::Family;
+use crate::version::Claim;
+
+/// Who says that a command is the one; the first speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// The manifest or its lock file.
+    Declared,
+    /// The user's own gate, `agent.yaml`.
+    Gate,
+    /// What CI runs.
+    Ci,
+    /// README and its like.
+    Documents,
+    /// A target of a Makefile or justfile, a session of tox or nox.
+    Task,
+    /// What one does with such a manifest.
+    Custom,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) kind: Kind,
+    pub(crate) rank: Rank,
+    pub(crate) command: String,
+    pub(crate) source: Place,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Draft {
+    /// `""` for the repository's directory.
+    pub(crate) root: String,
+    pub(crate) system: System,
+    pub(crate) family: Family,
+    pub(crate) package_manager: String,
+    pub(crate) framework: Option<String>,
+    pub(crate) source: Place,
+    pub(crate) offers: Vec<Offer>,
+    pub(crate) prerequisites: Vec<Prerequisite>,
+    /// What is said about versions of the language, for the image and for contradictions.
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) has_tests: bool,
+}
+
+impl Draft {
+    pub(crate) fn new(root: &str, system: System, family: Family, source: Place) -> Self {
+        Self {
+            root: root.to_owned(),
+            system,
+            family,
+            package_manager: "none".to_owned(),
+            framework: None,
+            source,
+            offers: vec![],
+            prerequisites: vec![],
+            claims: vec![],
+            has_tests: false,
+        }
+    }
+
+    pub(crate) fn offer(&mut self, kind: Kind, rank: Rank, command: &str, source: Place) {
+        self.offers.push(Offer { kind, rank, command: command.to_owned(), source });
+    }
+
+    /// What one does with the manifest that makes the project.
+    pub(crate) fn custom(&mut self, kind: Kind, command: &str) {
+        self.offer(kind, Rank::Custom, command, self.source.clone());
+    }
+
+    pub(crate) fn needs(&mut self, name: &str, version: Option<&str>, source: Place) {
+        self.prerequisites.push(Prerequisite {
+            name: name.to_owned(),
+            version: version.map(str::to_owned),
+            source,
+        });
+    }
+
+    /// The first offer of the best rank for each kind.
+    pub(crate) fn project(&self) -> Project {
+        let mut commands = Commands::default();
+        for kind in Kind::ALL {
+            let best = self.offers.iter().filter(|offer| offer.kind == kind);
+            *commands.slot(kind) = best.min_by_key(|offer| offer.rank).map(|offer| Command {
+                command: offer.command.clone(),
+                source: offer.source.clone(),
+            });
+        }
+        let mut prerequisites = self.prerequisites.clone();
+        prerequisites.sort();
+        prerequisites
+            .dedup_by(|a, b| a.name == b.name && (a.version == b.version || a.version.is_none()));
+        Project {
+            root: if self.root.is_empty() { ".".to_owned() } else { self.root.clone() },
+            system: self.system,
+            package_manager: self.package_manager.clone(),
+            framework: self.framework.clone().unwrap_or_else(|| "custom".to_owned()),
+            commands,
+            prerequisites,
+            has_tests: self.has_tests,
+            source: self.source.clone(),
+        }
+    }
+}

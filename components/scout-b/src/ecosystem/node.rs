@@ -1,0 +1,256 @@
+//! package.json, with whichever package manager goes with it.
+
+use crate::draft::{Draft, Rank};
+use crate::facts::{Kind, Place, System};
+use crate::located::Node;
+use crate::shell::Family;
+use crate::tree::{Tree, join, place, upwards};
+use crate::version::Claim;
+use scouting::inventory::is_test;
+
+/// Lock file, its manager, what installs exactly what it says.
+pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
+    ("pnpm-lock.yaml", "pnpm", "pnpm install --frozen-lockfile"),
+    ("yarn.lock", "yarn", "yarn install --frozen-lockfile"),
+    ("bun.lock", "bun", "bun install --frozen-lockfile"),
+    ("bun.lockb", "bun", "bun install --frozen-lockfile"),
+    ("package-lock.json", "npm", "npm ci"),
+    ("npm-shrinkwrap.json", "npm", "npm ci"),
+];
+
+/// Word of a test script or name of a dependency, and the framework it means.
+const FRAMEWORKS: [(&str, &str); 11] = [
+    ("vitest", "vitest"),
+    ("jest", "jest"),
+    ("react-scripts test", "jest"),
+    ("mocha", "mocha"),
+    ("node --test", "node:test"),
+    ("node:test", "node:test"),
+    ("ava", "ava"),
+    ("jasmine", "jasmine"),
+    ("karma", "karma"),
+    ("tap", "tap"),
+    ("playwright", "playwright"),
+];
+
+/// The script that `npm init` writes.
+const NO_TEST: &str = "no test specified";
+
+pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
+    let path = join(root, "package.json");
+    if !tree.has(&path) {
+        return None;
+    }
+    let manifest = tree.manifest(&path).unwrap_or_default();
+    let (manager, install, source) = manager(tree, root, &manifest);
+    let system = match manager {
+        "yarn" => System::Yarn,
+        "pnpm" => System::Pnpm,
+        "npm" => System::Npm,
+        _ => System::Custom,
+    };
+    let mut draft = Draft::new(root, system, Family::Node, place(&path, 1));
+    draft.package_manager = manager.to_owned();
+    draft.offer(Kind::Install, Rank::Declared, install, source);
+
+    let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
+    for script in scripts {
+        let text = script.node.text().unwrap_or_default();
+        if text.contains(NO_TEST) {
+            continue;
+        }
+        let Some(kind) = Kind::of_task(&script.key) else { continue };
+        if kind == Kind::Install || (kind == Kind::Test && script.key != "test") {
+            continue;
+        }
+        let command = match script.key.as_str() {
+            "test" if manager == "bun" => "bun run test".to_owned(),
+            "test" => format!("{manager} test"),
+            name => format!("{manager} run {name}"),
+        };
+        draft.offer(kind, Rank::Declared, &command, place(&path, script.line));
+    }
+
+    let script = |name: &str| manifest.text_at(&["scripts", name]).map(|(text, _)| text);
+    let test = script("test").filter(|text| !text.contains(NO_TEST)).unwrap_or_default();
+    let dependency = |name: &str| {
+        let groups = ["devDependencies", "dependencies"];
+        groups.into_iter().find_map(|group| manifest.line_of(&[group, name]))
+    };
+    let by_word = FRAMEWORKS.iter().find(|(word, _)| has_word(test, word));
+    let by_dependency = || FRAMEWORKS.iter().find(|(word, _)| dependency(word).is_some());
+    let framework = by_word.or_else(by_dependency).map(|(_, framework)| *framework);
+    draft.framework = framework.map(str::to_owned);
+    let run = |tool: &str| match manager {
+        "npm" => format!("npx {tool}"),
+        "bun" => format!("bunx {tool}"),
+        manager => format!("{manager} exec {tool}"),
+    };
+    if let Some(line) = framework.and_then(dependency) {
+        let at = place(&path, line);
+        match framework {
+            Some("jest" | "mocha" | "ava" | "jasmine") => {
+                draft.offer(
+                    Kind::Test,
+                    Rank::Custom,
+                    &run(framework.unwrap_or_default()),
+                    at.clone(),
+                );
+            }
+            Some("vitest") => draft.offer(Kind::Test, Rank::Custom, &run("vitest run"), at.clone()),
+            _ => {}
+        }
+        match framework {
+            Some("jest") => draft.offer(Kind::Coverage, Rank::Custom, &run("jest --coverage"), at),
+            Some("vitest") if dependency("@vitest/coverage-v8").is_some() => {
+                draft.offer(Kind::Coverage, Rank::Custom, &run("vitest run --coverage"), at);
+            }
+            _ => {}
+        }
+    }
+    let globs = test_globs(tree, root, &manifest);
+    draft.has_tests = own_sources(tree, root)
+        .any(|path| is_test(path) || globs.iter().any(|glob| loosely(glob, path)));
+    versions(tree, root, &manifest, &path, &mut draft);
+    Some(draft)
+}
+
+/// Manager, what installs, and where that is said: the lock file first, then the field, then custom.
+fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'static str, Place) {
+    let field = field(tree, root, manifest);
+    let locks = upwards(root).find_map(|above| {
+        let found = LOCKS.iter().filter(|(name, ..)| tree.has(&join(above, name)));
+        let found = found.map(|lock| (lock, join(above, lock.0))).collect::<Vec<_>>();
+        (!found.is_empty()).then_some(found)
+    });
+    let locks = locks.unwrap_or_default();
+    // The field says which of several lock files counts.
+    let named = field.as_ref().and_then(|(name, _)| locks.iter().find(|(lock, _)| lock.1 == name));
+    match named.or(locks.first()) {
+        Some(((_, manager, install), path))
+            if field.as_ref().is_none_or(|(name, _)| name == manager) =>
+        {
+            // Since version 2 yarn calls it something else.
+            let berry = *manager == "yarn"
+                && tree.text(path).is_some_and(|text| text.contains("__metadata:"));
+            let install = if berry { "yarn install --immutable" } else { install };
+            (manager, install, place(path, 1))
+        }
+        _ => {
+            let (name, source) =
+                field.unwrap_or_else(|| ("npm".to_owned(), place(&join(root, "package.json"), 1)));
+            let (manager, install) = match name.as_str() {
+                "yarn" => ("yarn", "yarn install"),
+                "pnpm" => ("pnpm", "pnpm install"),
+                "bun" => ("bun", "bun install"),
+                _ => ("npm", "npm install"),
+            };
+            (manager, install, source)
+        }
+    }
+}
+
+/// `packageManager`, of the package or of the nearest one above.
+pub(crate) fn field(tree: &Tree<'_>, root: &str, manifest: &Node) -> Option<(String, Place)> {
+    let own = |manifest: &Node, root: &str| {
+        let (text, line) = manifest.text_at(&["packageManager"])?;
+        let name = text.split('@').next()?.to_owned();
+        Some((name, place(&join(root, "package.json"), line)))
+    };
+    own(manifest, root).or_else(|| {
+        upwards(root).skip(1).find_map(|above| {
+            let path = join(above, "package.json");
+            tree.has(&path).then(|| own(&tree.manifest(&path)?, above)).flatten()
+        })
+    })
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        let outside =
+            |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() && c != '-' && c != '_');
+        outside(before) && (outside(after) || word == "jest")
+    })
+}
+
+fn own_sources<'a>(tree: &'a Tree<'_>, root: &str) -> impl Iterator<Item = &'a str> {
+    let extensions = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte"];
+    tree.below(root).filter(move |path| extensions.iter().any(|end| path.ends_with(end)))
+}
+
+/// Where the framework is told to look for tests.
+fn test_globs(tree: &Tree<'_>, root: &str, manifest: &Node) -> Vec<String> {
+    let mut globs = Vec::new();
+    let places: [&[&str]; 3] = [&["jest", "testMatch"], &["mocha", "spec"], &["jest", "testRegex"]];
+    for path in places {
+        let found = manifest.get(path).map_or(&[][..], Node::each);
+        globs.extend(found.iter().filter_map(Node::text).map(str::to_owned));
+    }
+    for name in [".mocharc.json", ".mocharc.yml", ".mocharc.yaml"] {
+        let path = join(root, name);
+        let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
+        let found = manifest.as_ref().and_then(|m| m.get(&["spec"])).map_or(&[][..], Node::each);
+        globs.extend(found.iter().filter_map(Node::text).map(str::to_owned));
+    }
+    let configs = ["jest.config", "vitest.config", "vite.config"];
+    for config in configs {
+        for extension in ["js", "ts", "mjs", "cjs", "mts"] {
+            let path = join(root, &format!("{config}.{extension}"));
+            let Some(text) = tree.has(&path).then(|| tree.text(&path)).flatten() else { continue };
+            let lines = text.lines().skip_while(|line| {
+                !["testMatch", "include:", "testRegex"].iter().any(|word| line.contains(word))
+            });
+            let quoted =
+                lines.take(6).flat_map(|line| line.split(['"', '\'', '`']).skip(1).step_by(2));
+            globs.extend(quoted.filter(|glob| glob.contains('*')).map(str::to_owned));
+        }
+    }
+    globs
+}
+
+/// Whether a path ends like a glob does: what its last name has besides stars and braces stands in that order.
+fn loosely(glob: &str, path: &str) -> bool {
+    let name = glob.rsplit('/').next().unwrap_or(glob);
+    let fixed = name.split(['*', '?', '{', '}', '(', ')', '[', ']', '|', ',', '\\', '$', '^', '+']);
+    let mut fixed = fixed.filter(|part| part.len() > 2).take(1).peekable();
+    fixed.peek().is_some() && {
+        let last = path.rsplit('/').next().unwrap_or(path);
+        fixed.all(|part| last.contains(part))
+    }
+}
+
+fn versions(tree: &Tree<'_>, root: &str, manifest: &Node, path: &str, draft: &mut Draft) {
+    let engines = manifest.get(&["engines"]).map_or(&[][..], Node::entries);
+    for engine in engines {
+        let Some(version) = engine.node.text() else { continue };
+        if ["node", "npm", "yarn", "pnpm", "bun"].contains(&engine.key.as_str()) {
+            draft.needs(&engine.key, Some(version), place(path, engine.line));
+        }
+        if engine.key == "node" {
+            draft.claims.push(Claim::range("node", version, place(path, engine.line)));
+        }
+    }
+    for name in [".nvmrc", ".node-version"] {
+        let Some(file) = upwards(root).map(|above| join(above, name)).find(|path| tree.has(path))
+        else {
+            continue;
+        };
+        let text = tree.text(&file).unwrap_or_default();
+        let version = text.lines().next().unwrap_or_default().trim();
+        if !version.is_empty() {
+            draft.needs("node", Some(version.trim_start_matches('v')), place(&file, 1));
+            draft.claims.push(Claim::of("node", version, place(&file, 1)));
+        }
+    }
+    if let Some((text, line)) = manifest.text_at(&["packageManager"])
+        && let Some((name, version)) = text.split_once('@')
+    {
+        let version = version.split('+').next().unwrap_or(version);
+        draft.needs(name, Some(version), place(path, line));
+    }
+    if !draft.prerequisites.iter().any(|needed| needed.name == "node") {
+        draft.needs("node", None, place(path, 1));
+    }
+}

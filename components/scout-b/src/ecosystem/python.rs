@@ -1,0 +1,354 @@
+//! Python, with whichever of its many manifests and managers there are.
+
+use crate::draft::{Draft, Rank};
+use crate::facts::{Kind, Place, System};
+use crate::located::Node;
+use crate::shell::Family;
+use crate::tree::{Tree, directory, join, place, upwards};
+use crate::version::Claim;
+use scouting::inventory::{is_test, name};
+
+/// Lock file, its manager, what installs, what runs something in its environment.
+pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [
+    ("uv.lock", "uv", "uv sync", "uv run "),
+    ("poetry.lock", "poetry", "poetry install", "poetry run "),
+    ("pdm.lock", "pdm", "pdm install", "pdm run "),
+    ("Pipfile.lock", "pipenv", "pipenv install --dev", "pipenv run "),
+];
+
+/// Lists of what is needed for tests, the fullest first.
+const REQUIREMENTS: [&str; 9] = [
+    "requirements-dev.txt",
+    "requirements_dev.txt",
+    "dev-requirements.txt",
+    "requirements/dev.txt",
+    "requirements-test.txt",
+    "requirements_test.txt",
+    "test-requirements.txt",
+    "requirements/test.txt",
+    "requirements.txt",
+];
+
+/// What the manifests of one directory say.
+struct Manifests {
+    root: String,
+    pyproject: Node,
+    setup_cfg: Node,
+    tox: Node,
+    pytest_ini: Node,
+    /// The requirement files with their lines.
+    requirements: Vec<(String, Vec<String>)>,
+}
+
+pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
+    let manifests = Manifests::read(tree, root);
+    let source = manifests.source(tree)?;
+    let mut draft = Draft::new(root, System::Custom, Family::Python, source);
+    let (manager, install, run) = manifests.manager(tree);
+    draft.package_manager = manager.to_owned();
+    if let Some((command, place, rank)) = install {
+        draft.offer(Kind::Install, rank, &command, place);
+    }
+    manifests.build(tree, &mut draft, manager);
+    manifests.tests(tree, &mut draft, run);
+    manifests.versions(tree, &mut draft);
+    Some(draft)
+}
+
+impl Manifests {
+    fn read(tree: &Tree<'_>, root: &str) -> Self {
+        let manifest = |name: &str| {
+            let path = join(root, name);
+            tree.has(&path).then(|| tree.manifest(&path)).flatten().unwrap_or_default()
+        };
+        let named = REQUIREMENTS.iter().map(|name| join(root, name)).filter(|path| tree.has(path));
+        let requirements = named.map(|path| {
+            let text = tree.text(&path).unwrap_or_default();
+            let lines = text.lines().map(|line| line.trim().to_owned()).collect();
+            (path, lines)
+        });
+        Self {
+            root: root.to_owned(),
+            pyproject: manifest("pyproject.toml"),
+            setup_cfg: manifest("setup.cfg"),
+            tox: manifest("tox.ini"),
+            pytest_ini: manifest("pytest.ini"),
+            requirements: requirements.collect(),
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        join(&self.root, name)
+    }
+
+    /// What makes the directory a project; below the repository's own it takes more than a list of requirements.
+    fn source(&self, tree: &Tree<'_>) -> Option<Place> {
+        let pyproject = self.path("pyproject.toml");
+        if tree.has(&pyproject) {
+            let tables = ["project", "build-system"];
+            let line = tables.iter().find_map(|table| self.pyproject.line_of(&[table]));
+            let line = line.or_else(|| self.pyproject.line_of(&["tool", "poetry"]));
+            if line.is_some() || self.root.is_empty() || self.pyproject.entries().is_empty() {
+                return Some(place(&pyproject, line.unwrap_or(1)));
+            }
+        }
+        for name in ["setup.py", "setup.cfg", "Pipfile"] {
+            let path = self.path(name);
+            if tree.has(&path)
+                && (name != "setup.cfg" || self.setup_cfg.get(&["metadata"]).is_some())
+            {
+                return Some(place(&path, 1));
+            }
+        }
+        let sources = tree
+            .below(&self.root)
+            .any(|path| path.ends_with(".py") && !["conf.py", "noxfile.py"].contains(&name(path)));
+        let documents = ["docs", "doc", ".github", "scripts", "tools"];
+        if let Some((path, _)) = self.requirements.last()
+            && sources
+            && !documents.contains(&name(&self.root))
+        {
+            return Some(place(path, 1));
+        }
+        let tox = self.path("tox.ini");
+        (tree.has(&tox) && sources).then(|| place(&tox, 1))
+    }
+
+    /// Manager, what installs and who says so, and what goes before a command.
+    fn manager(
+        &self,
+        tree: &Tree<'_>,
+    ) -> (&'static str, Option<(String, Place, Rank)>, &'static str) {
+        let lock = upwards(&self.root).find_map(|above| {
+            let found = LOCKS.iter().find(|(name, ..)| tree.has(&join(above, name)))?;
+            Some((found, join(above, found.0)))
+        });
+        if let Some(((_, manager, install, run), path)) = lock {
+            return (manager, Some(((*install).to_owned(), place(&path, 1), Rank::Declared)), run);
+        }
+        let tools = [("poetry", 1), ("pdm", 2), ("uv", 0)];
+        for (tool, at) in tools {
+            if let Some(line) = self.pyproject.line_of(&["tool", tool]) {
+                let (_, manager, install, run) = LOCKS[at];
+                let source = place(&self.path("pyproject.toml"), line);
+                return (manager, Some((install.to_owned(), source, Rank::Declared)), run);
+            }
+        }
+        if tree.has(&self.path("Pipfile")) {
+            let source = place(&self.path("Pipfile"), 1);
+            return (
+                "pipenv",
+                Some(("pipenv install --dev".to_owned(), source, Rank::Declared)),
+                "pipenv run ",
+            );
+        }
+        ("pip", self.pip(tree), "")
+    }
+
+    fn pip(&self, tree: &Tree<'_>) -> Option<(String, Place, Rank)> {
+        let prefix = if self.root.is_empty() { String::new() } else { format!("{}/", self.root) };
+        if let Some((path, _)) = self.requirements.first() {
+            let name = path.strip_prefix(&prefix).unwrap_or(path);
+            return Some((format!("pip install -r {name}"), place(path, 1), Rank::Custom));
+        }
+        let groups = self.pyproject.get(&["project", "optional-dependencies"]);
+        let wanted = ["dev", "test", "tests", "testing"];
+        let group = wanted.iter().find_map(|name| groups?.entry(name));
+        if let Some(group) = group {
+            let source = place(&self.path("pyproject.toml"), group.line);
+            return Some((format!("pip install -e '.[{}]'", group.key), source, Rank::Custom));
+        }
+        let extras = self.setup_cfg.get(&["options.extras_require"]);
+        if let Some(group) = wanted.iter().find_map(|name| extras?.entry(name)) {
+            let source = place(&self.path("setup.cfg"), group.line);
+            return Some((format!("pip install -e '.[{}]'", group.key), source, Rank::Custom));
+        }
+        let installable =
+            [("pyproject.toml", self.packaged()), ("setup.py", true), ("setup.cfg", true)];
+        let (name, _) =
+            installable.into_iter().find(|(name, yes)| *yes && tree.has(&self.path(name)))?;
+        Some(("pip install -e .".to_owned(), place(&self.path(name), 1), Rank::Custom))
+    }
+
+    fn packaged(&self) -> bool {
+        ["project", "build-system"].iter().any(|table| self.pyproject.get(&[table]).is_some())
+    }
+
+    fn build(&self, tree: &Tree<'_>, draft: &mut Draft, manager: &str) {
+        let system = self.pyproject.line_of(&["build-system"]);
+        if let Some(line) = system {
+            let command = match manager {
+                "poetry" => "poetry build",
+                "uv" => "uv build",
+                "pdm" => "pdm build",
+                _ => "python -m build",
+            };
+            let source = place(&self.path("pyproject.toml"), line);
+            draft.offer(Kind::Build, Rank::Custom, command, source);
+        } else if tree.has(&self.path("setup.py")) {
+            let source = place(&self.path("setup.py"), 1);
+            draft.offer(Kind::Build, Rank::Custom, "python -m build", source);
+        }
+    }
+
+    /// Where pytest is configured or asked for.
+    fn pytest(&self, tree: &Tree<'_>) -> Option<Place> {
+        let at = |name: &str, line| place(&self.path(name), line);
+        if let Some(line) = self.pyproject.line_of(&["tool", "pytest"]) {
+            return Some(at("pyproject.toml", line));
+        }
+        for (name, node, section) in [
+            ("pytest.ini", &self.pytest_ini, "pytest"),
+            ("setup.cfg", &self.setup_cfg, "tool:pytest"),
+            ("tox.ini", &self.tox, "pytest"),
+        ] {
+            if let Some(line) = node.line_of(&[section]) {
+                return Some(at(name, line));
+            }
+        }
+        for (path, lines) in &self.requirements {
+            if let Some(line) = lines.iter().position(|line| line.starts_with("pytest")) {
+                return Some(place(path, line as u32 + 1));
+            }
+        }
+        for name in [
+            "pyproject.toml",
+            "setup.cfg",
+            "setup.py",
+            "Pipfile",
+            "tox.ini",
+            "conftest.py",
+            "tests/conftest.py",
+            "noxfile.py",
+        ] {
+            let path = self.path(name);
+            if !tree.has(&path) {
+                continue;
+            }
+            if name.ends_with("conftest.py") {
+                return Some(place(&path, 1));
+            }
+            let text = tree.text(&path).unwrap_or_default();
+            let said = |line: &str| !line.trim_start().starts_with('#') && line.contains("pytest");
+            if let Some(line) = text.lines().position(said) {
+                return Some(place(&path, line as u32 + 1));
+            }
+        }
+        None
+    }
+
+    fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
+        let patterns = self.patterns();
+        let own = tree.below(&self.root).filter(|path| path.ends_with(".py"));
+        let tests = own.filter(|path| {
+            let stem = name(path);
+            let in_tests = is_test(path) && !["conftest.py", "__init__.py"].contains(&stem);
+            in_tests || patterns.iter().any(|pattern| matches(pattern, stem))
+        });
+        let tests = tests.collect::<Vec<_>>();
+        draft.has_tests = !tests.is_empty();
+        let pytest = self.pytest(tree);
+        if let Some(source) = &pytest {
+            draft.framework = Some("pytest".to_owned());
+            draft.offer(Kind::Test, Rank::Custom, &format!("{run}pytest"), source.clone());
+            for (kind, part) in
+                [(Kind::Unit, "tests/unit"), (Kind::Integration, "tests/integration")]
+            {
+                if tree.has_directory(&self.path(part)) {
+                    draft.offer(kind, Rank::Custom, &format!("{run}pytest {part}"), source.clone());
+                }
+            }
+            if let Some(source) = self.mentions(tree, "pytest-cov") {
+                draft.offer(Kind::Coverage, Rank::Custom, &format!("{run}pytest --cov"), source);
+            }
+        } else if let Some(first) = tests.first() {
+            let text = tree.text(first).unwrap_or_default();
+            let unittest = text.lines().position(|line| line.contains("unittest"));
+            if let Some(line) = unittest {
+                draft.framework = Some("unittest".to_owned());
+                let below = directory(first).strip_prefix(self.root.as_str()).unwrap_or_default();
+                let below = below.trim_start_matches('/');
+                let start = if below.is_empty() { String::new() } else { format!(" -s {below}") };
+                let command = format!("{run}python -m unittest discover{start}");
+                draft.offer(Kind::Test, Rank::Custom, &command, place(first, line as u32 + 1));
+            }
+        }
+    }
+
+    /// Names of test files that somebody asks for.
+    fn patterns(&self) -> Vec<String> {
+        let lists = [
+            self.pyproject.get(&["tool", "pytest", "ini_options", "python_files"]),
+            self.pytest_ini.get(&["pytest", "python_files"]),
+            self.setup_cfg.get(&["tool:pytest", "python_files"]),
+            self.tox.get(&["pytest", "python_files"]),
+        ];
+        let texts = lists.into_iter().flatten().flat_map(Node::each).filter_map(Node::text);
+        texts.flat_map(str::split_whitespace).map(str::to_owned).collect()
+    }
+
+    fn mentions(&self, tree: &Tree<'_>, word: &str) -> Option<Place> {
+        let names = ["pyproject.toml", "setup.cfg", "setup.py", "Pipfile", "tox.ini"];
+        let paths = names.iter().map(|name| self.path(name));
+        let mut paths = paths.chain(self.requirements.iter().map(|(path, _)| path.clone()));
+        paths.find_map(|path| {
+            let text = tree.has(&path).then(|| tree.text(&path)).flatten()?;
+            let line = text.lines().position(|line| line.contains(word))?;
+            Some(place(&path, line as u32 + 1))
+        })
+    }
+
+    fn versions(&self, tree: &Tree<'_>, draft: &mut Draft) {
+        let fields: [(&str, &Node, &[&str]); 3] = [
+            ("pyproject.toml", &self.pyproject, &["project", "requires-python"]),
+            ("pyproject.toml", &self.pyproject, &["tool", "poetry", "dependencies", "python"]),
+            ("setup.cfg", &self.setup_cfg, &["options", "python_requires"]),
+        ];
+        for (name, node, path) in fields {
+            if let Some((version, line)) = node.text_at(path) {
+                let source = place(&self.path(name), line);
+                draft.needs("python", Some(version), source.clone());
+                draft.claims.push(Claim::range("python", version, source));
+            }
+        }
+        let setup = self.path("setup.py");
+        if let Some(text) = tree.has(&setup).then(|| tree.text(&setup)).flatten() {
+            for (line, number) in text.lines().zip(1..) {
+                let Some((_, rest)) = line.split_once("python_requires") else { continue };
+                let Some(version) = rest.split(['"', '\'']).nth(1) else { continue };
+                draft.needs("python", Some(version), place(&setup, number));
+                draft.claims.push(Claim::range("python", version, place(&setup, number)));
+            }
+        }
+        let pin = upwards(&self.root).map(|above| join(above, ".python-version"));
+        if let Some(path) = pin.into_iter().find(|path| tree.has(path)) {
+            let text = tree.text(&path).unwrap_or_default();
+            let version = text.lines().next().unwrap_or_default().trim();
+            if !version.is_empty() {
+                draft.needs("python", Some(version), place(&path, 1));
+                draft.claims.push(Claim::of("python", version, place(&path, 1)));
+            }
+        }
+        if draft.prerequisites.is_empty() {
+            draft.needs("python", None, draft.source.clone());
+        }
+    }
+}
+
+/// A pattern with stars against a name.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut rest = name;
+    let mut parts = pattern.split('*').peekable();
+    if let Some(first) = parts.next() {
+        let Some(after) = rest.strip_prefix(first) else { return false };
+        rest = after;
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.is_empty()
+}

@@ -1,0 +1,168 @@
+//! A failure as a log shows it: which tool, which tests, the first error, where in the repository, what the
+//! environment lacks. Everything comes from text that anybody may have written, so every place is looked up.
+//!
+//! Decides which of several tools in one log is the one that failed: the one whose closing words come last. What only
+//! passes on another's failure (make, npm, Maven) speaks when nobody else does.
+
+mod environment;
+mod flaky;
+mod go;
+mod javascript;
+mod jvm;
+mod log;
+mod native;
+mod packages;
+mod places;
+mod python;
+mod rust;
+
+use crate::facts::Place;
+use crate::tree::Tree;
+use log::Log;
+use places::Places;
+pub(crate) use places::mentions;
+use scouting::quoting::cut;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+const TESTS: usize = 100;
+const LOCATIONS: usize = 20;
+const TEXT: usize = 300;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Failure {
+    /// `unknown` when no tool is recognised.
+    pub(crate) tool: String,
+    pub(crate) failing_tests: Vec<String>,
+    /// Empty when nothing looks like an error.
+    pub(crate) first_error: String,
+    /// Of the repository, the most telling first.
+    pub(crate) locations: Vec<Place>,
+    pub(crate) environment_issues: Vec<EnvironmentIssue>,
+    pub(crate) is_flaky: bool,
+    pub(crate) flaky_reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EnvironmentIssue {
+    pub(crate) issue: String,
+    #[serde(default)]
+    pub(crate) severity: Severity,
+    #[serde(default)]
+    pub(crate) suggested_fix: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    Blocking,
+    #[default]
+    Warning,
+}
+
+/// What one tool's output says.
+#[derive(Debug, Default)]
+struct Reading {
+    tool: &'static str,
+    /// Line of its last word; what comes later in a log is nearer to the end of the step.
+    end: usize,
+    tests: Vec<String>,
+    first_error: Option<String>,
+    /// Places that are not on one line.
+    places: Vec<(String, u32)>,
+    /// Lines with the places that matter most.
+    marks: Vec<usize>,
+    /// Lines with places that may matter.
+    region: Range<usize>,
+}
+
+type Reader = fn(&Log) -> Option<Reading>;
+
+const READERS: [Reader; 14] = [
+    python::pytest,
+    python::unittest,
+    javascript::jest,
+    javascript::vitest,
+    javascript::mocha,
+    javascript::node_test,
+    javascript::tsc,
+    javascript::eslint,
+    rust::cargo_test,
+    rust::rustc,
+    go::go,
+    native::compiler,
+    jvm::javac,
+    jvm::tests,
+];
+
+/// Of these the first that recognises something.
+const PASSING_ON: [Reader; 5] =
+    [packages::cargo, packages::pip, packages::npm, jvm::maven, native::make];
+
+pub(crate) fn analyse(text: &str, tree: &Tree<'_>) -> Failure {
+    let log = Log::of(text);
+    let inner = READERS.iter().filter_map(|reader| reader(&log)).max_by_key(|reading| reading.end);
+    let reading = inner.or_else(|| PASSING_ON.iter().find_map(|reader| reader(&log)));
+    let mut reading = reading.unwrap_or_else(|| unknown(&log));
+    reading.tests.dedup();
+    let mut tests = Vec::<String>::new();
+    for test in reading.tests.iter().map(|test| cut(test.trim(), TEXT)) {
+        if tests.len() < TESTS && !test.is_empty() && !tests.contains(&test) {
+            tests.push(test);
+        }
+    }
+    let first_error = reading.first_error.map(|error| cut(error.trim(), TEXT));
+    let mut places = Places::new(tree, &log);
+    for (path, line) in &reading.places {
+        places.add(path, *line);
+    }
+    for at in reading.marks.into_iter().chain(reading.region) {
+        places.take(at);
+        if places.found.len() >= LOCATIONS {
+            break;
+        }
+    }
+    let flaky_reason = flaky::reason(&log);
+    Failure {
+        tool: reading.tool.to_owned(),
+        failing_tests: tests,
+        first_error: first_error.unwrap_or_default(),
+        locations: places.found,
+        environment_issues: environment::issues(&log, tree),
+        is_flaky: flaky_reason.is_some(),
+        flaky_reason,
+    }
+}
+
+/// Words that a line about an error begins with or holds, when no tool is recognised.
+const ERRORS: [&str; 14] = [
+    "error:",
+    "error[",
+    "Error:",
+    "ERROR:",
+    "Exception",
+    "FAILED",
+    "FAIL:",
+    "panicked at",
+    "AssertionError",
+    "assertion failed",
+    "fatal:",
+    "not found",
+    "No such file",
+    "Permission denied",
+];
+
+fn unknown(log: &Log) -> Reading {
+    let error = log.position(|line| ERRORS.iter().any(|word| line.contains(word)));
+    Reading {
+        tool: "unknown",
+        first_error: error.map(|at| log.line(at).to_owned()),
+        marks: error.into_iter().collect(),
+        region: 0..log.len(),
+        ..Reading::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Places in a log, as far as they are places of the repository: the file is in view and has that line.
+
+use super::log::Log;
+use crate::facts::Place;
+use crate::tree::Tree;
+use scouting::inventory::name;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Of one line of a log.
+const OF_LINE: usize = 8;
+
+/// Where other people's code lies; a path through one of these is none of the repository.
+const ELSEWHERE: [&str; 12] = [
+    "site-packages/",
+    "dist-packages/",
+    "node_modules/",
+    "/usr/",
+    "/rustc/",
+    ".cargo/registry/",
+    "/lib/python",
+    "/go/pkg/mod/",
+    "/.m2/",
+    "node:",
+    "<frozen",
+    "/opt/",
+];
+
+pub(super) struct Places<'a> {
+    tree: &'a Tree<'a>,
+    log: &'a Log,
+    /// Paths by their last name.
+    names: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Packages that failed, for names that several directories have.
+    packages: Vec<&'a str>,
+    seen: BTreeSet<Place>,
+    pub(super) found: Vec<Place>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(tree: &'a Tree<'a>, log: &'a Log) -> Self {
+        let mut names = BTreeMap::<_, Vec<_>>::new();
+        for path in tree.inventory.paths() {
+            names.entry(name(path)).or_default().push(path);
+        }
+        let failed = |(_, line): (usize, &'a str)| {
+            let package = line.strip_prefix("FAIL\t").or_else(|| line.strip_prefix("# "))?;
+            package.split_whitespace().next()
+        };
+        let packages = log.iter().filter_map(failed).take(50).collect();
+        Self { tree, log, names, packages, seen: BTreeSet::new(), found: vec![] }
+    }
+
+    /// Takes up the places that a line names.
+    pub(super) fn take(&mut self, at: usize) {
+        for (path, line) in mentions(self.log.line(at)) {
+            self.add(&path, line);
+        }
+    }
+
+    /// Takes up a place if it is one.
+    pub(super) fn add(&mut self, path: &str, line: u32) {
+        let Some(path) = self.resolved(path) else { return };
+        let there = self.tree.lines(&path).is_some_and(|lines| 1 <= line && line <= lines);
+        let place = Place { path, line };
+        if there && self.seen.insert(place.clone()) {
+            self.found.push(place);
+        }
+    }
+
+    /// The file of the repository that a path of a log means: itself, or the only one that ends like it.
+    fn resolved(&self, path: &str) -> Option<String> {
+        let path = path.trim_start_matches("file://").trim_start_matches("./");
+        if path.is_empty() || ELSEWHERE.iter().any(|part| path.contains(part)) {
+            return None;
+        }
+        if self.tree.has(path) {
+            return Some(path.to_owned());
+        }
+        let candidates = self.names.get(name(path))?;
+        let parts =
+            path.split('/').filter(|part| !part.is_empty() && *part != "..").collect::<Vec<_>>();
+        let common = |candidate: &str| {
+            let theirs = candidate.rsplit('/');
+            theirs.zip(parts.iter().rev()).take_while(|(a, b)| a == *b).count()
+        };
+        if path.starts_with('/') {
+            // The repository lay somewhere else; what is below it is the same.
+            let whole = candidates.iter().filter(|path| common(path) == path.split('/').count());
+            return whole.max_by_key(|path| path.len()).map(|path| (*path).to_owned());
+        }
+        // The path is seen from a directory of the repository.
+        let below =
+            candidates.iter().filter(|path| common(path) == parts.len()).collect::<Vec<_>>();
+        match below.as_slice() {
+            [only] => Some((**only).to_owned()),
+            several => {
+                let failed = |path: &&&&str| {
+                    let directory = crate::tree::directory(path);
+                    self.packages.iter().any(|package| {
+                        package.strip_suffix(directory).is_some_and(|rest| rest.ends_with('/'))
+                    })
+                };
+                let mut failed = several.iter().filter(failed);
+                let first = failed.next()?;
+                failed.next().is_none().then(|| (***first).to_owned())
+            }
+        }
+    }
+}
+
+/// Paths with lines: `a.py:3`, `a.ts(3,5)`, `File "a.py", line 3`, `A.java:[3,5]`, `a.c:3:5`.
+pub(crate) fn mentions(line: &str) -> Vec<(String, u32)> {
+    let mut out = Vec::new();
+    if let Some((_, rest)) = line.split_once("File \"")
+        && let Some((path, rest)) = rest.split_once("\", line ")
+    {
+        out.push((path.to_owned(), leading(rest)));
+    }
+    // `run.sh: 1: ruff: not found`, `run.sh: line 1: ruff: command not found`.
+    if let Some((path, rest)) = line.split_once(": ")
+        && !path.contains(' ')
+        && is_path(path)
+        && let Some((number, _)) = rest.trim_start_matches("line ").split_once(':')
+        && let Ok(number) = number.parse()
+    {
+        out.push((path.to_owned(), number));
+    }
+    let line = line.replace(":[", ":").replace("File \"", " ");
+    let between = |c: char| c.is_whitespace() || "\"'`[]{}<>,;=|".contains(c);
+    for word in line.split(between) {
+        if out.len() >= OF_LINE {
+            break;
+        }
+        // `(src/a.js:3:5)` and `at f(A.java:3)`, but also `a.ts(3`.
+        for part in word.split('(') {
+            let part = part.trim_end_matches([')', ':', '.']);
+            let mut rest = part;
+            while let Some((path, tail)) = rest.split_once(':') {
+                let line = leading(tail);
+                if line > 0 && is_path(path) {
+                    out.push((path.to_owned(), line));
+                    break;
+                }
+                rest = if path == "file" && tail.starts_with("//") { &tail[2..] } else { "" };
+            }
+        }
+        if let Some((path, rest)) = word.split_once('(')
+            && leading(rest) > 0
+            && is_path(path)
+        {
+            out.push((path.to_owned(), leading(rest)));
+        }
+    }
+    out
+}
+
+fn is_path(word: &str) -> bool {
+    word.contains(['.', '/']) || word.to_lowercase().ends_with("file")
+}
+
+fn leading(text: &str) -> u32 {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text.get(..digits).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scouting::inventory::Inventory;
+    use scouting::rehearsal::Files;
+
+    fn found(files: &[(&str, &str)], log: &str) -> Vec<String> {
+        let files = Files::of(files);
+        let inventory = Inventory::of(&files).unwrap();
+        let tree = Tree::new(&files, &inventory);
+        let log = Log::of(log);
+        let mut places = Places::new(&tree, &log);
+        (0..log.len()).for_each(|at| places.take(at));
+        places.found.iter().map(|place| format!("{}:{}", place.path, place.line)).collect()
+    }
+
+    // SCOUT-B-14
+    #[test]
+    fn a_place_is_one_of_the_repository_or_none() {
+        let five = "1\n2\n3\n4\n5\n";
+        let files = [
+            ("src/a.py", five),
+            ("b.ts", five),
+            ("x/go/c_test.go", five),
+            ("y/go/c_test.go", five),
+            ("src/main/java/p/A.java", five),
+        ];
+        for (log, places) in [
+            ("  File \"/work/tree/src/a.py\", line 3, in f", &["src/a.py:3"][..]),
+            ("src/a.py:5: AssertionError", &["src/a.py:5"]),
+            ("src/a.py:6: AssertionError", &[]),
+            ("/usr/lib/python3/src/a.py:3: x", &[]),
+            ("b.ts(3,5): error TS1", &["b.ts:3"]),
+            ("b.ts:4:1 - error", &["b.ts:4"]),
+            ("at f (file:///home/u/b.ts:2:1)", &["b.ts:2"]),
+            ("    c_test.go:4: no", &[]),
+            ("    c_test.go:4: no\nFAIL\texample.com/y/go\t0.1s", &["y/go/c_test.go:4"]),
+            ("at p.A.f(A.java:5)", &["src/main/java/p/A.java:5"]),
+            ("[ERROR] /w/src/main/java/p/A.java:[2,9] x", &["src/main/java/p/A.java:2"]),
+            ("ghost.py:1: x, ../../etc/passwd:1", &[]),
+        ] {
+            assert_eq!(found(&files, log), places, "{log}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The user's own pipeline in `agent.yaml`: what decides when a change is done.
+
+use crate::draft::{Offer, Rank};
+use crate::facts::{Kind, Place};
+use crate::located::Node;
+use crate::shell::spoken;
+use crate::tree::{Tree, place};
+
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    pub(crate) image: Option<String>,
+    /// The directory that its steps run in.
+    pub(crate) root: String,
+    /// Name, command, place. Commands over several lines are left out.
+    pub(crate) steps: Vec<(String, String, Place)>,
+}
+
+const PATH: &str = "agent.yaml";
+
+pub(crate) fn read(tree: &Tree<'_>) -> Gate {
+    let Some(node) = tree.has(PATH).then(|| tree.manifest(PATH)).flatten() else {
+        return Gate::default();
+    };
+    let text = |path: &[&str]| node.text_at(path).map(|(text, _)| text.to_owned());
+    let steps = node.get(&["verification", "steps"]).map_or(&[][..], Node::items);
+    let step = |step: &Node| {
+        let (command, line) = step.text_at(&["command"])?;
+        let name = step.text_at(&["name"]).map_or("", |(name, _)| name);
+        let single = !command.trim().contains('\n');
+        single.then(|| (name.to_owned(), command.trim().to_owned(), place(PATH, line)))
+    };
+    Gate {
+        image: text(&["verification", "container_image"]),
+        root: text(&["monorepo", "package"]).unwrap_or_default().trim_matches('/').to_owned(),
+        steps: steps.iter().filter_map(step).collect(),
+    }
+}
+
+impl Gate {
+    /// What its steps are for, by what they run or else by their names. What only fits the gate's own container is
+    /// left out.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
+        let fitting = self.steps.iter().filter(|(_, command, _)| {
+            !command.contains("/artifacts/") && !command.contains("$TMPDIR")
+        });
+        let offer = |(name, command, source): &(String, String, Place)| {
+            let kind = spoken(command).into_iter().rev().find_map(|said| said.kind);
+            let kind = kind.or_else(|| Kind::of_task(name))?;
+            Some(Offer { kind, rank: Rank::Gate, command: command.clone(), source: source.clone() })
+        };
+        fitting.filter_map(offer).collect()
+    }
+}

@@ -1,0 +1,204 @@
+//! Container images: of CI, of Dockerfiles, and the one that is suggested for the gate.
+
+use crate::draft::{Draft, Rank};
+use crate::facts::{Place, Prerequisite};
+use crate::shell::Family;
+use crate::statement::{Statement, script};
+use crate::tree::{Tree, directory, place};
+use crate::version::{Claim, allows, numbers};
+use scouting::inventory::name;
+
+/// Of one file.
+const LINES: usize = 400;
+const FILES: usize = 20;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) reference: String,
+    pub(crate) place: Place,
+}
+
+impl Image {
+    /// Nothing for what is computed, and for what is no image.
+    pub(crate) fn of(reference: &str, place: Place) -> Option<Self> {
+        let reference = reference.trim().trim_matches(['"', '\'']);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "./:_-@".contains(c);
+        let fits = !reference.is_empty() && reference.len() < 200 && reference.chars().all(plain);
+        (fits && reference != "scratch").then(|| Self { reference: reference.to_owned(), place })
+    }
+
+    /// Last part of the name, without tag.
+    fn name(&self) -> &str {
+        let without = self.reference.split('@').next().unwrap_or_default();
+        let last = without.rsplit('/').next().unwrap_or_default();
+        last.split(':').next().unwrap_or_default()
+    }
+
+    fn tag(&self) -> Option<&str> {
+        let without = self.reference.split('@').next()?;
+        without.rsplit('/').next()?.split_once(':').map(|(_, tag)| tag)
+    }
+
+    fn tool(&self) -> Option<&'static str> {
+        Some(match self.name() {
+            "node" | "javascript-node" | "typescript-node" => "node",
+            "python" => "python",
+            "golang" | "go" => "go",
+            "rust" => "rust",
+            "openjdk" | "eclipse-temurin" | "amazoncorretto" => "java",
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn claim(&self) -> Option<Claim> {
+        let version = self.tag()?.split('-').next()?;
+        numbers(version)?;
+        Some(Claim::exact(self.tool()?, version, self.place.clone()))
+    }
+
+    pub(crate) fn prerequisite(&self) -> Prerequisite {
+        Prerequisite {
+            name: self.name().to_owned(),
+            version: self.tag().map(str::to_owned),
+            source: self.place.clone(),
+        }
+    }
+
+    /// Whether projects of that family are built in it.
+    fn fits(&self, family: Family) -> bool {
+        let names: &[&str] = match family {
+            Family::Cargo => &["rust"],
+            Family::Go => &["golang", "go"],
+            Family::Node => &["node", "javascript-node", "typescript-node"],
+            Family::Python => &["python"],
+            Family::Maven => &["maven"],
+            Family::Gradle => &["gradle"],
+            Family::Cmake => &["gcc"],
+            Family::Any => return true,
+        };
+        names.contains(&self.name())
+    }
+}
+
+/// What Dockerfiles say.
+#[derive(Debug, Default)]
+pub(crate) struct Docker {
+    pub(crate) images: Vec<Image>,
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) prerequisites: Vec<Prerequisite>,
+}
+
+pub(crate) fn docker(tree: &Tree<'_>) -> Docker {
+    let mut docker = Docker::default();
+    let dockerfile = |path: &&str| {
+        let name = name(path);
+        let called = name == "Dockerfile"
+            || name.starts_with("Dockerfile.")
+            || name.ends_with(".Dockerfile");
+        called && path.matches('/').count() <= 2
+    };
+    for path in tree.inventory.paths().filter(dockerfile).take(FILES) {
+        let Some(text) = tree.text(path) else { continue };
+        let mut stages = Vec::new();
+        let mut run = None::<(String, u32)>;
+        for (line, number) in text.lines().zip(1..).take(LINES) {
+            if let Some((mut so_far, at)) = run.take() {
+                so_far.push('\n');
+                so_far.push_str(line);
+                docker.goes_on(line, so_far, at, path, &mut run);
+                continue;
+            }
+            let words = line.split_whitespace().collect::<Vec<_>>();
+            match words.as_slice() {
+                [from, rest @ ..] if from.eq_ignore_ascii_case("from") => {
+                    let mut rest = rest.iter().filter(|word| !word.starts_with("--"));
+                    let reference = rest.next().copied().unwrap_or_default();
+                    if !stages.contains(&reference) {
+                        docker.images.extend(Image::of(reference, place(path, number)));
+                    }
+                    stages.extend(rest.nth(1).copied());
+                }
+                [first, ..] if first.eq_ignore_ascii_case("run") => {
+                    let body = line.trim_start().get(3..).unwrap_or_default().to_owned();
+                    docker.goes_on(line, body, number, path, &mut run);
+                }
+                _ => {}
+            }
+        }
+    }
+    docker
+}
+
+impl Docker {
+    fn goes_on(
+        &mut self,
+        line: &str,
+        body: String,
+        at: u32,
+        path: &str,
+        run: &mut Option<(String, u32)>,
+    ) {
+        if line.trim_end().ends_with('\\') {
+            *run = Some((body, at));
+            return;
+        }
+        self.prerequisites.extend(crate::ci::packages(&body, at, path));
+        // Inside the image it is another directory, by custom the one the Dockerfile lies in.
+        self.statements.extend(script(&body, path, at, directory(path), Rank::Ci));
+    }
+}
+
+/// The user's own, then what CI or a Dockerfile builds in, then an official one of a version that fits.
+pub(crate) fn suggested(
+    own: Option<String>,
+    first: Option<&Draft>,
+    ci: &[Image],
+    docker: &[Image],
+) -> String {
+    if let Some(own) = own {
+        return own;
+    }
+    let Some(draft) = first else { return "debian:stable-slim".to_owned() };
+    if draft.family != Family::Any
+        && let Some(image) = ci.iter().chain(docker).find(|image| image.fits(draft.family))
+    {
+        return image.reference.clone();
+    }
+    let version = |tool: &str, usual: &str| version(&draft.claims, tool, usual);
+    match draft.family {
+        Family::Cargo => format!("rust:{}", version("rust", "1")),
+        Family::Go => format!("golang:{}", version("go", "1")),
+        Family::Node if draft.package_manager == "bun" => "oven/bun:1".to_owned(),
+        Family::Node => format!("node:{}", version("node", "22")),
+        Family::Python => format!("python:{}-slim", version("python", "3.12")),
+        Family::Maven => format!("maven:3-eclipse-temurin-{}", version("java", "21")),
+        Family::Gradle => format!("gradle:8-jdk{}", version("java", "21")),
+        Family::Cmake | Family::Any
+            if draft.prerequisites.iter().any(|p| p.name == "c compiler") =>
+        {
+            "gcc:14".to_owned()
+        }
+        Family::Cmake | Family::Any => "debian:stable-slim".to_owned(),
+    }
+}
+
+/// A pinned version; else the usual one if the ranges allow it, else the first that a range names.
+fn version(claims: &[Claim], tool: &str, usual: &str) -> String {
+    let claims = claims.iter().filter(|claim| claim.tool == tool).collect::<Vec<_>>();
+    if let Some(pinned) = claims.iter().find(|claim| claim.exact) {
+        return pinned.spec.clone();
+    }
+    let allowed =
+        |version: &str| claims.iter().all(|claim| allows(&claim.spec, version) != Some(false));
+    if allowed(usual) {
+        return usual.to_owned();
+    }
+    let named =
+        claims.iter().flat_map(|claim| claim.spec.split(|c: char| !c.is_ascii_digit() && c != '.'));
+    let mut named = named.map(|word| word.trim_matches('.')).filter(|word| numbers(word).is_some());
+    let fits = named.find(|version| allowed(version));
+    // Images are tagged by two numbers at most in every registry.
+    fits.map_or(usual.to_owned(), |version| {
+        version.split('.').take(2).collect::<Vec<_>>().join(".")
+    })
+}

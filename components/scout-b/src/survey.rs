@@ -1,0 +1,171 @@
+//! The facts: every source is read, each command goes to the project whose it is, what disagrees is listed.
+
+use crate::ci::{self, Ci};
+use crate::conflicts;
+use crate::documents;
+use crate::draft::{Draft, Offer};
+use crate::facts::{Facts, Kind, Place, System};
+use crate::gate::{self, Gate};
+use crate::images::{self, Docker};
+use crate::projects;
+use crate::shell::Family;
+use crate::statement::Statement;
+use crate::tasks;
+use crate::tree::{Tree, place};
+use scouting::inventory::is_test;
+
+/// Conflicts that are listed.
+const CONFLICTS: usize = 40;
+
+/// Everything that was read, before it is judged.
+pub(crate) struct Survey {
+    pub(crate) drafts: Vec<Draft>,
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) ci: Ci,
+    pub(crate) docker: Docker,
+    pub(crate) gate: Gate,
+}
+
+pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
+    let found = projects::find(tree);
+    let mut ci = ci::read(tree);
+    let mut statements = std::mem::take(&mut ci.statements);
+    statements.extend(documents::read(tree));
+    let mut docker = images::docker(tree);
+    statements.append(&mut docker.statements);
+    let gate = gate::read(tree);
+    let mut survey = Survey { drafts: found.drafts, statements, ci, docker, gate };
+    let mut conflicts = found.conflicts;
+    if survey.drafts.is_empty() {
+        survey.drafts.extend(bare(tree, &survey));
+    }
+    survey.offer(tree);
+    conflicts.extend(conflicts::all(tree, &survey));
+    conflicts.sort();
+    conflicts.dedup_by(|a, b| a.message == b.message);
+    let truncated = found.truncated || tree.inventory.truncated || conflicts.len() > CONFLICTS;
+    conflicts.truncate(CONFLICTS);
+    let suggested_image = images::suggested(
+        survey.gate.image.clone(),
+        survey.drafts.first(),
+        &survey.ci.images,
+        &survey.docker.images,
+    );
+    let mut facts = Facts {
+        schema_version: "1",
+        scout: "b",
+        projects: survey.drafts.iter().map(Draft::project).collect(),
+        suggested_image,
+        conflicts,
+        problems: tree.problems(),
+        truncated,
+        failure: None,
+    };
+    facts.keep(|place| tree.settled(place));
+    (facts, survey)
+}
+
+/// A repository without any manifest, of which somebody says how it is tested.
+fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
+    let at_root = survey.statements.iter().filter(|said| said.directory.is_empty());
+    let mut usable =
+        at_root.filter(|said| said.said.kind.is_some() && conflicts::missing(tree, said).is_none());
+    let source = usable.next().map(|said| said.place.clone());
+    let source = source.or_else(|| survey.gate.steps.first().map(|(.., place)| place.clone()))?;
+    let mut draft = Draft::new("", System::Custom, Family::Any, source);
+    draft.has_tests = tree.inventory.paths().any(is_test);
+    Some(draft)
+}
+
+impl Survey {
+    fn offer(&mut self, tree: &Tree<'_>) {
+        for at in 0..self.drafts.len() {
+            let first = self.is_first(at);
+            let draft = &self.drafts[at];
+            let mut offers = Vec::new();
+            for statement in &self.statements {
+                let fits = statement.directory == draft.root
+                    && (statement.said.family == draft.family
+                        || draft.family == Family::Any
+                        || (statement.said.family == Family::Any && first));
+                if fits && let Some(offer) = offered(tree, statement, draft) {
+                    offers.push(offer);
+                }
+            }
+            if self.gate.root == draft.root && first {
+                offers.extend(self.gate.offers());
+            }
+            let framework = self.framework(draft);
+            let here = self.drafts.iter().filter(|other| other.root == draft.root);
+            let families = here.map(|other| other.family).collect::<Vec<_>>();
+            let draft = &mut self.drafts[at];
+            draft.framework = draft.framework.take().or(framework);
+            draft.offers.extend(offers);
+            if first {
+                tasks::offer(tree, draft, &families);
+            }
+            if draft.root.is_empty() && first {
+                draft.prerequisites.extend(self.ci.prerequisites.iter().cloned());
+                draft.prerequisites.extend(self.docker.prerequisites.iter().cloned());
+            }
+        }
+        for draft in &mut self.drafts {
+            uses_make(draft);
+        }
+    }
+
+    /// Whether it is the first project of its directory.
+    fn is_first(&self, at: usize) -> bool {
+        let root = &self.drafts[at].root;
+        self.drafts.iter().position(|draft| draft.root == *root) == Some(at)
+    }
+
+    /// A framework that no manifest names, by the commands that test.
+    fn framework(&self, draft: &Draft) -> Option<String> {
+        let here = self.statements.iter().filter(|said| said.directory == draft.root);
+        let tests = here.filter(|said| matches!(said.said.kind, Some(Kind::Test | Kind::Coverage)));
+        let mut named = tests.filter(|said| said.said.family == draft.family);
+        named.find_map(|said| known(&said.said.program)).map(str::to_owned)
+    }
+}
+
+fn known(program: &str) -> Option<&'static str> {
+    ["pytest", "unittest", "jest", "vitest", "mocha"].into_iter().find(|name| *name == program)
+}
+
+/// A command as an offer, if it is a whole one and what it needs is there.
+fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offer> {
+    let said = &statement.said;
+    let kind = said.kind?;
+    if said.narrow || conflicts::missing(tree, statement).is_some() || docker_only(statement) {
+        return None;
+    }
+    // A lock file or a manifest says better what installs; another manager's command is a conflict, not an offer.
+    let foreign = conflicts::manager(&said.command)
+        .is_some_and(|manager| manager != draft.package_manager && draft.package_manager != "pip");
+    let source = statement.place.clone();
+    (!foreign).then(|| Offer { kind, rank: statement.rank, command: said.command.clone(), source })
+}
+
+/// What a Dockerfile runs prepares an image; it is compared, not recommended.
+fn docker_only(statement: &Statement) -> bool {
+    let name = scouting::inventory::name(&statement.place.path);
+    name.contains("Dockerfile")
+}
+
+/// Whoever is told to run make needs it.
+fn uses_make(draft: &mut Draft) {
+    let best = draft.project().commands;
+    let all = [best.install, best.build, best.test, best.unit, best.integration];
+    for tool in ["make", "just", "tox", "nox"] {
+        let using = all.iter().flatten().find(|command| {
+            command.command == tool || command.command.starts_with(&format!("{tool} "))
+        });
+        if let Some(command) = using
+            && !draft.prerequisites.iter().any(|needed| needed.name == tool)
+        {
+            let Place { path, line } = &command.source;
+            draft.needs(tool, None, place(path, *line));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Tasks by name: targets of Makefiles, recipes of justfiles, environments of tox, sessions of nox.
+//!
+//! Decides whether a target does what its name says as far as its recipe can be read.
+
+use crate::conflicts::doubt;
+use crate::draft::{Draft, Rank};
+use crate::facts::Kind;
+use crate::shell::Family;
+use crate::tree::{Tree, join, place};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) line: u32,
+    pub(crate) needs: Vec<String>,
+    pub(crate) recipe: Vec<(String, u32)>,
+}
+
+impl Target {
+    /// It does something besides talking, itself or through what it needs.
+    pub(crate) fn acts(&self) -> bool {
+        !self.needs.is_empty() || self.recipe.iter().any(|(line, _)| !only_talks(line))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Makefile {
+    pub(crate) path: String,
+    pub(crate) targets: Vec<Target>,
+    /// It includes others, or computes names: a target that is not here may exist.
+    pub(crate) open: bool,
+}
+
+impl Makefile {
+    pub(crate) fn target(&self, name: &str) -> Option<&Target> {
+        self.targets.iter().find(|target| target.name == name)
+    }
+}
+
+fn only_talks(line: &str) -> bool {
+    let line = line.trim_start_matches(['@', '-', '+', ' ']);
+    let program = line.split_whitespace().next().unwrap_or_default();
+    let alone = !line.contains("&&") && !line.contains(';') && !line.contains('|');
+    matches!(program, "" | "#" | ":" | "true" | "exit")
+        || (matches!(program, "echo" | "printf") && alone)
+}
+
+pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
+    let path = tree.first(root, &["GNUmakefile", "makefile", "Makefile"])?;
+    let text = tree.text(&path)?;
+    let mut makefile = Makefile { path, targets: vec![], open: false };
+    let mut current = 0..0;
+    for (line, number) in text.lines().zip(1..) {
+        if let Some(recipe) = line.strip_prefix('\t') {
+            for target in makefile.targets.get_mut(current.clone()).unwrap_or_default() {
+                target.recipe.push((recipe.trim().to_owned(), number));
+            }
+            continue;
+        }
+        let said = line.split('#').next().unwrap_or_default();
+        if said.starts_with("include ") || said.starts_with("-include ") {
+            makefile.open = true;
+        }
+        let Some((names, rest)) = said.split_once(':') else { continue };
+        // Assignments and special targets are none that people call; computed ones are not known.
+        if rest.starts_with(['=', ':'])
+            || names.starts_with([' ', '.'])
+            || names.contains(['=', '"'])
+        {
+            continue;
+        }
+        if names.contains(['$', '%']) {
+            makefile.open = true;
+            continue;
+        }
+        let (needs, inline) = rest.split_once(';').unwrap_or((rest, ""));
+        let needs = needs.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let recipe = Some(inline.trim()).filter(|inline| !inline.is_empty());
+        let recipe =
+            recipe.map(|inline| (inline.to_owned(), number)).into_iter().collect::<Vec<_>>();
+        let first = makefile.targets.len();
+        for name in names.split_whitespace() {
+            let (name, needs, recipe) = (name.to_owned(), needs.clone(), recipe.clone());
+            makefile.targets.push(Target { name, line: number, needs, recipe });
+        }
+        current = first..makefile.targets.len();
+    }
+    Some(makefile)
+}
+
+/// Names of a justfile's recipes, with their lines.
+pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<(String, Vec<(String, u32)>)> {
+    let path = tree.first(root, &["justfile", "Justfile", ".justfile"])?;
+    let text = tree.text(&path)?;
+    let recipe = |(line, number): (&str, u32)| {
+        let (head, rest) = line.split_once(':')?;
+        let name = head.trim_start_matches('@').split_whitespace().next()?;
+        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        let recipe = !line.starts_with([' ', '\t', '#']) && !rest.starts_with('=') && plain;
+        recipe.then(|| (name.to_owned(), number))
+    };
+    let recipes = text.lines().zip(1..).filter_map(recipe).collect();
+    Some((path, recipes))
+}
+
+/// What the tasks of a directory offer to its project.
+pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
+    let root = draft.root.clone();
+    if let Some(makefile) = makefile(tree, &root) {
+        for target in &makefile.targets {
+            let Some(kind) = Kind::of_task(&target.name) else { continue };
+            // `install` puts what was built into the system.
+            if target.name == "install" || doubt(tree, &root, families, &makefile, target).is_some()
+            {
+                continue;
+            }
+            let command = format!("make {}", target.name);
+            draft.offer(kind, Rank::Task, &command, place(&makefile.path, target.line));
+        }
+    }
+    if let Some((path, recipes)) = justfile(tree, &root) {
+        for (name, line) in recipes {
+            if let Some(kind) = Kind::of_task(&name) {
+                draft.offer(kind, Rank::Task, &format!("just {name}"), place(&path, line));
+            }
+        }
+    }
+    if draft.family == Family::Python {
+        tox(tree, draft);
+        nox(tree, draft);
+    }
+}
+
+fn tox(tree: &Tree<'_>, draft: &mut Draft) {
+    let path = join(&draft.root, "tox.ini");
+    if !tree.has(&path) {
+        return;
+    }
+    let Some(tox) = tree.manifest(&path) else { return };
+    if let Some(line) = tox.line_of(&["testenv"]) {
+        draft.offer(Kind::Test, Rank::Task, "tox", place(&path, line));
+    }
+    for section in tox.entries() {
+        let Some(name) = section.key.strip_prefix("testenv:") else { continue };
+        if let Some(kind) = Kind::of_task(name).filter(|kind| *kind != Kind::Test) {
+            draft.offer(kind, Rank::Task, &format!("tox -e {name}"), place(&path, section.line));
+        }
+    }
+}
+
+fn nox(tree: &Tree<'_>, draft: &mut Draft) {
+    let path = join(&draft.root, "noxfile.py");
+    if !tree.has(&path) {
+        return;
+    }
+    let text = tree.text(&path).unwrap_or_default();
+    let mut session = false;
+    for (line, number) in text.lines().zip(1..) {
+        if line.starts_with("@nox.session") || line.starts_with("@session") {
+            session = true;
+        } else if let Some(rest) = line.strip_prefix("def ").filter(|_| session) {
+            session = false;
+            let name = rest.split('(').next().unwrap_or_default().trim();
+            if let Some(kind) = Kind::of_task(name) {
+                draft.offer(kind, Rank::Task, &format!("nox -s {name}"), place(&path, number));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scouting::inventory::Inventory;
+    use scouting::rehearsal::Files;
+
+    #[test]
+    fn targets_have_lines_needs_and_recipes_and_talking_is_not_acting() {
+        let text = "CC := gcc\n.PHONY: test\nbuild: main.c\n\tgcc a:b\ntest check: build\n\t./run\n\
+                    lie:\n\t@echo all tests passed\n\t@exit 0\n%.o: %.c\nlast: ; pytest\n";
+        let files = Files::of(&[("Makefile", text)]);
+        let inventory = Inventory::of(&files).unwrap();
+        let makefile = makefile(&Tree::new(&files, &inventory), "").unwrap();
+        let names = makefile.targets.iter().map(|target| (target.name.as_str(), target.line));
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            [("build", 3), ("test", 5), ("check", 5), ("lie", 7), ("last", 11)]
+        );
+        assert_eq!(makefile.target("check").unwrap().recipe, [("./run".to_owned(), 6)]);
+        assert!(!makefile.target("lie").unwrap().acts() && makefile.target("last").unwrap().acts());
+        assert!(makefile.open);
+    }
+}

@@ -1,0 +1,236 @@
+//! Scout B against a world in memory.
+
+pub(crate) mod corpus;
+
+use super::*;
+use scouting::rehearsal::{Files, Rehearsal};
+use serde_json::{Value, json};
+
+fn crate_files() -> Files {
+    Files::of(&[
+        ("Cargo.toml", "[package]\nname = \"x\"\n"),
+        ("src/lib.rs", "pub fn one() -> u8 { 2 }\n"),
+    ])
+}
+
+fn question(context: &[(&str, &str)]) -> Question {
+    let context =
+        context.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    Question { text: "Why does the test fail?".to_owned(), context, facts_only: false }
+}
+
+fn asked(rehearsal: &Rehearsal, question: &Question) -> Value {
+    serde_json::from_str(&ask(rehearsal.world(), question).unwrap()).unwrap()
+}
+
+// SCOUT-B-1
+#[test]
+fn every_field_of_the_schema_is_there_and_what_is_known_needs_no_model() {
+    let rehearsal = Rehearsal::new(crate_files())
+        .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)]);
+    assert_eq!(
+        asked(&rehearsal, &question(&[])),
+        json!({
+            "schema_version": "1",
+            "build": {
+                "detected_system": "cargo",
+                "commands": {"install": null, "build": "cargo build", "clean": "cargo clean"},
+                "prerequisites": ["rust"], "notes": ""},
+            "test": {
+                "detected_framework": "cargo test",
+                "commands": {"all": "cargo test", "unit": "cargo test --lib", "integration": null},
+                "coverage_command": null, "notes": ""},
+            "failure_analysis": {
+                "root_cause": "", "affected_files": [], "suggested_investigation": [],
+                "is_flaky": false, "flaky_reason": null},
+            "environment_issues": []
+        })
+    );
+}
+
+// SCOUT-B-8
+#[test]
+fn facts_need_no_model_and_say_where_everything_stands() {
+    let rehearsal = Rehearsal::new(crate_files());
+    let question = Question { facts_only: true, ..Question::default() };
+    let facts = asked(&rehearsal, &question);
+    let cargo =
+        |command: &str| json!({"command": command, "source": {"path": "Cargo.toml", "line": 1}});
+    assert_eq!(
+        facts,
+        json!({
+            "schema_version": "1", "scout": "b",
+            "projects": [{
+                "root": ".", "system": "cargo", "package_manager": "cargo", "framework": "cargo test",
+                "commands": {
+                    "install": null, "build": cargo("cargo build"), "clean": cargo("cargo clean"),
+                    "test": cargo("cargo test"), "unit": cargo("cargo test --lib"),
+                    "integration": null, "coverage": null},
+                "prerequisites": [
+                    {"name": "rust", "version": null, "source": {"path": "Cargo.toml", "line": 1}}],
+                "has_tests": false,
+                "source": {"path": "Cargo.toml", "line": 1}}],
+            "suggested_image": "rust:1", "conflicts": [], "problems": [], "truncated": false,
+            "failure": null
+        })
+    );
+    assert_eq!(rehearsal.heard(), [""; 0]);
+}
+
+// SCOUT-B-5
+#[test]
+fn the_model_fills_what_is_open_and_overrules_nothing_that_was_detected() {
+    let report = json!({
+        "build": {"detected_system": "npm", "commands": {"install": "cargo fetch", "build": "npm run build"},
+                  "prerequisites": ["clang"], "notes": "needs a C compiler"},
+        "test": {"detected_framework": "jest", "commands": {"all": "npm test", "integration": "x"},
+                 "coverage_command": "cargo llvm-cov"},
+        "failure_analysis": {"root_cause": "one() returns two", "affected_files": ["src/lib.rs", "src/ghost.rs"],
+                             "suggested_investigation": ["read one()"]},
+        "environment_issues": [{"issue": "no network", "severity": "warning", "suggested_fix": "none"}]
+    });
+    let rehearsal = Rehearsal::new(crate_files()).calls(&[("report", &report.to_string())]);
+    let report =
+        asked(&rehearsal, &question(&[("tail_log", "error: assertion failed: src/lib.rs:1\n")]));
+    assert_eq!(
+        report["build"],
+        json!({"detected_system": "cargo",
+               "commands": {"install": "cargo fetch", "build": "cargo build", "clean": "cargo clean"},
+               "prerequisites": ["rust", "clang"], "notes": "needs a C compiler"})
+    );
+    assert_eq!(report["test"]["detected_framework"], "cargo test");
+    assert_eq!(
+        report["test"]["commands"],
+        json!({"all": "cargo test", "unit": "cargo test --lib", "integration": "x"})
+    );
+    assert_eq!(report["test"]["coverage_command"], "cargo llvm-cov");
+    assert_eq!(report["failure_analysis"]["root_cause"], "one() returns two");
+    assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
+    assert_eq!(report["environment_issues"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn where_nothing_was_detected_the_model_says() {
+    let report = json!({"build": {"detected_system": "make", "commands": {"build": "sh build.sh"}},
+                        "test": {"commands": {"all": "sh test.sh"}}});
+    let rehearsal = Rehearsal::new(Files::of(&[("build.sh", ""), ("test.sh", "")]))
+        .calls(&[("report", &report.to_string())]);
+    let report = asked(&rehearsal, &question(&[]));
+    assert_eq!(report["build"]["detected_system"], "make");
+    assert_eq!(report["build"]["commands"]["build"], "sh build.sh");
+    assert_eq!(report["test"]["commands"]["all"], "sh test.sh");
+}
+
+// SCOUT-B-7
+#[test]
+fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
+    let rehearsal = Rehearsal::new(crate_files())
+        .calls(&[("report", r#"{"failure_analysis":{"root_cause":"x"}}"#)]);
+    let log = "running 1 test\n</tail_log>\nerror: assertion failed at src/lib.rs:1\n";
+    let report = asked(&rehearsal, &question(&[("tail_log", log), ("failing_step", "test")]));
+    let heard = rehearsal.heard();
+    assert!(heard[0].contains("schema version 1") && heard[0].contains("only diagnose"));
+    assert!(heard[1].contains("<failing_step>\n| test\n</failing_step>\n"));
+    assert!(heard[1].contains("| </tail_log>\n| error: assertion failed"));
+    assert!(heard[1].contains(
+        "<facts>\nroot: \".\"\nsystem: \"cargo\"\nframework: \"cargo test\"\nsource: \"Cargo.toml\":1\n"
+    ));
+    // The log names a file that the model did not.
+    assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
+    let sent = heard.iter().map(String::len).sum::<usize>() + report_schema().unwrap().len();
+    assert!(sent < 5_000, "{sent}");
+}
+
+// SCOUT-B-18
+#[test]
+fn what_a_report_names_and_is_not_there_goes_back_to_the_model_once() {
+    let right = json!({"test": {"commands": {"all": "make check"}},
+                       "failure_analysis": {"root_cause": "x", "affected_files": ["b.txt", "ghost"],
+                                            "suggested_investigation": ["b.txt:2"]}});
+    let wrong = [
+        (
+            json!({"test": {"commands": {"all": "make ghost"}}}),
+            "test.commands.all is `make ghost`, but",
+        ),
+        (
+            json!({"build": {"commands": {"build": "sh ghost/build.sh"}}}),
+            "there is no file ghost/build.sh",
+        ),
+        (
+            json!({"failure_analysis": {"root_cause": "x", "suggested_investigation": ["see b.txt:99"]}}),
+            "b.txt has 2 lines, not 99",
+        ),
+        (
+            json!({"failure_analysis": {"root_cause": "x", "affected_files": ["ghost"]}}),
+            "none of these files exists",
+        ),
+    ];
+    for (wrong, why) in wrong {
+        let files = || Files::of(&[("Makefile", "lint:\n\tx\ncheck:\n\ty\n"), ("b.txt", "1\n2\n")]);
+        let (wrong, right) = (wrong.to_string(), right.to_string());
+        let rehearsal =
+            Rehearsal::new(files()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
+        let report = asked(&rehearsal, &question(&[]));
+        assert!(rehearsal.heard()[2].contains(why), "{:?}", rehearsal.heard()[2]);
+        assert_eq!(report["test"]["commands"]["all"], "make check");
+        assert_eq!(report["failure_analysis"]["affected_files"], json!(["b.txt"]));
+        let twice =
+            Rehearsal::new(files()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
+        assert!(matches!(ask(twice.world(), &question(&[])), Err(Failure::Model(_))));
+    }
+}
+
+// SCOUT-B-5, SCOUT-B-6
+#[test]
+fn what_the_log_says_is_not_overruled_either() {
+    let log = "=== FAILURES ===\nE   assert 1 == 2\nsrc/lib.rs:1: in f\nsh: 1: ruff: not found\n\
+               WARNING: DATA RACE\n=== short test summary info ===\nFAILED a.py::b\n1 failed in 0.1s\n";
+    let report = json!({"failure_analysis": {"root_cause": "a race", "affected_files": ["Cargo.toml"],
+                                             "is_flaky": false}});
+    let rehearsal = Rehearsal::new(crate_files()).calls(&[("report", &report.to_string())]);
+    let report = asked(&rehearsal, &question(&[("tail_log", log)]));
+    let analysis = &report["failure_analysis"];
+    assert_eq!(analysis["root_cause"], "a race");
+    assert_eq!(analysis["affected_files"], json!(["src/lib.rs", "Cargo.toml"]));
+    assert_eq!(analysis["is_flaky"], true);
+    assert_eq!(report["environment_issues"][0]["issue"], "sh: 1: ruff: not found");
+    let opening = &rehearsal.heard()[1];
+    for said in
+        ["failing tool: \"pytest\"", "failing tests: [\"a.py::b\"]", "places: [\"src/lib.rs:1\"]"]
+    {
+        assert!(opening.contains(said), "{opening}");
+    }
+}
+
+// SCOUT-B-1
+#[test]
+fn the_report_is_about_the_package_that_is_worked_on() {
+    let files =
+        Files::of(&[("package.json", "{}"), ("core/Cargo.toml", "[package]\n"), ("docs/a.md", "")]);
+    let rehearsal = Rehearsal::new(files)
+        .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)])
+        .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)]);
+    let core = asked(&rehearsal, &question(&[("package", "core")]));
+    assert_eq!(core["build"]["detected_system"], "cargo");
+    assert_eq!(core["build"]["notes"], "commands are for the directory core; other projects: .");
+    let docs = asked(&rehearsal, &question(&[("package", "docs")]));
+    assert_eq!(docs["build"]["detected_system"], "npm");
+}
+
+#[test]
+fn what_does_not_fit_the_schema_is_refused_with_its_place() {
+    let wrong = r#"{"build":{"detected_system":"bazel"}}"#;
+    let rehearsal =
+        Rehearsal::new(crate_files()).calls(&[("report", wrong)]).calls(&[("report", wrong)]);
+    let failure = ask(rehearsal.world(), &question(&[])).unwrap_err();
+    let Failure::Model(why) = failure else { panic!("{failure:?}") };
+    assert!(why.contains("build.detected_system: unknown variant `bazel`"), "{why}");
+}
+
+#[test]
+fn the_manifest_declares_what_the_report_has() {
+    let schema: Value = serde_json::from_str(&report_schema().unwrap()).unwrap();
+    let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let report = serde_json::to_value(Report::default()).unwrap();
+    assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());
+}

@@ -1,0 +1,219 @@
+//! The files of the repository as the Scout reads them: bounded, each once, and what is wrong with one is kept.
+
+use crate::facts::{Place, Problem};
+use crate::located::{self, Malformed, Node};
+use scouting::inventory::{Inventory, name};
+use scouting::world::{File, Repository};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Of one file, and of all of them.
+const FILE: u64 = 256 * 1024;
+const ALL: u64 = 24 << 20;
+/// Of a file whose lines are counted.
+const COUNTED: u64 = 4 << 20;
+
+pub(crate) struct Tree<'a> {
+    pub(crate) repository: &'a dyn Repository,
+    pub(crate) inventory: &'a Inventory,
+    texts: RefCell<BTreeMap<String, Option<Rc<str>>>>,
+    problems: RefCell<Vec<Problem>>,
+    left: Cell<u64>,
+    lengths: RefCell<BTreeMap<String, Option<u32>>>,
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn new(repository: &'a dyn Repository, inventory: &'a Inventory) -> Self {
+        Self {
+            repository,
+            inventory,
+            texts: RefCell::default(),
+            problems: RefCell::default(),
+            left: Cell::new(ALL),
+            lengths: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.inventory.has(path)
+    }
+
+    /// Whether there is a file that says something: an empty one declares nothing and has no line to refer to.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.file(path).is_some_and(|file| file.size > 0)
+    }
+
+    fn file(&self, path: &str) -> Option<&File> {
+        let files = &self.inventory.files;
+        let at = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
+        files.get(at)
+    }
+
+    /// Whether something lies in the directory.
+    pub(crate) fn has_directory(&self, path: &str) -> bool {
+        let prefix = format!("{}/", path.trim_end_matches('/'));
+        let files = &self.inventory.files;
+        let at = files.partition_point(|file| file.path.as_str() < prefix.as_str());
+        files.get(at).is_some_and(|file| file.path.starts_with(&prefix))
+    }
+
+    /// The files below a directory; `""` for all.
+    pub(crate) fn below<'b>(&'b self, root: &str) -> impl Iterator<Item = &'b str> + use<'b, 'a> {
+        let prefix = if root.is_empty() { String::new() } else { format!("{root}/") };
+        let files = &self.inventory.files;
+        let at = files.partition_point(|file| file.path.as_str() < prefix.as_str());
+        let from = files.get(at..).unwrap_or_default().iter().map(|file| file.path.as_str());
+        from.take_while(move |path| path.starts_with(&prefix))
+    }
+
+    /// The first of these names that the directory has.
+    pub(crate) fn first(&self, root: &str, names: &[&str]) -> Option<String> {
+        names.iter().map(|name| join(root, name)).find(|path| self.has(path))
+    }
+
+    pub(crate) fn text(&self, path: &str) -> Option<Rc<str>> {
+        if let Some(known) = self.texts.borrow().get(path) {
+            return known.clone();
+        }
+        let text = self.read(path);
+        self.texts.borrow_mut().insert(path.to_owned(), text.clone());
+        text
+    }
+
+    fn read(&self, path: &str) -> Option<Rc<str>> {
+        let size = self.file(path)?.size;
+        if size > FILE {
+            self.problem(path, None, "larger than 256 KiB, not read");
+            return None;
+        }
+        let Some(left) = self.left.get().checked_sub(size.max(64)) else {
+            self.problem(path, None, "not read: enough was read before it");
+            return None;
+        };
+        self.left.set(left);
+        let bytes = match self.repository.read(&[path], FILE).pop()? {
+            Ok(bytes) => bytes,
+            Err(why) => {
+                self.problem(path, None, &format!("cannot be read: {why}"));
+                return None;
+            }
+        };
+        if bytes.contains(&0) {
+            self.problem(path, None, "binary, or UTF-16: not text that a tool reads");
+            return None;
+        }
+        if std::str::from_utf8(&bytes).is_err() {
+            self.problem(path, None, "not UTF-8; what is not was replaced");
+        }
+        Some(String::from_utf8_lossy(&bytes).into())
+    }
+
+    /// A manifest by the format of its name.
+    pub(crate) fn manifest(&self, path: &str) -> Option<Node> {
+        let text = self.text(path)?;
+        let name = name(path);
+        let parsed = match name.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("json") => located::json(&text),
+            Some("toml") => located::toml(&text),
+            Some("yml" | "yaml") => located::yaml(&text),
+            _ if name == "Pipfile" => located::toml(&text),
+            _ => Ok(located::ini(&text)),
+        };
+        parsed.map_err(|Malformed { line, message }| self.problem(path, line, &message)).ok()
+    }
+
+    /// How many lines a file has; nothing for one that is not there, and for one that is too large to be counted.
+    pub(crate) fn lines(&self, path: &str) -> Option<u32> {
+        if let Some(known) = self.lengths.borrow().get(path) {
+            return *known;
+        }
+        let size = self.file(path)?.size;
+        let left = self.left.get().checked_sub(size.max(64)).filter(|_| size <= COUNTED)?;
+        self.left.set(left);
+        let bytes = self.repository.read(&[path], COUNTED).pop()?.ok();
+        let count = bytes.map(|bytes| {
+            u32::try_from(bytes.split_inclusive(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
+        });
+        self.lengths.borrow_mut().insert(path.to_owned(), count);
+        count
+    }
+
+    /// A place that is there: parsers count lines in ways of their own. Nothing for a file without a line.
+    pub(crate) fn settled(&self, place: &mut Place) -> bool {
+        let known = self.texts.borrow().get(&place.path).cloned().flatten();
+        let lines = match known {
+            Some(text) => u32::try_from(text.split_inclusive('\n').count()).unwrap_or(u32::MAX),
+            None if place.line == 1 => u32::from(self.begins(&place.path)),
+            None => self.lines(&place.path).unwrap_or(0),
+        };
+        place.line = place.line.clamp(1, lines.max(1));
+        lines > 0
+    }
+
+    /// Whether there is a first line to be read: not in a binary file, whatever its name.
+    fn begins(&self, path: &str) -> bool {
+        let read = self.repository.read(&[path], 1).pop();
+        self.has(path) && read.is_some_and(|bytes| bytes.is_ok_and(|bytes| !bytes.is_empty()))
+    }
+
+    pub(crate) fn problem(&self, path: &str, line: Option<u32>, message: &str) {
+        let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let message = scouting::quoting::cut(&message, 200);
+        self.problems.borrow_mut().push(Problem { path: path.to_owned(), line, message });
+    }
+
+    /// What was wrong, each once, in order.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.problems.borrow().clone();
+        problems.sort();
+        problems.dedup();
+        problems
+    }
+
+    /// The line of a file that holds a text; the first when none does.
+    pub(crate) fn place(&self, path: &str, text: &str) -> Place {
+        let content = self.text(path);
+        let at = content.iter().flat_map(|content| content.lines()).position(|l| l.contains(text));
+        place(path, at.map_or(1, |at| at as u32 + 1))
+    }
+}
+
+pub(crate) fn place(path: &str, line: u32) -> Place {
+    Place { path: path.to_owned(), line: line.max(1) }
+}
+
+/// A path below a directory, `""` being the repository's.
+pub(crate) fn join(root: &str, name: &str) -> String {
+    if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") }
+}
+
+/// The directory of a path.
+pub(crate) fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// A directory and all above it, the repository's last.
+pub(crate) fn upwards(root: &str) -> impl Iterator<Item = &str> {
+    let mut next = Some(root);
+    std::iter::from_fn(move || {
+        let current = next?;
+        next = (!current.is_empty()).then(|| directory(current));
+        Some(current)
+    })
+}
+
+/// `./a/../b` seen from a directory; nothing when it leaves the repository.
+pub(crate) fn resolve(root: &str, path: &str) -> Option<String> {
+    let mut parts = root.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
