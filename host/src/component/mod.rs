@@ -52,10 +52,11 @@ pub use words::{ComponentName, EnvName, Method, NotAWord, Origin, RepoPart, Sha2
 use crate::audit::{Audit, AuditError, Subject};
 use crate::event::{EventKind, Events};
 use crate::model::Model;
+use crate::symbols::Index;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Holder, Job, Pre};
+use instance::{Answer, Holder, Job, Pre, Ready};
 
 /// Loads components. Costs nothing until the first one is loaded.
 pub struct ComponentHost {
@@ -63,6 +64,7 @@ pub struct ComponentHost {
     cache: Option<PathBuf>,
     /// What the administrator allows any component.
     ceiling: Grant,
+    outlines: Option<Arc<Index>>,
     engine: OnceLock<Engine>,
 }
 
@@ -158,16 +160,18 @@ pub struct LoadedComponent {
     pub grant: Grant,
     pub world: &'static str,
     pub imports: Vec<String>,
-    pre: Arc<Pre>,
+    ready: Arc<Ready>,
     audited: Option<Arc<Audited>>,
 }
 
 impl ComponentHost {
-    /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
+    /// `cache` is a directory for compiled code and outlines that nobody but the user may open; it is made when
+    /// needed.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
         let engine = OnceLock::new();
-        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, engine }
+        let outlines = cache.map(|dir| Arc::new(Index::new(dir)));
+        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, outlines, engine }
     }
 
     /// The same below this ceiling.
@@ -299,8 +303,8 @@ impl ComponentHost {
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        let pre = Arc::new(pre);
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, pre, audited: None })
+        let ready = Arc::new(Ready { pre, outlines: self.outlines.clone() });
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, ready, audited: None })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -361,10 +365,10 @@ impl LoadedComponent {
         wall: Duration,
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
-        let pre = Arc::clone(&self.pre);
+        let ready = Arc::clone(&self.ready);
         let audited = self.audited.as_ref();
         let (name, sha256) = (&self.manifest.name, &self.sha256);
         let holder = Holder { name, sha256, grant: &self.grant, audited };
-        instance::run(holder, pre, job, services, wall, cancel).await
+        instance::run(holder, ready, job, services, wall, cancel).await
     }
 }

@@ -6,7 +6,7 @@ use super::report_a::ReportA;
 use super::report_b::ReportB;
 
 /// Listed at most; a report with more is hopeless anyway.
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 /// Of a path that is shown in a message.
 const SHOWN: usize = 120;
 
