@@ -11,7 +11,7 @@
 //! 5 editor
 //! 4 registry scout verifier
 //! 3 component artifacts context config publishing store
-//! 2 workspace model output audit
+//! 2 workspace model output audit symbols
 //! 1 event
 //! 0 clock exit fail_point process secret
 //! ```
@@ -41,6 +41,7 @@ pub mod registry;
 pub mod scout;
 pub mod secret;
 pub mod store;
+pub mod symbols;
 pub mod task;
 pub mod verifier;
 pub mod workspace;

@@ -275,8 +275,7 @@ async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
     let shop = shop();
     let view = RepoView::open(shop.path(), Profile::Scout).unwrap();
     let report = r#"{"repo_map":{"relevant_files":[
-        {"path":"src/price.py","purpose":"adds prices","relevance":"primary"},
-        {"path":"src/ghost.py","purpose":"does not exist","relevance":"primary"}]},
+        {"path":"price.py","purpose":"adds prices","relevance":"primary"}]},
         "risk_zones":[{"file":"src/price.py","start_line":1,"end_line":9,"risk_level":"high","rationale":"money"}]}"#;
     let say = |text: &'static str| Reply::Text(text, ModelUsage::default());
     let (model, mut told) = Scripted::new(vec![say("I would start with price.py."), say(report)]);
@@ -294,7 +293,8 @@ async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
         "1 relevant files (1 primary), 1 risk zones (1 high), 0 safe slices"
     );
     assert_eq!(report.risk_zones[0].end_line, 2);
-    assert_eq!(report.verification_tips, ["tests: tests/test_price.py"]);
+    assert_eq!(report.repo_map.relevant_files[0].path, "src/price.py");
+    assert_eq!(report.verification_tips, ["tests of these files: tests/test_price.py"]);
     let Some(Told::Opened { role, system }) = told.recv().await else {
         panic!("nothing was opened")
     };

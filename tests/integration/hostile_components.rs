@@ -453,19 +453,6 @@ async fn the_surroundings_are_empty_and_two_runs_are_the_same() {
     assert_eq!(first, second);
 }
 
-#[tokio::test]
-async fn symbols_invent_nothing_without_a_grammar() {
-    let repository = Repository::new();
-    let hostile = load(Grant::builtin_scout());
-    let answers =
-        attack(&hostile, "symbols", &["a.txt"], reading(&repository.views()[0])).await.unwrap();
-    assert_eq!(answers["languages"], serde_json::json!([]));
-    assert_eq!(
-        answers["outlines"][0],
-        "Refusal::Invalid(\"no_grammar: no language can be parsed here\")"
-    );
-}
-
 /// Raw paths, as a component can hand them to the host, and the word of each refusal.
 const UNWRITABLE: [(&str, &str); 32] = [
     // security line 51

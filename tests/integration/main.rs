@@ -14,4 +14,6 @@ mod hostile;
 mod hostile_components;
 mod layers;
 mod retention;
+mod scout_a_facts;
 mod specifications;
+mod symbols;

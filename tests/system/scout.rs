@@ -69,8 +69,10 @@ fn a_report_that_does_not_hold_is_rejected_three_times() {
     let mut bad = reports().remove(0);
     bad["call"]["arguments"]["repo_map"]["relevant_files"][0]["path"] = json!("invented.txt");
     let told = repository().script(&script(vec![json!({"repeat": 9, "turns": [bad]})]));
-    let told =
-        told.act(["scout", "a", "--json"]).status(4).stderr_has("none of these files exists");
+    let told = told
+        .act(["scout", "a", "--json"])
+        .status(4)
+        .stderr_has("there is no file \"invented.txt\"");
     let tried = told.stderr_text().matches("Scout A: ").count();
     assert_eq!(tried, 3, "{told}");
     let failure: Value = serde_json::from_str(&told.stdout_text()).unwrap();
@@ -94,4 +96,39 @@ fn a_directory_without_any_repository_is_one() {
     fs::create_dir(&plain).unwrap();
     fs::write(plain.join("answer.txt"), "x\n").unwrap();
     act.act(["scout".into(), "a".into(), "--repo".into(), plain.into_os_string()]).status(0);
+}
+
+/// A repository with two files that hang together.
+fn shop() -> Act {
+    let act = Act::new()
+        .without_engine()
+        .file("src/price.py", "def total(items):\n    return sum(items)\n");
+    act.file(
+        "tests/test_price.py",
+        "from price import total\n\n\ndef test_total():\n    assert total([1]) == 1\n",
+    )
+}
+
+#[test]
+fn facts_need_no_model_no_configuration_and_no_engine() {
+    // SCOUT-10, EVENT-8
+    let told = shop().act(["scout", "a", "--facts", "price", "--json"]).status(0);
+    let facts: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    schema("scout-a-facts").validate(&facts).unwrap();
+    assert_eq!((&facts["scout"], &facts["question"]), (&json!("a"), &json!("price")));
+    assert_eq!(facts["imports"], json!([{"from": "tests/test_price.py", "to": "src/price.py"}]));
+    assert_eq!(told.stdout_text().lines().count(), 1);
+    untouched(&told);
+    let again = shop().act(["scout", "a", "--facts", "price", "--json"]).status(0);
+    assert_eq!(told.stdout_text(), again.stdout_text());
+}
+
+#[test]
+fn facts_are_shown_to_people_as_an_outline() {
+    // SCOUT-10
+    let told = shop().act(["scout", "a", "--facts"]).status(0).inert();
+    let text = told.stdout_text();
+    assert!(text.starts_with("Scout A, facts: "), "{told}");
+    assert!(text.contains("Python") && text.contains("src/price.py"), "{told}");
+    untouched(&told);
 }

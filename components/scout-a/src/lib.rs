@@ -1,41 +1,62 @@
 //! Scout A, the Codebase Mapper: which files matter for a question, how they hang together, where the risk is.
 //!
-//! `facts` is what can be said without a model, `inquiry` asks one with the facts in front of it, `report` is the
-//! shape of the answer. Rules SCOUT-A-1 and following.
+//! `survey` looks at everything once, `resolve` says which file an import means, `handed_on` goes on to where that has it
+//! from, `rank` and `terms` what a question is
+//! about; `facts` is what follows from that without a model. With one, `opening` puts the best of it in front of the
+//! model, `report` is the shape of the answer, `grounding` what it may name, `draft` what fills its gaps. Rules
+//! SCOUT-A-1 and following.
 
 #[cfg(any(target_family = "wasm", clippy))]
 mod component;
+mod draft;
 mod facts;
+mod grounding;
+mod handed_on;
+mod opening;
+mod rank;
 mod report;
+mod resolve;
+mod survey;
+mod terms;
 
+use facts::Known;
 use report::Report;
 use scouting::grounding::Ground;
 use scouting::inquiry::{Brief, inquire, parse};
 use scouting::inventory::Inventory;
 use scouting::world::{Failure, Question, World};
+use serde::Serialize;
 
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Answers one question with a report as JSON.
+/// Answers one question with a report as JSON; with facts alone when only these are wanted.
 pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
-    world.progress.step("listing the repository");
+    world.progress.step("looking over the repository");
+    let time = world.progress.time_left();
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;
-    let ground = Ground { world, inventory: &inventory };
-    let report = if question.facts_only {
-        facts::report(&inventory, question)
-    } else {
-        let opening = facts::opening(world.repository, &inventory, question);
-        let schema = report_schema()?;
-        let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
-        let accept = |text: &str| {
-            let report = parse::<Report>(text)?;
-            report.check()?;
-            report.grounded(&ground)
-        };
-        inquire(world, &inventory, &brief, accept)?.completed(facts::report(&inventory, question))
+    if question.facts_only {
+        let known = Known::of(world, inventory, &question.text, time / 4);
+        return written(&known.facts(world, &question.text));
+    }
+    // Most of the time is the model's.
+    let known = Known::of(world, inventory, &question.text, time / 3 * 2);
+    let ground = Ground { world, inventory: &known.survey.inventory };
+    let opening = opening::opening(world, &known, question);
+    let schema = report_schema()?;
+    let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
+    let accept = |text: &str| {
+        let report = parse::<Report>(text)?;
+        report.check()?;
+        report.grounded(&ground)
     };
-    serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
+    let report = inquire(world, &known.survey.inventory, &brief, accept)?;
+    let draft = draft::draft(world, &known, &report.repo_map.relevant_files);
+    written(&report.completed(draft))
+}
+
+fn written(answer: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(answer).map_err(|error| Failure::Other(error.to_string()))
 }
 
 /// The schema that the manifest declares is the one that the model is given.

@@ -1,5 +1,6 @@
 //! The report, schema version 1: lenient about what is missing, strict about what is unknown.
 
+use crate::grounding::Faults;
 use scouting::grounding::Ground;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -128,37 +129,69 @@ impl Report {
         }
     }
 
-    /// Without the files and lines that do not exist. A report that named files, none of which is there, is wrong.
+    /// With every file and range as the repository has it; an error that says what of it does not exist.
     pub(crate) fn grounded(mut self, ground: &Ground<'_>) -> Result<Self, String> {
-        let named = self.repo_map.relevant_files.len();
-        self.repo_map.relevant_files.retain_mut(|file| keep(ground, &mut file.path));
-        if named > 0 && self.repo_map.relevant_files.is_empty() {
-            return Err("repo_map.relevant_files: none of these files exists".to_owned());
+        let mut faults = Faults::new(ground.inventory);
+        for (at, file) in self.repo_map.relevant_files.iter_mut().enumerate() {
+            faults.path(&format!("repo_map.relevant_files[{at}].path"), &mut file.path);
         }
-        ground.keep_paths(&mut self.repo_map.entry_points);
-        let graph = std::mem::take(&mut self.repo_map.dependency_graph);
-        for (mut from, mut to) in graph {
-            if keep(ground, &mut from) {
-                ground.keep_paths(&mut to);
+        self.ground_entry_points(ground, &mut faults);
+        for (mut from, mut to) in std::mem::take(&mut self.repo_map.dependency_graph) {
+            let mut key = vec![from];
+            faults.paths("repo_map.dependency_graph", &mut key);
+            faults.paths("repo_map.dependency_graph", &mut to);
+            if let Some(found) = key.pop() {
+                from = found;
                 self.repo_map.dependency_graph.insert(from, to);
             }
         }
-        self.risk_zones.retain_mut(|zone| {
-            let range = keep(ground, &mut zone.file)
-                .then(|| ground.lines(&zone.file, zone.start_line, zone.end_line))
-                .flatten();
-            (zone.start_line, zone.end_line) = range.unwrap_or_default();
-            range.is_some()
-        });
+        for (at, zone) in self.risk_zones.iter_mut().enumerate() {
+            let field = format!("risk_zones[{at}]");
+            if faults.path(&field, &mut zone.file) {
+                let (start, end) = (zone.start_line, zone.end_line);
+                match ground.lines(&zone.file, start, end) {
+                    Some(range) => (zone.start_line, zone.end_line) = range,
+                    None => faults
+                        .add(format!("{field}: lines {start}-{end} are not in {:?}", zone.file)),
+                }
+            }
+        }
         for (at, slice) in self.change_boundaries.safe_slices.iter_mut().enumerate() {
-            ground.keep_paths(&mut slice.files);
+            faults.paths(&format!("change_boundaries.safe_slices[{at}].files"), &mut slice.files);
             if slice.id.is_empty() {
                 slice.id = format!("slice-{}", at + 1);
             }
         }
         self.change_boundaries.safe_slices.retain(|slice| !slice.files.is_empty());
-        self.prior_art.retain_mut(|art| keep(ground, &mut art.file));
+        for (at, art) in self.prior_art.iter_mut().enumerate() {
+            faults.path(&format!("prior_art[{at}].file"), &mut art.file);
+        }
+        faults.outcome()?;
         Ok(self)
+    }
+
+    /// `path`, `path:line` or `path:symbol`; a place that the file does not have is left out, the file stays.
+    fn ground_entry_points(&mut self, ground: &Ground<'_>, faults: &mut Faults<'_>) {
+        let mut kept: Vec<String> = vec![];
+        for entry in std::mem::take(&mut self.repo_map.entry_points) {
+            let (path, place) = entry
+                .split_once(':')
+                .map_or((entry.as_str(), ""), |(path, place)| (path, place.trim()));
+            let mut path = vec![path.to_owned()];
+            faults.paths("repo_map.entry_points", &mut path);
+            let Some(mut path) = path.pop() else { continue };
+            let there = match place.parse::<u32>() {
+                Ok(line) => ground.lines(&path, line, line).is_some(),
+                Err(_) => !place.is_empty() && defines(ground, &path, place),
+            };
+            if there {
+                path = format!("{path}:{place}");
+            }
+            if !kept.contains(&path) {
+                kept.push(path);
+            }
+        }
+        self.repo_map.entry_points = kept;
     }
 
     /// What the model left out and facts can say.
@@ -171,6 +204,11 @@ impl Report {
         self.schema_version = facts.schema_version;
         fill(&mut self.repo_map.relevant_files, facts.repo_map.relevant_files);
         fill(&mut self.repo_map.entry_points, facts.repo_map.entry_points);
+        if self.repo_map.dependency_graph.is_empty() {
+            self.repo_map.dependency_graph = facts.repo_map.dependency_graph;
+        }
+        fill(&mut self.risk_zones, facts.risk_zones);
+        fill(&mut self.conventions.patterns, facts.conventions.patterns);
         fill(&mut self.verification_tips, facts.verification_tips);
         if self.conventions.naming.is_empty() {
             self.conventions.naming = facts.conventions.naming;
@@ -179,12 +217,9 @@ impl Report {
     }
 }
 
-fn keep(ground: &Ground<'_>, path: &mut String) -> bool {
-    match ground.path(path) {
-        Some(clean) => {
-            *path = clean;
-            true
-        }
-        None => false,
-    }
+/// Whether a parser sees a symbol of that name; `Container.name` and `name()` are understood.
+fn defines(ground: &Ground<'_>, path: &str, symbol: &str) -> bool {
+    let outline = ground.world.repository.outlines(&[path]).pop().flatten();
+    let name = symbol.trim_end_matches("()").rsplit(['.', ':']).next().unwrap_or(symbol);
+    outline.is_some_and(|outline| outline.symbols.iter().any(|symbol| symbol.name == name))
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use scouting::rehearsal::{Files, Rehearsal};
+use scouting::world::{Import, Outline, Symbol};
 use serde_json::{Value, json};
 
 fn shop() -> Files {
@@ -35,9 +36,9 @@ fn every_field_of_the_schema_is_there_however_little_the_model_says() {
                 "entry_points": [], "dependency_graph": {}},
             "risk_zones": [],
             "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
-            "conventions": {"naming": "snake_case file names", "patterns": [], "anti_patterns": []},
+            "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
             "prior_art": [],
-            "verification_tips": ["tests: tests/test_price.py"],
+            "verification_tips": ["tests of these files: tests/test_price.py"],
             "hypotheses": []
         })
     );
@@ -52,7 +53,9 @@ fn the_first_message_holds_question_outline_hits_and_small_files_as_data() {
     assert!(heard[0].contains("schema version 1"));
     let opening = &heard[1];
     assert!(opening.starts_with("say: Question: Why does total() lose cents"));
-    assert!(opening.contains("4 files; Python 3\n"));
+    assert!(opening.contains("<repository>\n| 4 files; Python 3\n"));
+    assert!(opening.contains("| src/price.py\n"));
+    assert!(opening.contains("| other files: README.md\n</repository>\n"));
     assert!(opening.contains("<hits>\nsrc/cart.py:1| from price import total\n"));
     assert!(opening.contains("<file path=\"src/price.py\">\n1| def total(items):\n"));
 }
@@ -70,42 +73,73 @@ fn a_first_prompt_for_a_small_repository_stays_near_six_kilobytes() {
     assert!(sent < 6_500, "{sent}");
 }
 
-// SCOUT-A-3
-#[test]
-fn files_and_lines_that_do_not_exist_are_dropped_or_cut() {
-    let report = json!({
+/// A report with what does not exist, and what is only written oddly.
+fn invented() -> Value {
+    json!({
         "schema_version": "1",
         "repo_map": {
             "relevant_files": [
                 {"path": "./src/price.py", "purpose": "sums", "relevance": "primary"},
-                {"path": "src/ghost.py", "purpose": "none", "relevance": "primary"}],
-            "entry_points": ["src/cart.py", "src/cart.py", "main"],
-            "dependency_graph": {"src/cart.py": ["src/price.py", "ghost"], "ghost": []}},
+                {"path": "price.py", "purpose": "again", "relevance": "context"},
+                {"path": "lib/cart.py", "purpose": "none", "relevance": "primary"}],
+            "entry_points": ["src/cart.py:no_such", "src/cart.py", "main"],
+            "dependency_graph": {"src/cart.py": ["src/price.py", "numpy"], "ghost": []}},
         "risk_zones": [
             {"file": "src/price.py", "start_line": 1, "end_line": 99, "risk_level": "high"},
             {"file": "src/price.py", "start_line": 7, "end_line": 9}],
         "change_boundaries": {"safe_slices": [
-            {"files": ["src/price.py", "new.py"], "description": "rounding"}, {"id": "b", "files": ["new.py"]}]},
+            {"files": ["src/price.py", "new.py"], "description": "rounding"}]},
         "prior_art": [{"file": "ghost.py"}]
-    });
-    let rehearsal = Rehearsal::new(shop()).calls(&[("report", &report.to_string())]);
+    })
+}
+
+// SCOUT-9, SCOUT-A-3
+#[test]
+fn what_is_not_there_is_told_once_and_what_is_meant_is_put_right() {
+    let mut healed = invented();
+    healed["repo_map"]["relevant_files"].as_array_mut().unwrap().pop();
+    healed["risk_zones"].as_array_mut().unwrap().pop();
+    healed["change_boundaries"]["safe_slices"][0]["files"].as_array_mut().unwrap().pop();
+    healed["prior_art"] = json!([]);
+    let rehearsal = Rehearsal::new(shop())
+        .calls(&[("report", &invented().to_string())])
+        .calls(&[("report", &healed.to_string())]);
     let report = asked(&rehearsal, "Fix rounding");
+    let told = &rehearsal.heard()[2];
+    for fault in [
+        "repo_map.relevant_files[2].path: there is no file \"lib/cart.py\", but src/cart.py",
+        "risk_zones[1]: lines 7-9 are not in \"src/price.py\"",
+        "change_boundaries.safe_slices[0].files: there is no file \"new.py\"",
+        "prior_art[0].file: there is no file \"ghost.py\"",
+    ] {
+        assert!(told.contains(fault), "{fault}: {told}");
+    }
+    assert!(!told.contains("numpy") && !told.contains("no_such"), "{told}");
     assert_eq!(
         report["repo_map"],
         json!({
-            "relevant_files": [{"path": "src/price.py", "purpose": "sums", "relevance": "primary"}],
+            "relevant_files": [
+                {"path": "src/price.py", "purpose": "sums", "relevance": "primary"},
+                {"path": "src/price.py", "purpose": "again", "relevance": "context"}],
             "entry_points": ["src/cart.py"],
             "dependency_graph": {"src/cart.py": ["src/price.py"]}})
     );
-    assert_eq!(report["risk_zones"].as_array().unwrap().len(), 1);
     assert_eq!(report["risk_zones"][0]["end_line"], 2);
     assert_eq!(
         report["change_boundaries"]["safe_slices"],
         json!([{"id": "slice-1", "files": ["src/price.py"], "description": "rounding",
                 "complexity": "medium", "order": null}])
     );
-    assert_eq!(report["prior_art"], json!([]));
-    assert!(rehearsal.warned().iter().any(|line| line.contains("src/ghost.py")));
+}
+
+// SCOUT-9
+#[test]
+fn what_stays_invented_fails_the_attempt() {
+    let report = invented().to_string();
+    let rehearsal =
+        Rehearsal::new(shop()).calls(&[("report", &report)]).calls(&[("report", &report)]);
+    let Err(Failure::Model(said)) = ask(rehearsal.world(), &question("Fix it")) else { panic!() };
+    assert!(said.contains("wrong twice") && said.contains("lib/cart.py"), "{said}");
 }
 
 // SCOUT-A-4
@@ -119,7 +153,10 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
         (r#"{"summary":"fine"}"#, "unknown field `summary`"),
         (r#"{"schema_version":"2","hypotheses":["x"]}"#, "schema_version is \"2\", not \"1\""),
         ("{}", "it is empty"),
-        (r#"{"repo_map":{"relevant_files":[{"path":"ghost"}]}}"#, "none of these files exists"),
+        (
+            r#"{"repo_map":{"relevant_files":[{"path":"ghost"}]}}"#,
+            "repo_map.relevant_files[0].path: there is no file \"ghost\"",
+        ),
     ] {
         let rehearsal = Rehearsal::new(shop()).calls(&[("report", report)]).says(report);
         let failure = ask(rehearsal.world(), &question("Fix it")).unwrap_err();
@@ -128,18 +165,125 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
     }
 }
 
-// SCOUT-A-5
-#[test]
-fn facts_alone_answer_without_the_model() {
-    let rehearsal = Rehearsal::new(shop());
-    let question = Question { facts_only: true, ..question("round the price") };
-    let report: Value = serde_json::from_str(&ask(rehearsal.world(), &question).unwrap()).unwrap();
-    let paths = report["repo_map"]["relevant_files"].as_array().unwrap();
-    assert_eq!(
-        (&paths[0]["path"], &paths[0]["relevance"]),
-        (&json!("src/price.py"), &json!("primary"))
-    );
+/// The shop as a parser sees it.
+fn parsed_shop() -> Files {
+    let import = Import { line: 1, target: "price".to_owned(), names: vec!["total".to_owned()] };
+    let symbol = |name: &str, kind: &str, last_line| Symbol {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        first_line: 1,
+        last_line,
+        exported: kind != "test",
+        ..Symbol::default()
+    };
+    let outline = |symbols: Vec<Symbol>, imports: Vec<Import>| Outline {
+        language: "python".to_owned(),
+        symbols,
+        imports,
+        ..Outline::default()
+    };
+    shop()
+        .outlined("src/price.py", outline(vec![symbol("total", "function", 2)], vec![]))
+        .outlined("src/cart.py", outline(vec![], vec![import.clone()]))
+        .outlined("tests/test_price.py", outline(vec![symbol("test_it", "test", 1)], vec![import]))
+}
+
+fn facts(text: &str) -> Value {
+    let rehearsal = Rehearsal::new(parsed_shop());
+    let question = Question { facts_only: true, ..question(text) };
+    let facts = serde_json::from_str(&ask(rehearsal.world(), &question).unwrap()).unwrap();
     assert_eq!(rehearsal.heard(), [""; 0]);
+    facts
+}
+
+// SCOUT-A-5, SCOUT-A-7
+#[test]
+fn facts_need_no_model_and_say_what_there_is() {
+    let facts = facts("round the price");
+    assert_eq!(
+        facts["inventory"],
+        json!({"files": 4, "bytes": 7 + 40 + 24 + 24,
+               "languages": [{"name": "Python", "files": 3, "lines": 4, "bytes": 40 + 24 + 24}]})
+    );
+    assert_eq!(
+        facts["symbols"],
+        json!([
+            {"path": "src/price.py", "name": "total", "kind": "function", "container": null,
+             "start_line": 1, "end_line": 2, "exported": true},
+            {"path": "tests/test_price.py", "name": "test_it", "kind": "test", "container": null,
+             "start_line": 1, "end_line": 1, "exported": false}])
+    );
+    assert_eq!(
+        facts["imports"],
+        json!([{"from": "src/cart.py", "to": "src/price.py"},
+               {"from": "tests/test_price.py", "to": "src/price.py"}])
+    );
+    assert_eq!(
+        facts["tests"],
+        json!([{"path": "tests/test_price.py", "exercises": ["src/price.py"]}])
+    );
+    assert_eq!(
+        facts["risk"],
+        json!([
+            {"path": "src/price.py", "fan_in": 2, "lines": 2, "tested": true, "public_symbols": 1, "level": "low"},
+            {"path": "src/cart.py", "fan_in": 0, "lines": 1, "tested": false, "public_symbols": 0, "level": "low"}])
+    );
+    assert_eq!((&facts["truncated"], &facts["left_out"]), (&json!(false), &json!({})));
+    assert_eq!((&facts["question"], &facts["scout"]), (&json!("round the price"), &json!("a")));
+}
+
+// SCOUT-A-8
+#[test]
+fn the_map_follows_the_question_and_what_the_answer_leans_on() {
+    let paths = |facts: &Value| {
+        let map = facts["map"].as_array().unwrap().clone();
+        map.into_iter().map(|file| file["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let about_cart = facts("empty cart");
+    assert_eq!(paths(&about_cart), ["src/cart.py", "src/price.py", "tests/test_price.py"]);
+    assert_eq!(about_cart["map"][1]["symbols"], json!(["total"]));
+    // Without a question, what most lean on.
+    let everything = facts("");
+    assert_eq!(paths(&everything)[0], "src/price.py");
+    assert_eq!(
+        (&everything["map"][0]["score"], &everything["question"]),
+        (&json!(1.0), &Value::Null)
+    );
+}
+
+// SCOUT-A-7
+#[test]
+fn long_lists_are_cut_and_the_missing_are_counted() {
+    let paths =
+        (0..9_000).map(|n| format!("src/{}/module_{n}.py", "long".repeat(20))).collect::<Vec<_>>();
+    let mut files = Files::of(&paths.iter().map(|path| (path.as_str(), "x\n")).collect::<Vec<_>>());
+    let symbols = vec![Symbol {
+        name: "f".to_owned(),
+        kind: "function".to_owned(),
+        first_line: 1,
+        last_line: 1,
+        ..Symbol::default()
+    }];
+    for path in &paths {
+        let outline = Outline {
+            language: "python".to_owned(),
+            symbols: symbols.clone(),
+            ..Outline::default()
+        };
+        files = files.outlined(path, outline);
+    }
+    let rehearsal = Rehearsal::new(files);
+    let wanted = Question { facts_only: true, ..Question::default() };
+    let text = ask(rehearsal.world(), &wanted).unwrap();
+    assert!(text.len() < 4 << 20, "{}", text.len());
+    let facts: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(facts["truncated"], true);
+    let listed = |name: &str| facts[name].as_array().unwrap().len() as u64;
+    for name in ["symbols", "risk"] {
+        assert_eq!(listed(name) + facts["left_out"][name].as_u64().unwrap(), 9_000, "{name}");
+    }
+    let map = facts["map"].to_string().len();
+    assert!((4_000..12_000).contains(&map), "{map}");
 }
 
 // SCOUT-A-6

@@ -2,12 +2,12 @@
 
 use crate::bindings::agentcommand::model::chat;
 use crate::bindings::agentcommand::progress::progress;
-use crate::bindings::agentcommand::repo::read;
+use crate::bindings::agentcommand::repo::{read, symbols};
 use crate::bindings::agentcommand::types::types::Refusal;
 use crate::bindings::exports::agentcommand::scout::scout as export;
 use crate::world::{
-    Advice, Answer, Call, Conversation, Failure, File, Found, Hit, Model, Progress, Question,
-    Repository, Stop, Tool, Turn, World,
+    Advice, Answer, Call, Conversation, Failure, File, Found, Hit, Import, Model, Outline,
+    Progress, Question, Repository, Stop, Symbol, Tool, Turn, World,
 };
 
 struct Host;
@@ -70,6 +70,58 @@ impl Repository for Host {
         found.items.truncate(most);
         Ok(found)
     }
+
+    fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
+        outlined(paths)
+    }
+}
+
+/// One answer for each path. What did not fit into an answer is asked for again, as long as each answer brings some.
+fn outlined(paths: &[&str]) -> Vec<Option<Outline>> {
+    let mut answers = Vec::with_capacity(paths.len());
+    while answers.len() < paths.len() {
+        let rest = &paths[answers.len()..];
+        let rest = rest.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let mut brought = 0;
+        for answer in symbols::outlines(&rest) {
+            match answer {
+                Ok(outline) => answers.push(Some(outline.into())),
+                Err(Refusal::Limit(why)) if why.starts_with("call_bytes") && brought > 0 => break,
+                Err(_) => answers.push(None),
+            }
+            brought += 1;
+        }
+        if brought == 0 {
+            break;
+        }
+    }
+    answers.resize(paths.len(), None);
+    answers
+}
+
+impl From<symbols::Outline> for Outline {
+    fn from(outline: symbols::Outline) -> Self {
+        let symbol = |symbol: symbols::Symbol| Symbol {
+            name: symbol.name,
+            kind: symbol.kind,
+            container: symbol.container,
+            first_line: symbol.first_line,
+            last_line: symbol.last_line,
+            exported: symbol.exported,
+        };
+        let import = |edge: symbols::Edge| Import {
+            line: edge.line,
+            target: edge.target,
+            names: edge.names,
+        };
+        Self {
+            language: outline.language,
+            lines: outline.lines,
+            symbols: outline.symbols.into_iter().map(symbol).collect(),
+            imports: outline.imports.into_iter().map(import).collect(),
+            complete: outline.complete,
+        }
+    }
 }
 
 impl Model for Host {
@@ -121,6 +173,10 @@ impl Progress for Host {
 
     fn warn(&self, message: &str) {
         progress::log(progress::Level::Warn, message);
+    }
+
+    fn time_left(&self) -> u64 {
+        progress::remaining().milliseconds
     }
 }
 

@@ -4,7 +4,7 @@ use crate::world::{File, Repository};
 use std::collections::BTreeMap;
 
 /// More files than this are not looked at one by one.
-const MOST_FILES: usize = 20_000;
+const MOST_FILES: usize = 100_000;
 
 /// Extension → language, for what people call source code.
 const LANGUAGES: [(&str, &str); 30] = [
@@ -216,7 +216,9 @@ pub fn is_test(path: &str) -> bool {
     directory
         || stem.starts_with("test_")
         || stem.ends_with("_test")
+        || stem.ends_with("_tests")
         || stem == "test"
+        || stem == "tests"
         || (stem.ends_with("Test") && name.ends_with(".java"))
         || name.contains(".test.")
         || name.contains(".spec.")
@@ -273,6 +275,7 @@ mod tests {
             "src/__tests__/a.js",
             "x/FooTest.java",
             "test.sh",
+            "src/store/tests.rs",
         ] {
             assert!(is_test(path), "{path}");
         }

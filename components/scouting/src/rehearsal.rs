@@ -1,19 +1,32 @@
 //! A world in memory: files, a model that says what it was told to say, and a record of what it heard.
 
 use crate::world::{
-    Advice, Answer, Call, Conversation, File, Found, Hit, Model, Progress, Repository, Stop, Tool,
-    Turn, World,
+    Advice, Answer, Call, Conversation, File, Found, Hit, Model, Outline, Progress, Repository,
+    Stop, Tool, Turn, World,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 #[derive(Debug, Default)]
-pub struct Files(BTreeMap<String, String>);
+pub struct Files {
+    texts: BTreeMap<String, String>,
+    outlines: BTreeMap<String, Outline>,
+}
 
 impl Files {
     pub fn of(files: &[(&str, &str)]) -> Self {
-        Self(files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect())
+        let text = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+        Self { texts: files.iter().map(text).collect(), outlines: BTreeMap::new() }
+    }
+
+    /// What a parser says about one of them; its lines are counted here.
+    #[must_use]
+    pub fn outlined(mut self, path: &str, outline: Outline) -> Self {
+        let lines = self.texts.get(path).map_or(0, |text| text.lines().count());
+        let outline = Outline { lines: lines as u32, complete: true, ..outline };
+        self.outlines.insert(path.to_owned(), outline);
+        self
     }
 }
 
@@ -22,14 +35,14 @@ impl Repository for Files {
         let file =
             |(path, text): (&String, &String)| File { path: path.clone(), size: text.len() as u64 };
         Ok(Found {
-            items: self.0.iter().map(file).take(most).collect(),
-            truncated: self.0.len() > most,
+            items: self.texts.iter().map(file).take(most).collect(),
+            truncated: self.texts.len() > most,
         })
     }
 
     fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>> {
         let read = |path: &&str| {
-            let text = self.0.get(*path).ok_or("not found")?;
+            let text = self.texts.get(*path).ok_or("not found")?;
             Ok(text.bytes().take(most as usize).collect())
         };
         paths.iter().map(read).collect()
@@ -45,7 +58,7 @@ impl Repository for Files {
             .map(|word| word.replace('\\', ""))
             .collect::<Vec<_>>();
         let below = glob.and_then(|glob| glob.split_once("**")).map_or("", |(below, _)| below);
-        for (path, text) in self.0.iter().filter(|(path, _)| path.starts_with(below)) {
+        for (path, text) in self.texts.iter().filter(|(path, _)| path.starts_with(below)) {
             for (index, line) in text.lines().enumerate() {
                 if words.iter().any(|word| line.contains(word.as_str())) {
                     items.push(Hit {
@@ -59,6 +72,10 @@ impl Repository for Files {
         let truncated = items.len() > most;
         items.truncate(most);
         Ok(Found { items, truncated })
+    }
+
+    fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
+        paths.iter().map(|path| self.outlines.get(*path).cloned()).collect()
     }
 }
 
@@ -159,6 +176,10 @@ impl Conversation for Talk {
 impl Progress for Rehearsal {
     fn step(&self, _: &str) -> Advice {
         if self.hurried { Advice::WrapUp } else { Advice::CarryOn }
+    }
+
+    fn time_left(&self) -> u64 {
+        60_000
     }
 
     fn warn(&self, message: &str) {

@@ -22,6 +22,36 @@ pub struct Found<T> {
     pub truncated: bool,
 }
 
+/// A definition; lines from 1, both ends included.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Symbol {
+    pub name: String,
+    /// `function`, `method`, `type`, `constant`, `macro`, `module` or `test`.
+    pub kind: String,
+    pub container: Option<String>,
+    pub first_line: u32,
+    pub last_line: u32,
+    pub exported: bool,
+}
+
+/// An import as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Import {
+    pub line: u32,
+    pub target: String,
+    pub names: Vec<String>,
+}
+
+/// What a parser says about a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    pub language: String,
+    pub lines: u32,
+    pub symbols: Vec<Symbol>,
+    pub imports: Vec<Import>,
+    pub complete: bool,
+}
+
 pub trait Repository {
     /// Files in view, sorted by path, at most `most`.
     fn list(&self, most: usize) -> Result<Found<File>, String>;
@@ -29,6 +59,8 @@ pub trait Repository {
     fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>>;
     /// Lines that match, at most about `most`.
     fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String>;
+    /// What parsers say about these files, one answer for each, in order; none for one that no parser is for.
+    fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +120,8 @@ pub trait Progress {
     fn step(&self, message: &str) -> Advice;
     /// Something that was not as it should be.
     fn warn(&self, message: &str);
+    /// Of the time that the query has, how much is left, in milliseconds.
+    fn time_left(&self) -> u64;
 }
 
 /// All of it.

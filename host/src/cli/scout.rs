@@ -10,7 +10,7 @@ use super::runtime;
 use crate::component::{ComponentName, NotAWord};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
-use crate::task::{self, ScoutAnswer, ScoutArgs, WhichScout};
+use crate::task::{self, ScoutAnswer, ScoutArgs, ScoutFacts, WhichScout};
 
 /// The end of a log is where the failure stands; as much of it as a failed run hands on.
 const LOG: u64 = 64 * 1024;
@@ -20,7 +20,7 @@ const MAX_STDIN: u64 = 64 << 20;
 /// Ask a Scout about this repository
 ///
 /// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
-/// Needs a model, but no agent.yaml and no Docker.
+/// Needs a model (not with --facts), but no agent.yaml and no Docker.
 #[derive(Debug, clap::Args)]
 pub(super) struct Scout {
     /// Which one: a maps the code, b looks at build and tests, any other by the name it was approved under
@@ -28,6 +28,9 @@ pub(super) struct Scout {
     scout: WhichScout,
     /// What to find out; without it the usual survey
     question: Option<String>,
+    /// Say what can be computed, without asking a model
+    #[arg(long)]
+    facts: bool,
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     repo: PathBuf,
@@ -53,7 +56,13 @@ fn which(text: &str) -> Result<WhichScout, NotAWord> {
 impl Scout {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let log = self.log.as_deref().map(read_log).transpose()?;
+        let which = self.scout.clone();
         let args = ScoutArgs { scout: self.scout, question: self.question, repo: self.repo, log };
+        if self.facts {
+            let facts = runtime::block_on(task::facts(args, output))??;
+            show_facts(&which, &facts, output);
+            return Ok(Exit::Ok);
+        }
         let answer = runtime::block_on(task::scout(args, output))??;
         if output.is_json() {
             output.document(&answer);
@@ -89,6 +98,46 @@ fn read_log(path: &Path) -> Result<String, Failure> {
     })?;
     let from = bytes.len().saturating_sub(usize::try_from(LOG).unwrap_or(usize::MAX));
     Ok(String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned())
+}
+
+/// What a person is shown of a list.
+const SHOWN: usize = 12;
+
+fn show_facts(scout: &WhichScout, facts: &ScoutFacts, output: &Output) {
+    if output.is_json() {
+        output.document(&facts.document);
+        return;
+    }
+    let title = match scout {
+        WhichScout::A => "Scout A, facts".to_owned(),
+        WhichScout::B => "Scout B, facts".to_owned(),
+        WhichScout::Named(name) => format!("Scout {name}, facts"),
+    };
+    output.result_line(
+        &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", facts.summary)),
+    );
+    for line in outline(&shortened(&facts.document)) {
+        output.result_line(&line);
+    }
+}
+
+/// With the beginnings of long lists, and how much there is more.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => {
+            let mut shown: Vec<_> = items.iter().take(SHOWN).map(shortened).collect();
+            if items.len() > SHOWN {
+                let more = items.len() - SHOWN;
+                shown.push(Value::from(format!("… {more} more, shown with --json")));
+            }
+            Value::Array(shown)
+        }
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, value)| (name.clone(), shortened(value)));
+            Value::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
 }
 
 fn show(answer: &ScoutAnswer, output: &Output) {

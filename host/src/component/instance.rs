@@ -27,9 +27,17 @@ use super::usage::Usage;
 use super::voice::Voice;
 use super::{ScoutQuestion, Services, ToolOutcome};
 use crate::model::ModelError;
+use crate::symbols::Index;
 
 type Scout = scout::exports::agentcommand::scout::scout::Failure;
 type Tool = tool::exports::agentcommand::tool::tool::Failure;
+
+/// A component that is ready to be asked.
+pub(super) struct Ready {
+    pub(super) pre: Pre,
+    /// Outlines of files that earlier queries asked for.
+    pub(super) outlines: Option<Arc<Index>>,
+}
 
 /// A component that is ready to be instantiated, as what it exports.
 pub(super) enum Pre {
@@ -102,7 +110,7 @@ pub(super) struct Lent {
 /// then; it does not begin where that could not be.
 pub(super) async fn run(
     holder: Holder<'_>,
-    pre: Arc<Pre>,
+    ready: Arc<Ready>,
     job: Job,
     with: Lent,
     wall: Duration,
@@ -115,7 +123,7 @@ pub(super) async fn run(
         audited.ready()?;
         summary = Some(Summary::owed(audited, &usage, &job));
     }
-    let result = query_to_end(holder, pre, job, with, wall, cancel).await;
+    let result = query_to_end(holder, ready, job, with, wall, cancel).await;
     events.emit(usage.event(name, sha256));
     if let Some(summary) = summary {
         summary.ended(&result);
@@ -125,7 +133,7 @@ pub(super) async fn run(
 
 async fn query_to_end(
     holder: Holder<'_>,
-    pre: Arc<Pre>,
+    ready: Arc<Ready>,
     job: Job,
     with: Lent,
     wall: Duration,
@@ -136,17 +144,18 @@ async fn query_to_end(
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
     let audited = audited.cloned();
-    let query = query((name, grant), with, audited, wall, requests, token.clone());
+    let mut query = query((name, grant), with, audited, wall, requests, token.clone());
+    query.outlines.clone_from(&ready.outlines);
     let voice = query.voice.clone();
     let (running, ended) = std::sync::mpsc::channel();
-    let mut stop = Stop { token, voice, engine: pre.engine().clone(), running: Some(ended) };
+    let mut stop = Stop { token, voice, engine: ready.pre.engine().clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
     std::thread::Builder::new()
         .name(format!("component {name}"))
         .spawn(move || {
             let _running: Sender<Infallible> = running;
             // Nobody listens any more when the query was stopped.
-            drop(done.send(on_thread(&pre, query, job)));
+            drop(done.send(on_thread(&ready.pre, query, job)));
         })
         .map_err(|error| ComponentFailure::Host(format!("no thread for a query: {error}")))?;
     let deadline = tokio::time::sleep(wall);
@@ -212,6 +221,7 @@ fn query(
         name: name.to_owned(),
         read,
         writer: writer.filter(|_| grant.repo_write),
+        outlines: None,
         talk,
         stop,
         denials: Denials::new(name, voice.clone(), audited.clone(), usage.clone()),

@@ -54,10 +54,11 @@ pub use words::{ComponentName, EnvName, Method, NotAWord, Origin, RepoPart, Sha2
 use crate::audit::{Audit, AuditError, Subject};
 use crate::event::{EventKind, Events};
 use crate::model::Model;
+use crate::symbols::Index;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 use audited::Audited;
 use failure::{MAX_LINE, one_line};
-use instance::{Answer, Holder, Job, Lent, Pre};
+use instance::{Answer, Holder, Job, Lent, Pre, Ready};
 use usage::Usage;
 
 /// Loads components. Costs nothing until the first one is loaded.
@@ -67,6 +68,7 @@ pub struct ComponentHost {
     /// What the administrator allows any component.
     ceiling: Grant,
     outbound: Outbound,
+    outlines: Option<Arc<Index>>,
     engine: OnceLock<Engine>,
 }
 
@@ -163,16 +165,18 @@ pub struct LoadedComponent {
     pub world: &'static str,
     pub imports: Vec<String>,
     outbound: Outbound,
-    pre: Arc<Pre>,
+    ready: Arc<Ready>,
     audited: Option<Arc<Audited>>,
 }
 
 impl ComponentHost {
-    /// `cache` is a directory for compiled code that nobody but the user may open; it is made when needed.
+    /// `cache` is a directory for compiled code and outlines that nobody but the user may open; it is made when
+    /// needed.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
         let (outbound, engine) = (Outbound::default(), OnceLock::new());
-        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, outbound, engine }
+        let outlines = cache.map(|dir| Arc::new(Index::new(dir)));
+        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, outbound, outlines, engine }
     }
 
     /// The same with another way to the network.
@@ -311,8 +315,9 @@ impl ComponentHost {
             .and_then(|pre| Pre::new(manifest.kind, pre))
             .map_err(failed)?;
         let world = manifest.kind.world();
-        let (outbound, pre, audited) = (self.outbound.clone(), Arc::new(pre), None);
-        Ok(LoadedComponent { manifest, sha256, grant, world, imports, outbound, pre, audited })
+        let ready = Arc::new(Ready { pre, outlines: self.outlines.clone() });
+        let (outbound, audited) = (self.outbound.clone(), None);
+        Ok(LoadedComponent { manifest, sha256, grant, world, imports, outbound, ready, audited })
     }
 
     fn engine(&self) -> wasmtime::Result<&Engine> {
@@ -373,11 +378,11 @@ impl LoadedComponent {
         wall: Duration,
         cancel: &CancellationToken,
     ) -> Result<Answer, ComponentFailure> {
-        let pre = Arc::clone(&self.pre);
+        let ready = Arc::clone(&self.ready);
         let audited = self.audited.as_ref();
         let (name, sha256) = (&self.manifest.name, &self.sha256);
         let holder = Holder { name, sha256, grant: &self.grant, audited };
         let with = Lent { services, outbound: self.outbound.clone(), usage: Usage::default() };
-        instance::run(holder, pre, job, with, wall, cancel).await
+        instance::run(holder, ready, job, with, wall, cancel).await
     }
 }

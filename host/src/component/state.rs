@@ -25,6 +25,7 @@ use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
 use crate::model::{Model, ModelError};
+use crate::symbols::Index;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 
 const MAX_LOG_LINE: usize = 1000;
@@ -73,6 +74,8 @@ pub(super) struct Query {
     pub(super) grant: Grant,
     pub(super) read: Option<Reading>,
     pub(super) writer: Option<Arc<RepoWriter>>,
+    /// Outlines of earlier queries.
+    pub(super) outlines: Option<Arc<Index>>,
     pub(super) talk: Option<Talk>,
     pub(super) denials: Denials,
     /// Where what it does is recorded; none where nothing is.
@@ -114,8 +117,9 @@ impl ReadLeft {
 
     pub(super) fn spend(&self, bytes: u64) {
         self.1.read(bytes);
-        // One thread runs the store; saturating is for a read that came out longer than it was asked to be.
-        self.0.store(self.bytes().saturating_sub(bytes), Ordering::Relaxed);
+        // Saturating: what is read side by side may come out longer than what was left.
+        let spent = |left: u64| Some(left.saturating_sub(bytes));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent);
     }
 }
 

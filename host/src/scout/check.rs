@@ -1,18 +1,19 @@
 //! Whether a report is believed: its schema, and that every path and line it names is in the repository as
 //! a Scout sees it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 
-use super::grounding::{Ungrounded, ground_a, ground_b};
+use super::facts_a::FactsA;
+use super::grounding::{MOST, Ungrounded, ground_a, ground_b};
 use super::own_report::OwnReport;
 use super::query::ReportCheck;
 use super::report_a::ReportA;
 use super::report_b::ReportB;
-use crate::workspace::{RepoView, Slice, read};
+use crate::workspace::{Kind, MAX_ENTRIES, RepoView, Selection, SelectionError, Slice, list, read};
 
 /// Bytes of a file that are looked through for its lines; a range behind them does not exist for us.
 const MAX_FILE: u64 = 64 << 20;
@@ -88,6 +89,49 @@ fn check(scout: &str, raw: &str, files: &mut Files) -> Result<String, String> {
         return Err("too much to check: name fewer and smaller files".to_owned());
     }
     if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
+}
+
+/// What facts say in one line, or what is wrong with them: their schema, files that are not in view, lines behind the
+/// end of a file. Reads files, so for a thread that may wait.
+pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, String> {
+    match scout {
+        "scout-a" => {
+            let facts = FactsA::parse(raw).map_err(|error| error.to_string())?;
+            let wrong = ground_facts(&facts, view)?;
+            if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
+        }
+        other => Err(format!("no schema of facts is known for {other}")),
+    }
+}
+
+fn ground_facts(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {
+    let there = listing(view).map_err(|error| error.to_string())?;
+    let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
+    for path in facts.paths().into_iter().filter(|path| !there.contains(*path)).take(MOST) {
+        wrong.push(Ungrounded::NoSuchFile { field: "facts".to_owned(), path: path.to_owned() });
+    }
+    for (path, end) in facts.last_lines() {
+        // Where there is more to read than may be, what was not read is not said to be wrong.
+        let Some(lines) = files.lines(path).filter(|lines| *lines < end) else { continue };
+        let (field, path, start) = ("facts".to_owned(), path.to_owned(), end);
+        wrong.push(Ungrounded::NoSuchLines { field, path, start, end, lines });
+    }
+    wrong.truncate(MOST);
+    Ok(wrong)
+}
+
+/// Every file in view.
+fn listing(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
+    let files = Selection { kinds: vec![Kind::File], ..Selection::default() };
+    let (mut found, mut cursor) = (HashSet::new(), None);
+    loop {
+        let page = list(view, &files, cursor.as_deref(), MAX_ENTRIES)?;
+        found.extend(page.items.into_iter().map(|entry| entry.path));
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(found);
+        }
+    }
 }
 
 /// What one check knows of the files that a report names; each is read once.

@@ -2,6 +2,7 @@
 
 mod check;
 mod component_scout;
+pub mod facts_a;
 pub mod facts_b;
 pub mod grounding;
 mod own_report;
@@ -13,7 +14,7 @@ mod version;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use check::Grounded;
+pub use check::{Grounded, check_facts};
 pub use component_scout::ComponentScout;
 pub use version::{SCHEMA_VERSION, SchemaError};
 

@@ -8,6 +8,7 @@ mod cancel;
 pub mod capabilities;
 mod detach;
 mod earlier_report;
+mod facts;
 mod history;
 mod id;
 mod interrupted;
@@ -41,6 +42,7 @@ pub use audit::{
 pub use caches::{CacheList, Cleared, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
 pub use detach::{Detached, TakeOver, detach, take_over};
+pub use facts::{ScoutFacts, facts};
 pub use history::{History, history};
 pub use id::TaskId;
 pub use logs::{LogDocument, RunLog, log};

@@ -11,7 +11,7 @@ use super::staff::{self, Incomplete, Staff};
 use super::{preflight, signals};
 use crate::audit::Audit;
 use crate::component::builtin;
-use crate::component::{self, ComponentHost, Kind};
+use crate::component::{self, ComponentHost, Kind, LoadedComponent};
 use crate::config::{self, ConfigError, Root};
 use crate::event::{Events, Milestone, ModelUsage};
 use crate::exit::Exit;
@@ -69,21 +69,24 @@ fn approved<'m>(name: &str, members: &'m [Member]) -> Result<&'m Member, Failure
     })
 }
 
-/// The Scout itself, and how its reports are judged.
+/// The Scout itself, not yet lent anything.
+pub(super) fn loaded(which: &WhichScout, staff: &Staff<'_>) -> Result<LoadedComponent, Failure> {
+    Ok(match which {
+        WhichScout::A => staff.load_scout(builtin::SCOUT_A)?,
+        WhichScout::B => staff.load_scout(builtin::SCOUT_B)?,
+        WhichScout::Named(name) => staff.load_member(approved(name, staff.members)?, name)?,
+    })
+}
+
+/// The Scout, and how its reports are judged.
 fn found(which: &WhichScout, staff: &Staff<'_>) -> Result<(Arc<dyn Scout>, Grounded), Failure> {
     let check = Grounded::new(staff.view.clone());
-    let builtin = match which {
-        WhichScout::A => builtin::SCOUT_A,
-        WhichScout::B => builtin::SCOUT_B,
-        WhichScout::Named(name) => {
-            let loaded = staff.load_member(approved(name, staff.members)?, name)?;
-            let check = check
-                .with(name, loaded.manifest.report.as_deref())
-                .map_err(staff::failed("its report schema cannot be used"))?;
-            return Ok((staff.added_scout(loaded), check));
-        }
-    };
-    Ok((staff.scout(staff.load_scout(builtin)?), check))
+    let component = loaded(which, staff)?;
+    let WhichScout::Named(name) = which else { return Ok((staff.scout(component), check)) };
+    let check = check
+        .with(name, component.manifest.report.as_deref())
+        .map_err(staff::failed("its report schema cannot be used"))?;
+    Ok((staff.added_scout(component), check))
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,7 +138,7 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
             .below(registry.policy.ceiling.clone())
             .audited(audit.clone()),
         members: &members,
-        model: staff::model(&access, &ledger, &events)?,
+        model: Some(staff::model(&access, &ledger, &events)?),
         view: staff::view(&root)?,
         wall,
         events: &events,
@@ -175,7 +178,7 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
 }
 
 /// Also outside of every repository, where the artifacts may lie below the directory that is looked at.
-fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
+pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
     let repo = config::find_root(start)?.map(|root| root.path);
     let desk = preflight::open_desk(&preflight::artifacts_for(repo.as_deref())?, root)?;
     Ok(desk.audit_here(root)?)
@@ -183,7 +186,7 @@ fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
 
 /// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason
 /// not to answer: this is how people find out about their repository.
-fn place(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), ConfigError> {
+pub(super) fn place(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), ConfigError> {
     let root = match config::find_root(&args.repo)? {
         Some(Root { path, has_config: true }) => {
             if let Ok(config) = config::load(&path) {

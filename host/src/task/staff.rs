@@ -42,7 +42,8 @@ pub(super) struct Staff<'a> {
     pub(super) host: ComponentHost,
     /// What the user approved; loaded in place of a built-in component or beside them.
     pub(super) members: &'a [Member],
-    pub(super) model: Arc<dyn Model>,
+    /// None where nobody is to be asked, whatever a component was granted.
+    pub(super) model: Option<Arc<dyn Model>>,
     pub(super) view: RepoView,
     /// For one attempt of a Scout, the model's time included.
     pub(super) wall: Duration,
@@ -96,14 +97,19 @@ impl Staff<'_> {
 
     fn component_scout(&self, component: LoadedComponent) -> ComponentScout {
         let name = component.manifest.name.clone();
-        let services = Services {
+        let services = self.services(&name);
+        ComponentScout::new(&name, component, services, self.wall)
+    }
+
+    /// What a Scout is lent.
+    pub(super) fn services(&self, name: &str) -> Services {
+        Services {
             view: Some(self.view.clone()),
             versions: None,
             writer: None,
-            model: Some((Arc::clone(&self.model), name.clone())),
+            model: self.model.clone().map(|model| (model, name.to_owned())),
             attempt: 1,
             events: self.events.clone(),
-        };
-        ComponentScout::new(&name, component, services, self.wall)
+        }
     }
 }

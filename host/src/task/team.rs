@@ -39,12 +39,13 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     let Work { ready, held, brief, notes, image, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
+    let model = staff::model(&ready.access, &ledger, &events)?;
     let staff = Staff {
         host: ComponentHost::new(ready.cache.as_deref())
             .below(ready.ceiling.clone())
             .audited(audit.clone()),
         members: &ready.members,
-        model: staff::model(&ready.access, &ledger, &events)?,
+        model: Some(Arc::clone(&model)),
         view: staff::view(root)?,
         wall: config.scout_timeout,
         events: &events,
@@ -65,7 +66,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     // As Scouts see it: what others brought along is not what the project is tested by.
     let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
     let hands = ComponentHands::new(tools, Arc::new(writer), events.clone())
-        .with(more_tools, Arc::clone(&staff.model));
+        .with(more_tools, Arc::clone(&model));
     let mut check = Grounded::new(staff.view.clone());
     for scout in &added {
         let manifest = &scout.manifest;
@@ -93,7 +94,7 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     let stays = held.clone();
     Ok(Editor {
         brief,
-        model: staff.model,
+        model,
         ledger: ledger.clone(),
         scouts,
         check: Arc::new(check),

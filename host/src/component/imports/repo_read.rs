@@ -73,18 +73,21 @@ impl State {
                 let version = chunk.version.map(version);
                 Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })
             }
-            Err(ReadError::View(error)) => Err(self.refuse_view(&want.path, &error)),
-            Err(ReadError::Binary { path }) => {
+            Err(error) => Err(self.refuse_read(&want.path, error)),
+        }
+    }
+
+    /// The refusal for a file that cannot be read.
+    pub(super) fn refuse_read(&mut self, asked: &str, error: ReadError) -> Refusal {
+        match error {
+            ReadError::View(error) => self.refuse_view(asked, &error),
+            ReadError::Binary { path } => {
                 self.query.denials.deny(GRANT, &path);
-                Err(Refusal::NotFound)
+                Refusal::NotFound
             }
-            Err(error @ ReadError::NotAFile { .. }) => {
-                Err(Refusal::Invalid(format!("not_a_file: {error}")))
-            }
-            Err(error @ ReadError::TooLarge { .. }) => {
-                Err(Refusal::Limit(format!("too_large: {error}")))
-            }
-            Err(error @ ReadError::Failed { .. }) => Err(Refusal::Failed(error.to_string())),
+            ReadError::NotAFile { .. } => Refusal::Invalid(format!("not_a_file: {error}")),
+            ReadError::TooLarge { .. } => Refusal::Limit(format!("too_large: {error}")),
+            ReadError::Failed { .. } => Refusal::Failed(error.to_string()),
         }
     }
 }

@@ -1,0 +1,369 @@
+//! Conventions, counted and not guessed: what most of the source does, how much of it, and where to see it.
+//!
+//! A sample of the files that people wrote, spread evenly over the repository and the same each time, is read for it.
+
+use crate::survey::Survey;
+use scouting::inventory::name;
+use scouting::world::Repository;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Files that are read, and how much of each.
+const FILES: usize = 240;
+const BYTES: u64 = 64 << 10;
+/// Fewer cases than this are no custom.
+const FEW: u32 = 3;
+const EXAMPLES: usize = 3;
+/// Widths that people set their editors to.
+const WIDTHS: [usize; 5] = [80, 88, 100, 120, 140];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Convention {
+    pub(crate) topic: &'static str,
+    /// Of which language; none for all of them.
+    pub(crate) language: Option<&'static str>,
+    pub(crate) value: String,
+    /// Cases that do so, of so many.
+    pub(crate) count: u32,
+    pub(crate) total: u32,
+    pub(crate) examples: Vec<Example>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Example {
+    pub(crate) path: String,
+    pub(crate) line: u32,
+}
+
+/// What is counted: a topic, and of which language.
+type Topic = (&'static str, Option<&'static str>);
+
+/// How often something was done, and where first.
+type Cases = BTreeMap<String, (u32, Vec<Example>)>;
+
+/// Cases of every topic.
+#[derive(Default)]
+struct Counts(BTreeMap<Topic, Cases>);
+
+impl Counts {
+    fn add(
+        &mut self,
+        topic: &'static str,
+        language: Option<&'static str>,
+        value: &str,
+        at: (&str, u32),
+    ) {
+        let case =
+            self.0.entry((topic, language)).or_default().entry(value.to_owned()).or_default();
+        case.0 += 1;
+        if case.1.len() < EXAMPLES && case.1.last().is_none_or(|last| last.path != at.0) {
+            case.1.push(Example { path: at.0.to_owned(), line: at.1 });
+        }
+    }
+
+    /// What most do, topic by topic.
+    fn most(self) -> Vec<Convention> {
+        let most = self.0.into_iter().filter_map(|((topic, language), cases)| {
+            let total = cases.values().map(|(count, _)| count).sum::<u32>();
+            let (value, (count, examples)) =
+                cases.into_iter().max_by(|a, b| a.1.0.cmp(&b.1.0).then(b.0.cmp(&a.0)))?;
+            (total >= FEW).then_some(Convention { topic, language, value, count, total, examples })
+        });
+        most.collect()
+    }
+}
+
+pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<Convention> {
+    let mut counts = Counts::default();
+    let mut widths = Widths::default();
+    for at in survey.all() {
+        let (path, unit) = (survey.path(at), survey.unit(at));
+        if unit.language.is_none() || unit.generated {
+            continue;
+        }
+        if let (Some(style), false) = (naming(stem(path)), unit.is_test) {
+            counts.add("file_naming", unit.language, style, (path, 1));
+        }
+        if let Some(place) = test_place(survey, at) {
+            counts.add("test_placement", unit.language, place, (path, 1));
+        }
+    }
+    let sample = sample(survey);
+    for part in sample.chunks(32) {
+        let paths = part.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
+        for ((at, path), text) in part.iter().zip(&paths).zip(repository.read(&paths, BYTES)) {
+            let (Ok(text), Some(language)) = (text, survey.unit(*at).language) else { continue };
+            let text = String::from_utf8_lossy(&text);
+            file(language, path, &text, &mut counts);
+            if !survey.unit(*at).is_test {
+                errors(language, path, &text, &mut counts);
+            }
+            widths.file(path, &text);
+        }
+    }
+    let mut found = counts.most();
+    found.extend(widths.convention());
+    found.sort_by(|a, b| (a.topic, a.language).cmp(&(b.topic, b.language)));
+    found
+}
+
+fn sample(survey: &Survey) -> Vec<u32> {
+    let wrote = |at: &u32| {
+        let unit = survey.unit(*at);
+        unit.language.is_some() && !unit.generated && unit.lines > 2
+    };
+    let all = survey.all().filter(wrote).collect::<Vec<_>>();
+    let step = all.len().div_ceil(FILES).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+/// What one file does.
+fn file(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
+    let here = Some(language);
+    if let Some((indent, line)) = indent(text) {
+        counts.add("indent", here, &indent, (path, line));
+    }
+    let ending = if text.contains("\r\n") { "CRLF" } else { "LF" };
+    counts.add("line_ending", None, ending, (path, 1));
+    let lines = || text.lines().enumerate().map(|(at, line)| (at as u32 + 1, line.trim()));
+    match language {
+        "Python" | "JavaScript" | "TypeScript" => {
+            for (number, line) in lines().filter(|(_, line)| !is_comment(line)) {
+                match line.find(['"', '\'']).map(|at| &line[at..]) {
+                    Some(rest) if rest.starts_with("\"\"\"") || rest.starts_with("'''") => {}
+                    Some(rest) if rest.starts_with('"') => {
+                        counts.add("quotes", here, "double", (path, number))
+                    }
+                    Some(_) => counts.add("quotes", here, "single", (path, number)),
+                    None => {}
+                }
+            }
+        }
+        _ => {}
+    }
+    if matches!(language, "JavaScript" | "TypeScript") {
+        for (number, line) in lines().filter(|(_, line)| line.len() > 3 && !is_comment(line)) {
+            match line.as_bytes().last() {
+                Some(b';') => counts.add("semicolons", here, "always", (path, number)),
+                Some(b')' | b'\'' | b'"' | b'`') if !line.starts_with(['<', '.', '}']) => {
+                    counts.add("semicolons", here, "left out", (path, number));
+                }
+                _ => {}
+            }
+        }
+    }
+    for (number, name) in
+        lines().filter_map(|(number, line)| Some((number, defined(language, line)?)))
+    {
+        if let Some(style) = naming(name) {
+            counts.add("function_naming", here, style, (path, number));
+        }
+    }
+}
+
+/// How what may fail is treated; what a Rust file says below its tests is not how the product does it.
+fn errors(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
+    let lines = text.lines().map(str::trim).take_while(|line| *line != "#[cfg(test)]");
+    for (at, line) in lines.enumerate().filter(|(_, line)| !is_comment(line)) {
+        if let Some(how) = error_handling(language, line) {
+            counts.add("error_handling", Some(language), how, (path, at as u32 + 1));
+        }
+    }
+}
+
+fn is_comment(line: &str) -> bool {
+    line.starts_with("//")
+        || line.starts_with('#')
+        || line.starts_with('*')
+        || line.starts_with("/*")
+}
+
+/// Tabs or how many spaces a file is indented with, and where that is first seen.
+fn indent(text: &str) -> Option<(String, u32)> {
+    let (mut tabs, mut steps, mut before) = (0_u32, [0_u32; 9], 0);
+    let mut first: [Option<u32>; 10] = [None; 10];
+    for (at, line) in text.lines().enumerate() {
+        let number = at as u32 + 1;
+        if line.starts_with('\t') {
+            tabs += 1;
+            first[9].get_or_insert(number);
+            continue;
+        }
+        let spaces = line.len() - line.trim_start_matches(' ').len();
+        let inner = &line[spaces..];
+        if inner.is_empty() || inner.starts_with('*') {
+            continue;
+        }
+        let deeper = spaces.saturating_sub(before);
+        if (2..=8).contains(&deeper) {
+            steps[deeper] += 1;
+            first[deeper].get_or_insert(number);
+        }
+        before = spaces;
+    }
+    let (width, count) =
+        steps.iter().enumerate().max_by_key(|(width, count)| (**count, 9 - width))?;
+    if tabs > 0 && tabs >= *count {
+        return Some(("tabs".to_owned(), first[9]?));
+    }
+    (*count > 0).then_some((format!("{width} spaces"), first[width]?))
+}
+
+/// How a line treats what may fail, if it does.
+fn error_handling(language: &str, line: &str) -> Option<&'static str> {
+    let has = |text: &str| line.contains(text);
+    match language {
+        "Rust" if has(".unwrap()") || has(".expect(") => Some("unwrap or expect"),
+        "Rust" if has("?;") || has("?)") || line.ends_with('?') || has("?.") => {
+            Some("handed on with ?")
+        }
+        "Python" if line.starts_with("except:") => Some("bare except"),
+        "Python" if line.starts_with("except") => Some("named except"),
+        "JavaScript" | "TypeScript" if has(".catch(") => Some(".catch()"),
+        "JavaScript" | "TypeScript" if has("catch (") || has("catch {") => Some("try and catch"),
+        "Go" if line.starts_with("if err != nil") || has("; err != nil") => Some("if err != nil"),
+        "Go" if line.starts_with("panic(") => Some("panic"),
+        "Java" if line.contains("catch (") => Some("catch"),
+        "Java" if line.contains(" throws ") => Some("throws"),
+        _ => None,
+    }
+}
+
+/// The name of a function that a line defines.
+fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
+    let word = match language {
+        "Rust" => "fn ",
+        "Python" => "def ",
+        "Go" => "func ",
+        "JavaScript" | "TypeScript" => "function ",
+        _ => return None,
+    };
+    let rest = match line.strip_prefix(word) {
+        Some(rest) => rest,
+        None => {
+            let (before, rest) = line.split_once(&format!(" {word}"))?;
+            let modifiers = ["pub", "async", "const", "unsafe", "export", "default", "extern"];
+            let plain = |part: &str| modifiers.iter().any(|word| part.starts_with(word));
+            before.split_whitespace().all(plain).then_some(rest)?
+        }
+    };
+    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+    Some(rest[..end].trim_matches('_')).filter(|name| !name.is_empty())
+}
+
+/// How a name of more than one word is written.
+fn naming(name: &str) -> Option<&'static str> {
+    let name = name.trim_matches(['_', '-', '.']);
+    let upper = name.chars().any(char::is_uppercase);
+    let lower = name.chars().any(char::is_lowercase);
+    let begins_upper = name.chars().next().is_some_and(char::is_uppercase);
+    match () {
+        () if name.contains('-') => Some("kebab-case"),
+        () if name.contains('_') && !upper => Some("snake_case"),
+        () if name.contains('_') => None,
+        () if begins_upper && lower => Some("PascalCase"),
+        () if upper && lower => Some("camelCase"),
+        _ => None,
+    }
+}
+
+fn stem(path: &str) -> &str {
+    name(path).split('.').next().unwrap_or_default()
+}
+
+fn test_place(survey: &Survey, at: u32) -> Option<&'static str> {
+    let (unit, path) = (survey.unit(at), survey.path(at));
+    let apart = path
+        .split('/')
+        .rev()
+        .skip(1)
+        .any(|part| matches!(part, "test" | "tests" | "__tests__" | "spec"));
+    match (unit.is_test, unit.tests > 0) {
+        (true, true) if apart => Some("in a directory of tests"),
+        (true, true) => Some("beside the source"),
+        (false, true) => Some("in the source file"),
+        _ => None,
+    }
+}
+
+/// How long lines are.
+#[derive(Default)]
+struct Widths {
+    total: u32,
+    within: [u32; WIDTHS.len()],
+    longest: Vec<(usize, Example)>,
+}
+
+impl Widths {
+    fn file(&mut self, path: &str, text: &str) {
+        let mut longest = (0, 1);
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let width = line.chars().count();
+            self.total += 1;
+            for (within, most) in self.within.iter_mut().zip(WIDTHS) {
+                *within += u32::from(width <= most);
+            }
+            longest = longest.max((width, at as u32 + 1));
+        }
+        self.longest.push((longest.0, Example { path: path.to_owned(), line: longest.1 }));
+        self.longest.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.path.cmp(&b.1.path)));
+        self.longest.truncate(EXAMPLES * 8);
+    }
+
+    /// The least width that nearly all lines keep.
+    fn convention(self) -> Option<Convention> {
+        let (count, width) =
+            self.within.iter().zip(WIDTHS).find(|(within, _)| **within * 100 >= self.total * 99)?;
+        let examples =
+            self.longest.into_iter().filter(|(longest, _)| *longest <= width && *longest > 0);
+        (self.total >= 20).then(|| Convention {
+            topic: "line_length",
+            language: None,
+            value: format!("at most {width}"),
+            count: *count,
+            total: self.total,
+            examples: examples.take(EXAMPLES).map(|(_, example)| example).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indents_are_told_by_what_most_lines_do() {
+        assert_eq!(indent("a\n\tb\n\tc\n"), Some(("tabs".to_owned(), 2)));
+        assert_eq!(indent("a:\n  b:\n    c\nd:\n  e\n"), Some(("2 spaces".to_owned(), 2)));
+        assert_eq!(indent("fn a() {\n    b();\n}\n"), Some(("4 spaces".to_owned(), 2)));
+        assert_eq!(indent("/*\n * x\n */\na\n"), None);
+    }
+
+    #[test]
+    fn names_are_told_by_how_their_words_are_joined() {
+        for (name, style) in [
+            ("parse_price", Some("snake_case")),
+            ("parse-price", Some("kebab-case")),
+            ("parsePrice", Some("camelCase")),
+            ("ParsePrice", Some("PascalCase")),
+            ("parse", None),
+            ("LIMIT", None),
+        ] {
+            assert_eq!(naming(name), style, "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_are_known_by_the_word_before_their_name() {
+        for (language, line, name) in [
+            ("Rust", "pub(crate) async fn go_on(&self) {", Some("go_on")),
+            ("Rust", "let f = the fn of(x)", None),
+            ("Python", "async def go_on(self):", Some("go_on")),
+            ("Python", "def go_on(self):", Some("go_on")),
+            ("Go", "func (c *Cart) Total() int {", None),
+            ("JavaScript", "export default function goOn() {", Some("goOn")),
+        ] {
+            assert_eq!(defined(language, line), name, "{line}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Where programs and packages begin: a `main`, what a manifest names, and the names that tools look for.
+
+use crate::resolve::{binaries, directory};
+use crate::survey::Survey;
+use scouting::inventory::name;
+use scouting::world::Repository;
+use serde_json::Value;
+
+/// Manifests that are read for it.
+const MANIFESTS: usize = 200;
+const BYTES: u64 = 256 << 10;
+
+pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
+    let begins = |at: &u32| {
+        let unit = survey.unit(*at);
+        !unit.is_test && !unit.generated && (unit.has_main || is_named(survey.path(*at)))
+    };
+    let mut found =
+        survey.all().filter(begins).map(|at| survey.path(at).to_owned()).collect::<Vec<_>>();
+    found.extend(declared(repository, survey));
+    found.sort_unstable();
+    found.dedup();
+    // Those near the root first: they are what people start.
+    found.sort_by_key(|path| path.matches('/').count());
+    found
+}
+
+fn is_named(path: &str) -> bool {
+    let depth = path.matches('/').count();
+    match name(path) {
+        "__main__.py" | "manage.py" | "wsgi.py" | "asgi.py" => true,
+        "main.py" | "app.py" | "cli.py" => depth <= 2,
+        "index.js" | "index.mjs" | "index.ts" | "main.ts" | "main.js" | "server.js"
+        | "server.ts" => depth <= 1,
+        "lib.rs" => directory(path) == "src" || directory(path).ends_with("/src"),
+        _ => false,
+    }
+}
+
+/// What manifests say, as far as it is there.
+fn declared(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
+    let manifests =
+        survey.inventory.paths().filter(|path| matches!(name(path), "Cargo.toml" | "package.json"));
+    let manifests = manifests.take(MANIFESTS).collect::<Vec<_>>();
+    let mut found = vec![];
+    for (path, text) in manifests.iter().zip(repository.read(&manifests, BYTES)) {
+        let Some(text) = text.ok().and_then(|text| String::from_utf8(text).ok()) else { continue };
+        let named = match name(path) {
+            "Cargo.toml" => binaries(&text),
+            _ => package(&text),
+        };
+        for place in named {
+            let place = place.trim_start_matches("./");
+            let root = directory(path);
+            let place = if root.is_empty() { place.to_owned() } else { format!("{root}/{place}") };
+            if survey.inventory.has(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}
+
+fn package(text: &str) -> Vec<String> {
+    let Ok(package) = serde_json::from_str::<Value>(text) else { return vec![] };
+    let bins = match &package["bin"] {
+        Value::String(path) => vec![path.clone()],
+        Value::Object(bins) => bins.values().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => vec![],
+    };
+    let main = package["main"].as_str().map(str::to_owned);
+    bins.into_iter().chain(main).collect()
+}

@@ -1,0 +1,125 @@
+//! Which tests exercise what: what a test imports, what it is named after, and the file that it stands in.
+
+use super::Test;
+use crate::resolve::directory;
+use crate::survey::Survey;
+use scouting::inventory::name;
+use std::collections::{BTreeSet, HashMap};
+
+/// Files that one test is said to exercise at most.
+const MOST: usize = 30;
+
+/// Tests, by place in the inventory, with the places of what they exercise.
+pub(crate) struct Tests {
+    of: Vec<(u32, Vec<u32>)>,
+    exercised: BTreeSet<u32>,
+}
+
+impl Tests {
+    pub(crate) fn of(survey: &Survey) -> Self {
+        let mut by_stem = HashMap::<&str, Vec<u32>>::new();
+        for at in survey.all().filter(|at| survey.is_product(*at)) {
+            by_stem.entry(stem(survey.path(at))).or_default().push(at);
+        }
+        let mut of = vec![];
+        for at in survey.all() {
+            let unit = survey.unit(at);
+            if !is_test_file(survey, at) {
+                continue;
+            }
+            let mut exercises = BTreeSet::new();
+            if unit.is_test {
+                exercises.extend(survey.imported_by(at).filter(|to| survey.is_product(*to)));
+                // A header is used for what stands in the source beside it.
+                let sources = exercises.iter().flat_map(|to| source_of(survey, &by_stem, *to));
+                let sources = sources.collect::<Vec<_>>();
+                exercises.extend(sources);
+                exercises.extend(namesake(survey, &by_stem, at));
+            } else {
+                exercises.insert(at);
+            }
+            of.push((at, exercises.into_iter().take(MOST).collect::<Vec<_>>()));
+        }
+        let exercised = of.iter().flat_map(|(_, exercises)| exercises.iter().copied()).collect();
+        Self { of, exercised }
+    }
+
+    pub(crate) fn is_exercised(&self, at: u32) -> bool {
+        self.exercised.contains(&at)
+    }
+
+    /// Tests that exercise one of these, those of most of them first.
+    pub(crate) fn for_any<'s>(&self, survey: &'s Survey, wanted: &[u32]) -> Vec<&'s str> {
+        let count = |exercises: &[u32]| exercises.iter().filter(|at| wanted.contains(at)).count();
+        let mut found =
+            self.of.iter().map(|(at, exercises)| (count(exercises), *at)).collect::<Vec<_>>();
+        found.retain(|(count, _)| *count > 0);
+        found.sort_by_key(|(count, at)| (usize::MAX - count, *at));
+        found.into_iter().map(|(_, at)| survey.path(at)).collect()
+    }
+
+    pub(crate) fn paths<'s>(&self, survey: &'s Survey) -> impl Iterator<Item = &'s str> {
+        self.of.iter().map(|(at, _)| survey.path(*at))
+    }
+
+    pub(super) fn listed(&self, survey: &Survey) -> impl Iterator<Item = Test> {
+        self.of.iter().map(|(at, exercises)| Test {
+            path: survey.path(*at).to_owned(),
+            exercises: exercises.iter().map(|at| survey.path(*at).to_owned()).collect(),
+        })
+    }
+}
+
+/// Helpers of tests that hold none, and texts beside them, are none.
+fn is_test_file(survey: &Survey, at: u32) -> bool {
+    let unit = survey.unit(at);
+    match unit.parsed {
+        true => unit.tests > 0 || (unit.is_test && is_named_test(survey.path(at))),
+        false => unit.is_test && unit.language.is_some(),
+    }
+}
+
+/// `conftest` is none.
+fn is_named_test(path: &str) -> bool {
+    named_after(path).is_some() || matches!(stem(path), "test" | "tests")
+}
+
+/// `price` of `test_price.py`, `price_test.go`, `price.spec.ts` and `PriceTest.java`.
+fn stem(path: &str) -> &str {
+    name(path).split('.').next().unwrap_or_default()
+}
+
+fn named_after(path: &str) -> Option<&str> {
+    let stem = stem(path);
+    let marked = name(path).contains(".test.") || name(path).contains(".spec.");
+    stem.strip_prefix("test_")
+        .or_else(|| stem.strip_suffix("_test"))
+        .or_else(|| stem.strip_suffix("_tests"))
+        .or_else(|| stem.strip_suffix("Test").filter(|rest| !rest.is_empty()))
+        .or_else(|| stem.strip_suffix("Tests").filter(|rest| !rest.is_empty()))
+        .or(marked.then_some(stem))
+}
+
+/// The one file that the test is named after: beside it, or the only one of that name in its language.
+fn namesake(survey: &Survey, by_stem: &HashMap<&str, Vec<u32>>, at: u32) -> Option<u32> {
+    let path = survey.path(at);
+    let candidates = by_stem.get(named_after(path)?)?.iter().copied();
+    let same = candidates.filter(|other| survey.unit(*other).language == survey.unit(at).language);
+    let same = same.collect::<Vec<_>>();
+    let beside = same.iter().find(|other| directory(survey.path(**other)) == directory(path));
+    beside.copied().or_else(|| same.first().copied().filter(|_| same.len() == 1))
+}
+
+fn source_of<'a>(
+    survey: &'a Survey,
+    by_stem: &'a HashMap<&str, Vec<u32>>,
+    header: u32,
+) -> impl Iterator<Item = u32> + 'a {
+    let is_header =
+        |path: &str| name(path).rsplit('.').next().is_some_and(|end| end.starts_with('h'));
+    let path = survey.path(header);
+    let c = matches!(survey.unit(header).language, Some("C" | "C++")) && is_header(path);
+    let same =
+        by_stem.get(stem(path)).filter(|same| c && same.len() <= 4).into_iter().flatten().copied();
+    same.filter(move |at| matches!(survey.unit(*at).language, Some("C" | "C++")))
+}

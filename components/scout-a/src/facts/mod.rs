@@ -1,0 +1,352 @@
+//! The facts: what can be computed about the repository, with no model and the same each time.
+//!
+//! Lists are in a fixed order and cut to bytes, best first where there is a best; what was left out is counted. The
+//! shape is the host's schema `scout-a-facts`.
+
+mod conventions;
+mod entry_points;
+mod exercised;
+mod risk;
+
+use crate::rank;
+use crate::survey::Survey;
+use crate::terms::{self, Matches, Terms};
+use scouting::inventory::{Inventory, identifiers};
+use scouting::world::{Outline, World};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+pub(crate) use conventions::Convention;
+pub(crate) use exercised::Tests;
+pub(crate) use risk::{Level, Risk};
+
+/// Bytes of the lists in the document.
+const SYMBOLS: usize = 1_200_000;
+const IMPORTS: usize = 600_000;
+const TESTS: usize = 300_000;
+const RISK: usize = 150_000;
+const ENTRY_POINTS: usize = 40_000;
+/// Tokens of the map; four bytes count as one.
+const MAP_TOKENS: usize = 2_000;
+/// Symbols of a file that the map names.
+const MAP_SYMBOLS: usize = 10;
+/// Files that the map may name at most, however short their names.
+const MAP_FILES: usize = 80;
+/// Hits of the question's identifiers that count.
+const HITS: usize = 300;
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Facts {
+    pub(crate) schema_version: &'static str,
+    pub(crate) scout: &'static str,
+    pub(crate) question: Option<String>,
+    /// Something was left out, of the files or of a list.
+    pub(crate) truncated: bool,
+    pub(crate) inventory: Summary,
+    pub(crate) symbols: Vec<Symbol>,
+    pub(crate) imports: Vec<Import>,
+    pub(crate) entry_points: Vec<String>,
+    pub(crate) tests: Vec<Test>,
+    pub(crate) map: Vec<Mapped>,
+    pub(crate) conventions: Vec<Convention>,
+    pub(crate) risk: Vec<Risk>,
+    /// How much of each list is missing.
+    pub(crate) left_out: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) languages: Vec<Language>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Language {
+    pub(crate) name: &'static str,
+    pub(crate) files: u64,
+    pub(crate) lines: u64,
+    pub(crate) bytes: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Symbol {
+    pub(crate) path: String,
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) container: Option<String>,
+    pub(crate) start_line: u32,
+    pub(crate) end_line: u32,
+    pub(crate) exported: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Import {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Test {
+    pub(crate) path: String,
+    pub(crate) exercises: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Mapped {
+    pub(crate) path: String,
+    /// 1 for the best; three digits.
+    pub(crate) score: f64,
+    /// `Container.name` where there is one.
+    pub(crate) symbols: Vec<String>,
+}
+
+/// What is known before it is cut to a document or a prompt.
+pub(crate) struct Known {
+    pub(crate) survey: Survey,
+    pub(crate) terms: Terms,
+    pub(crate) ranks: Vec<f64>,
+    /// Files by rank.
+    pub(crate) order: Vec<u32>,
+    pub(crate) tests: Tests,
+}
+
+impl Known {
+    pub(crate) fn of(world: World<'_>, inventory: Inventory, question: &str, reserve: u64) -> Self {
+        let terms = Terms::of(question);
+        let survey = Survey::of(world, inventory, &terms, reserve);
+        let mut about = {
+            let matches = survey.units.iter().map(|unit| unit.matches).collect::<Vec<Matches>>();
+            terms::scores(&terms, &matches)
+        };
+        mentioned(world, &survey, question, &mut about);
+        let ranks = rank::ranks(&survey, &about);
+        let order = rank::order(&ranks);
+        let tests = Tests::of(&survey);
+        Self { survey, terms, ranks, order, tests }
+    }
+
+    /// The files of the map with what they define, best first: as many as fit into so many bytes.
+    pub(crate) fn map(&self, world: World<'_>, most: usize, files: usize) -> Vec<Mapped> {
+        let best = self.order.iter().filter(|at| self.ranks[**at as usize] > 0.0).take(files);
+        let best = best.copied().collect::<Vec<_>>();
+        let paths = best.iter().map(|at| self.survey.path(*at)).collect::<Vec<_>>();
+        let (mut map, mut size) = (vec![], 0);
+        for (at, outline) in best.iter().zip(world.repository.outlines(&paths)) {
+            let path = self.survey.path(*at).to_owned();
+            let symbols = outline.map(|outline| self.telling(&outline)).unwrap_or_default();
+            size += path.len() + symbols.iter().map(|name| name.len() + 2).sum::<usize>() + 12;
+            if size > most {
+                break;
+            }
+            let score = (self.ranks[*at as usize] * 1_000.0).round() / 1_000.0;
+            map.push(Mapped { path, score, symbols });
+        }
+        map
+    }
+
+    /// The names in a file that say most about it.
+    fn telling(&self, outline: &Outline) -> Vec<String> {
+        let weight = |symbol: &scouting::world::Symbol| {
+            let kind = match symbol.kind.as_str() {
+                "type" => 3,
+                "function" | "macro" => 2,
+                "method" => 1,
+                _ => 0,
+            };
+            10 * Matches::of_symbol(&self.terms, &symbol.name)
+                + 4 * usize::from(symbol.exported)
+                + kind
+        };
+        let mut symbols =
+            outline.symbols.iter().filter(|symbol| is_telling(symbol)).collect::<Vec<_>>();
+        symbols.sort_by_key(|symbol| (usize::MAX - weight(symbol), symbol.first_line));
+        symbols.truncate(MAP_SYMBOLS);
+        symbols.sort_by_key(|symbol| symbol.first_line);
+        let mut names = symbols
+            .into_iter()
+            .map(|symbol| match &symbol.container {
+                Some(container) => format!("{container}.{}", symbol.name),
+                None => symbol.name.clone(),
+            })
+            .collect::<Vec<_>>();
+        names.dedup();
+        names
+    }
+
+    /// The document.
+    pub(crate) fn facts(&self, world: World<'_>, question: &str) -> Facts {
+        let mut left_out = BTreeMap::new();
+        let map = self.map(world, MAP_TOKENS * 4, MAP_FILES);
+        let mut cut = |name: &'static str, missing: usize| {
+            if missing > 0 {
+                left_out.insert(name, missing as u64);
+            }
+        };
+        let (symbols, missing) = self.symbols(world);
+        cut("symbols", missing);
+        let imports = self.survey.edges.iter().map(|(from, to)| Import {
+            from: self.survey.path(*from).to_owned(),
+            to: self.survey.path(*to).to_owned(),
+        });
+        let (imports, missing) =
+            fitting(imports, IMPORTS, |import| import.from.len() + import.to.len() + 22);
+        cut("imports", missing);
+        let (tests, missing) = fitting(self.tests.listed(&self.survey), TESTS, |test| {
+            test.path.len() + test.exercises.iter().map(|path| path.len() + 3).sum::<usize>() + 26
+        });
+        cut("tests", missing);
+        let (risk, missing) =
+            fitting(risk::of(&self.survey, &self.tests), RISK, |risk| risk.path.len() + 90);
+        cut("risk", missing);
+        let entry_points = entry_points::of(world.repository, &self.survey);
+        let (entry_points, missing) =
+            fitting(entry_points.into_iter(), ENTRY_POINTS, |path| path.len() + 3);
+        cut("entry_points", missing);
+        Facts {
+            schema_version: "1",
+            scout: "a",
+            question: Some(question.to_owned()).filter(|question| !question.trim().is_empty()),
+            truncated: self.survey.truncated || !left_out.is_empty(),
+            inventory: self.summary(),
+            symbols,
+            imports,
+            entry_points,
+            tests,
+            map,
+            conventions: self.conventions(world),
+            risk,
+            left_out,
+        }
+    }
+
+    pub(crate) fn conventions(&self, world: World<'_>) -> Vec<Convention> {
+        conventions::of(world.repository, &self.survey)
+    }
+
+    pub(crate) fn entry_points(&self, world: World<'_>) -> Vec<String> {
+        entry_points::of(world.repository, &self.survey)
+    }
+
+    pub(crate) fn risk(&self) -> Vec<Risk> {
+        risk::of(&self.survey, &self.tests).collect()
+    }
+
+    /// Languages with their numbers of files, most lines first.
+    pub(crate) fn languages(&self) -> Vec<(&'static str, u64)> {
+        self.summary()
+            .languages
+            .into_iter()
+            .map(|language| (language.name, language.files))
+            .collect()
+    }
+
+    /// What a person asks first about a file.
+    pub(crate) fn figures(&self, path: &str) -> String {
+        let at = self.survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path));
+        let Some(at) = at.ok().map(|at| at as u32).filter(|at| self.survey.unit(*at).parsed) else {
+            return String::new();
+        };
+        let unit = self.survey.unit(at);
+        let importers = self.survey.edges.iter().filter(|(_, to)| *to == at).count();
+        let importers =
+            if importers > 0 { format!(", {importers} importers") } else { String::new() };
+        let tested = if !unit.is_test && self.tests.is_exercised(at) { ", tested" } else { "" };
+        format!(" ({} lines{importers}{tested})", unit.lines)
+    }
+
+    fn summary(&self) -> Summary {
+        let mut languages = BTreeMap::<&'static str, Language>::new();
+        for (unit, file) in self.survey.units.iter().zip(&self.survey.inventory.files) {
+            let Some(name) = unit.language else { continue };
+            let language =
+                languages.entry(name).or_insert(Language { name, files: 0, lines: 0, bytes: 0 });
+            language.files += 1;
+            language.lines += u64::from(unit.lines);
+            language.bytes += file.size;
+        }
+        let mut languages = languages.into_values().collect::<Vec<_>>();
+        languages.sort_by_key(|language| (u64::MAX - language.lines, language.name));
+        Summary {
+            files: self.survey.units.len() as u64,
+            bytes: self.survey.inventory.files.iter().map(|file| file.size).sum(),
+            languages,
+        }
+    }
+
+    /// What is defined where, in the best files as far as there is room; by path. With the number of the missing.
+    fn symbols(&self, world: World<'_>) -> (Vec<Symbol>, usize) {
+        let all = self.survey.units.iter().map(|unit| unit.symbols as usize).sum::<usize>();
+        let parsed = self.order.iter().copied().filter(|at| self.survey.unit(*at).symbols > 0);
+        let parsed = parsed.collect::<Vec<_>>();
+        let (mut listed, mut left) = (vec![], SYMBOLS);
+        'parts: for part in parsed.chunks(64) {
+            let paths = part.iter().map(|at| self.survey.path(*at)).collect::<Vec<_>>();
+            for (path, outline) in paths.iter().zip(world.repository.outlines(&paths)) {
+                for symbol in outline.map(|outline| outline.symbols).unwrap_or_default() {
+                    let container = symbol.container.as_ref().map_or(2, String::len);
+                    let size = path.len() + symbol.name.len() + container + 130;
+                    let Some(rest) = left.checked_sub(size) else { break 'parts };
+                    left = rest;
+                    listed.push(Symbol {
+                        path: (*path).to_owned(),
+                        name: symbol.name,
+                        kind: symbol.kind,
+                        container: symbol.container,
+                        start_line: symbol.first_line,
+                        end_line: symbol.last_line,
+                        exported: symbol.exported,
+                    });
+                }
+            }
+        }
+        listed.sort_by(|a, b| a.path.cmp(&b.path).then(a.start_line.cmp(&b.start_line)));
+        let missing = all.saturating_sub(listed.len());
+        (listed, missing)
+    }
+}
+
+/// Not what only tests use.
+fn is_telling(symbol: &scouting::world::Symbol) -> bool {
+    let in_tests = symbol.container.as_deref() == Some("tests");
+    symbol.kind != "test" && !in_tests && !(symbol.kind == "module" && symbol.name == "tests")
+}
+
+/// Files in which the identifiers of the question stand.
+fn mentioned(world: World<'_>, survey: &Survey, question: &str, about: &mut [f64]) {
+    let identifiers = identifiers(question);
+    if identifiers.is_empty() {
+        return;
+    }
+    let regex = format!("\\b({})\\b", identifiers.join("|"));
+    let Ok(found) = world.repository.search(&regex, None, HITS) else { return };
+    let mut hits = BTreeMap::<&str, u32>::new();
+    for hit in &found.items {
+        *hits.entry(&hit.path).or_default() += 1;
+    }
+    for (path, count) in hits {
+        let at = survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path));
+        if let Some(about) = at.ok().and_then(|at| about.get_mut(at)) {
+            *about += 2.0 * (1.0 + f64::from(count)).ln();
+        }
+    }
+}
+
+/// As many as fit, and how many do not.
+fn fitting<T>(
+    all: impl Iterator<Item = T>,
+    most: usize,
+    size: impl Fn(&T) -> usize,
+) -> (Vec<T>, usize) {
+    let (mut kept, mut missing, mut left) = (vec![], 0, most);
+    for item in all {
+        match left.checked_sub(size(&item)).filter(|_| missing == 0) {
+            Some(rest) => {
+                left = rest;
+                kept.push(item);
+            }
+            None => missing += 1,
+        }
+    }
+    (kept, missing)
+}

@@ -1,0 +1,90 @@
+//! How much may break when a file is changed: who imports it, how large it is, whether a test exercises it, how much of
+//! it others can name.
+
+use super::Tests;
+use crate::survey::Survey;
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Low,
+    Medium,
+    High,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Risk {
+    pub(crate) path: String,
+    /// Files that import it.
+    pub(crate) fan_in: u32,
+    pub(crate) lines: u32,
+    pub(crate) tested: bool,
+    pub(crate) public_symbols: u32,
+    pub(crate) level: Level,
+}
+
+/// Of every file that a parser read and that is no test, most risky first.
+pub(super) fn of<'s>(survey: &'s Survey, tests: &'s Tests) -> impl Iterator<Item = Risk> + 's {
+    let mut fan_in = vec![0; survey.units.len()];
+    survey.edges.iter().for_each(|(_, to)| fan_in[*to as usize] += 1);
+    let files = survey.all().filter(|at| survey.is_product(*at) && survey.unit(*at).parsed);
+    let mut found = files
+        .map(|at| {
+            let unit = survey.unit(at);
+            let tested = tests.is_exercised(at);
+            let points = points(fan_in[at as usize], unit.lines, tested, unit.exported);
+            (points, fan_in[at as usize], at, tested)
+        })
+        .collect::<Vec<_>>();
+    found.sort_by(|a, b| (b.0, b.1, a.2).cmp(&(a.0, a.1, b.2)));
+    found.into_iter().map(|(points, fan_in, at, tested)| {
+        let unit = survey.unit(at);
+        Risk {
+            path: survey.path(at).to_owned(),
+            fan_in,
+            lines: unit.lines,
+            tested,
+            public_symbols: unit.exported,
+            level: level(points),
+        }
+    })
+}
+
+fn points(fan_in: u32, lines: u32, tested: bool, public: u32) -> u32 {
+    let step =
+        |value: u32, some: u32, many: u32| u32::from(value >= some) + u32::from(value >= many);
+    2 * step(fan_in, 4, 12)
+        + step(lines, 250, 800)
+        + step(public, 12, 40)
+        + u32::from(!tested && lines >= 20)
+}
+
+fn level(points: u32) -> Level {
+    match points {
+        0..=1 => Level::Low,
+        2..=4 => Level::Medium,
+        _ => Level::High,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_importers_size_and_missing_tests_add_up() {
+        for (fan_in, lines, tested, public, expected) in [
+            (0, 10, false, 1, Level::Low),
+            (0, 300, true, 1, Level::Low),
+            (0, 300, false, 1, Level::Medium),
+            (5, 40, true, 3, Level::Medium),
+            (12, 40, true, 3, Level::Medium),
+            (12, 40, false, 3, Level::High),
+            (5, 900, true, 13, Level::High),
+        ] {
+            let points = points(fan_in, lines, tested, public);
+            assert_eq!(level(points), expected, "{fan_in} {lines} {tested} {public}");
+        }
+    }
+}

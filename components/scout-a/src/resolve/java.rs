@@ -1,0 +1,42 @@
+//! Java: a class is a file below some source root, a package a directory.
+
+use super::{DIRECTORY, Resolver};
+
+pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
+    if let Some(package) = target.strip_suffix(".*") {
+        let package = package.replace('.', "/");
+        let found = in_package(resolver, &package);
+        if !found.is_empty() {
+            return found;
+        }
+        return class(resolver, from, &package).into_iter().collect();
+    }
+    let mut path = target.replace('.', "/");
+    // A nested class or a static member stands in the file of what is around it.
+    for _ in 0..3 {
+        if let Some(found) = class(resolver, from, &path) {
+            return vec![found];
+        }
+        let Some((around, _)) = path.rsplit_once('/') else { break };
+        path = around.to_owned();
+    }
+    vec![]
+}
+
+fn class(resolver: &Resolver<'_>, from: &str, path: &str) -> Option<usize> {
+    resolver.nearest(from, &format!("{path}.java"))
+}
+
+fn in_package(resolver: &Resolver<'_>, package: &str) -> Vec<usize> {
+    let ends = |directory: &str| {
+        directory.strip_suffix(package).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
+    let directories = resolver.by_directory.iter().filter(|(directory, _)| ends(directory));
+    let mut found = directories.flat_map(|(_, files)| files.iter().copied()).collect::<Vec<_>>();
+    found.retain(|at| {
+        resolver.path(*at).ends_with(".java") && !scouting::inventory::is_test(resolver.path(*at))
+    });
+    found.sort_unstable();
+    found.truncate(DIRECTORY);
+    found
+}

@@ -1,0 +1,126 @@
+//! Which files of the repository an import means. A place that is only likely is not taken: what is given is there and
+//! is what the language's own rules lead to.
+
+mod c;
+mod go;
+mod java;
+mod javascript;
+mod manifests;
+mod python;
+mod rust;
+
+use manifests::Manifests;
+pub(crate) use manifests::binaries;
+use scouting::inventory::{Inventory, name};
+use scouting::world::{Import, Repository};
+use std::collections::HashMap;
+
+/// Files that one import of a directory means at most.
+const DIRECTORY: usize = 50;
+
+pub(crate) struct Resolver<'i> {
+    inventory: &'i Inventory,
+    manifests: Manifests,
+    /// Source files of Go and Java by directory, of C and Java by name: their imports do not say where to begin.
+    by_directory: HashMap<&'i str, Vec<usize>>,
+    by_name: HashMap<&'i str, Vec<usize>>,
+}
+
+impl<'i> Resolver<'i> {
+    pub(crate) fn new(repository: &dyn Repository, inventory: &'i Inventory) -> Self {
+        let (mut by_directory, mut by_name) =
+            (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for (at, file) in inventory.files.iter().enumerate() {
+            let name = name(&file.path);
+            match name.rsplit_once('.').map(|(_, extension)| extension) {
+                Some("go" | "java") => {
+                    by_directory.entry(directory(&file.path)).or_default().push(at);
+                    by_name.entry(name).or_default().push(at);
+                }
+                Some("h" | "hh" | "hpp" | "hxx" | "inc" | "c" | "cc" | "cpp" | "cxx") => {
+                    by_name.entry(name).or_default().push(at);
+                }
+                _ => {}
+            }
+        }
+        Self { inventory, manifests: Manifests::read(repository, inventory), by_directory, by_name }
+    }
+
+    /// Places in the inventory; nothing for what lies outside of the repository.
+    pub(crate) fn files(&self, from: &str, language: &str, import: &Import) -> Vec<usize> {
+        match language {
+            "c" | "cpp" => c::files(self, from, &import.target),
+            "go" => go::files(self, &import.target),
+            "java" => java::files(self, from, &import.target),
+            "javascript" | "typescript" => javascript::files(self, from, &import.target),
+            "python" => python::files(self, from, import),
+            "rust" => rust::files(self, from, &import.target),
+            _ => vec![],
+        }
+    }
+
+    fn find(&self, path: &str) -> Option<usize> {
+        self.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()
+    }
+
+    fn first(&self, paths: impl IntoIterator<Item = String>) -> Option<usize> {
+        paths.into_iter().find_map(|path| self.find(&path))
+    }
+
+    fn path(&self, at: usize) -> &'i str {
+        &self.inventory.files[at].path
+    }
+
+    /// Of the files that end with `suffix`, the one that is nearest to `from`.
+    fn nearest(&self, from: &str, suffix: &str) -> Option<usize> {
+        let candidates = self.by_name.get(name(suffix))?;
+        let fits = |at: &&usize| {
+            let rest = self.path(**at).strip_suffix(suffix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        let distance = |at: &&usize| {
+            let path = self.path(**at);
+            let shared = path.split('/').zip(from.split('/')).take_while(|(a, b)| a == b).count();
+            (usize::MAX - shared, path.len(), path)
+        };
+        candidates.iter().filter(fits).min_by_key(distance).copied()
+    }
+}
+
+pub(crate) fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+/// `b` below `a`, either of which may be the root.
+fn join(a: &str, b: &str) -> String {
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b.to_owned(),
+        (_, true) => a.to_owned(),
+        _ => format!("{a}/{b}"),
+    }
+}
+
+/// The directory itself and every one above it, the root last.
+fn upwards(directory: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(directory), |at| {
+        (!at.is_empty()).then(|| at.rsplit_once('/').map_or("", |(above, _)| above))
+    })
+}
+
+/// A path with `.` and `..` taken out; none when it leads out of the repository.
+fn normal(path: &str) -> Option<String> {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! One look at everything: the files, what parsers say about them, and which file imports which. Outlines come in
+//! parts and are let go again, so that memory grows with the number of files and not with what stands in them.
+
+use crate::handed_on::HandedOn;
+use crate::resolve::Resolver;
+use crate::terms::{Matches, Terms};
+use scouting::inventory::{Inventory, is_test, language};
+use scouting::world::{Outline, World};
+
+/// Outlines that are asked for at a time.
+const PART: usize = 128;
+/// Bytes that are read to count the lines of files that no parser is for.
+const COUNTED: u64 = 64 << 20;
+/// A file larger than this is not worth its lines.
+const COUNTED_FILE: u64 = 1 << 20;
+/// More bytes in a line than this on average, and a machine wrote it.
+const LONG_LINES: u64 = 300;
+
+/// What is known of a file; in the order of the inventory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Unit {
+    pub(crate) language: Option<&'static str>,
+    pub(crate) lines: u32,
+    /// A parser read it.
+    pub(crate) parsed: bool,
+    pub(crate) symbols: u32,
+    pub(crate) exported: u32,
+    /// Tests that stand in it.
+    pub(crate) tests: u32,
+    /// A program begins in it.
+    pub(crate) has_main: bool,
+    /// By its place or name.
+    pub(crate) is_test: bool,
+    pub(crate) generated: bool,
+    pub(crate) matches: Matches,
+}
+
+impl Unit {
+    fn take(&mut self, outline: &Outline, terms: &Terms) {
+        self.parsed = true;
+        self.lines = outline.lines;
+        self.language = spoken(&outline.language).or(self.language);
+        for symbol in &outline.symbols {
+            self.symbols += 1;
+            self.exported += u32::from(symbol.exported);
+            self.tests += u32::from(symbol.kind == "test");
+            self.has_main |= is_main(&outline.language, symbol);
+            self.matches.symbol(terms, &symbol.name);
+        }
+    }
+}
+
+/// From, to; places in the inventory.
+pub(crate) type Edge = (u32, u32);
+
+pub(crate) struct Survey {
+    pub(crate) inventory: Inventory,
+    pub(crate) units: Vec<Unit>,
+    /// Sorted, each once, none to itself.
+    pub(crate) edges: Vec<Edge>,
+    /// Not everything was looked at.
+    pub(crate) truncated: bool,
+}
+
+impl Survey {
+    /// Stops, and says so, when of the query's time less than `reserve` milliseconds are left.
+    pub(crate) fn of(world: World<'_>, inventory: Inventory, terms: &Terms, reserve: u64) -> Self {
+        let mut units =
+            inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
+        let (mut edges, mut truncated) = (vec![], inventory.truncated);
+        let mut handed_on = HandedOn::default();
+        let resolver = Resolver::new(world.repository, &inventory);
+        let parseable = (0..units.len()).filter(|at| is_parseable(units[*at].language));
+        let parseable = parseable.collect::<Vec<_>>();
+        for part in parseable.chunks(PART) {
+            if world.progress.time_left() < reserve {
+                truncated = true;
+                break;
+            }
+            let paths = part.iter().map(|at| inventory.files[*at].path.as_str());
+            let outlines = world.repository.outlines(&paths.collect::<Vec<_>>());
+            for (at, outline) in part.iter().zip(outlines) {
+                let Some(outline) = outline else { continue };
+                units[*at].take(&outline, terms);
+                let path = &inventory.files[*at].path;
+                for import in &outline.imports {
+                    for to in resolver.files(path, &outline.language, import) {
+                        handed_on.take(*at as u32, to as u32, import, &inventory, &mut edges);
+                    }
+                }
+            }
+        }
+        drop(resolver);
+        handed_on.follow(&mut edges);
+        edges.sort_unstable();
+        edges.dedup();
+        let mut survey = Self { inventory, units, edges, truncated };
+        survey.count_the_rest(world, reserve);
+        for (unit, file) in survey.units.iter_mut().zip(&survey.inventory.files) {
+            unit.generated |= file.size / u64::from(unit.lines.max(1)) > LONG_LINES;
+        }
+        survey
+    }
+
+    /// Lines of what no parser is for, as far as it is called source.
+    fn count_the_rest(&mut self, world: World<'_>, reserve: u64) {
+        let mut left = COUNTED;
+        let rest = (0..self.units.len())
+            .filter(|at| self.units[*at].language.is_some() && !self.units[*at].parsed)
+            .filter(|at| self.inventory.files[*at].size <= COUNTED_FILE)
+            .collect::<Vec<_>>();
+        for part in rest.chunks(16) {
+            let bytes = part.iter().map(|at| self.inventory.files[*at].size).sum::<u64>();
+            if left < bytes || world.progress.time_left() < reserve {
+                self.truncated = true;
+                break;
+            }
+            left -= bytes;
+            let paths = part.iter().map(|at| self.inventory.files[*at].path.as_str());
+            let texts = world.repository.read(&paths.collect::<Vec<_>>(), COUNTED_FILE);
+            for (at, text) in part.iter().zip(texts) {
+                let count =
+                    text.map_or(0, |text| text.split_inclusive(|byte| *byte == b'\n').count());
+                self.units[*at].lines = count as u32;
+            }
+        }
+    }
+
+    pub(crate) fn path(&self, at: u32) -> &str {
+        &self.inventory.files[at as usize].path
+    }
+
+    pub(crate) fn unit(&self, at: u32) -> &Unit {
+        &self.units[at as usize]
+    }
+
+    /// Source that people wrote and that is no test.
+    pub(crate) fn is_product(&self, at: u32) -> bool {
+        let unit = self.unit(at);
+        unit.language.is_some() && !unit.is_test && !unit.generated
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.units.len() as u32
+    }
+
+    pub(crate) fn imported_by(&self, from: u32) -> impl Iterator<Item = u32> + '_ {
+        let start = self.edges.partition_point(|(at, _)| *at < from);
+        self.edges[start..].iter().take_while(move |(at, _)| *at == from).map(|(_, to)| *to)
+    }
+}
+
+fn unit(path: &str, terms: &Terms) -> Unit {
+    Unit {
+        language: language(path),
+        is_test: is_test(path),
+        generated: is_generated(path),
+        matches: Matches::of_path(terms, path),
+        ..Unit::default()
+    }
+}
+
+/// By the customs of those who generate.
+fn is_generated(path: &str) -> bool {
+    let lower = path.to_lowercase();
+    let name = scouting::inventory::name(&lower);
+    let within = |part: &str| lower.split('/').rev().skip(1).any(|dir| dir == part);
+    name.contains(".min.")
+        || name.contains(".pb.")
+        || name.contains("_pb2")
+        || name.contains(".generated.")
+        || name.contains("_generated.")
+        || within("generated")
+        || within("vendor")
+        || within("third_party")
+}
+
+fn is_parseable(language: Option<&str>) -> bool {
+    matches!(
+        language,
+        Some("C" | "C++" | "Go" | "Java" | "JavaScript" | "Python" | "Rust" | "TypeScript")
+    )
+}
+
+fn spoken(language: &str) -> Option<&'static str> {
+    Some(match language {
+        "c" => "C",
+        "cpp" => "C++",
+        "go" => "Go",
+        "java" => "Java",
+        "javascript" => "JavaScript",
+        "python" => "Python",
+        "rust" => "Rust",
+        "typescript" => "TypeScript",
+        _ => return None,
+    })
+}
+
+fn is_main(language: &str, symbol: &scouting::world::Symbol) -> bool {
+    symbol.name == "main"
+        && match language {
+            "c" | "cpp" | "go" | "rust" => symbol.kind == "function" && symbol.container.is_none(),
+            "java" => symbol.kind == "method",
+            _ => false,
+        }
+}

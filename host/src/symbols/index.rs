@@ -1,0 +1,223 @@
+//! Outlines by content, kept between queries. Only a saving: without it, or when it is broken, everything is parsed.
+//!
+//! One file in a directory of the user's own, never in the repository. The key is a digest of what was parsed and by
+//! which rules, so nothing in it can be out of date, and two processes may use it at once.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use super::{Language, Outline};
+
+/// Part of every key: raised when rules, grammars or the layout change.
+const RULES: &str = "act outlines 2";
+/// Outlines that are kept; those that were not used for longest go first.
+const KEPT: u32 = 300_000;
+/// Bytes of one outline that is believed.
+const LARGEST: usize = 4 << 20;
+const FILE: &str = "outlines.sqlite";
+
+/// What a file's outline is kept under.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// `path` counts with its last name only, as it does for the outline.
+    pub fn of(language: Language, path: &str, source: &[u8]) -> Self {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let digest = Sha256::new()
+            .chain_update(RULES)
+            .chain_update([0, language as u8])
+            .chain_update(name)
+            .chain_update([0])
+            .chain_update(source)
+            .finalize();
+        Self(digest.into())
+    }
+}
+
+pub struct Index {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+enum State {
+    Closed,
+    Open(Connection),
+    /// Not to be had; nobody tries again.
+    Broken,
+}
+
+impl Index {
+    /// In `dir`, which must be there and the user's own when the first outline is wanted.
+    pub fn new(dir: &Path) -> Self {
+        Self { path: dir.join(FILE), state: Mutex::new(State::Closed) }
+    }
+
+    /// What is kept, in the order of `keys`.
+    pub fn get(&self, keys: &[Key]) -> Vec<Option<Outline>> {
+        let found = self.with(|connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let mut look = transaction.prepare("SELECT outline FROM outline WHERE key = ?1")?;
+            let found = keys.iter().map(|Key(key)| {
+                look.query_row(params![&key[..]], |row| row.get::<_, Vec<u8>>(0)).optional()
+            });
+            found.collect::<rusqlite::Result<Vec<_>>>()
+        });
+        let mut found = found.unwrap_or_default();
+        found.resize(keys.len(), None);
+        let read = |bytes: Vec<u8>| serde_json::from_slice(&bytes).ok();
+        found
+            .into_iter()
+            .map(|bytes| bytes.filter(|bytes| bytes.len() <= LARGEST).and_then(read))
+            .collect()
+    }
+
+    pub fn keep(&self, outlines: &[(Key, &Outline)]) {
+        if outlines.is_empty() {
+            return;
+        }
+        self.with(|connection| {
+            let transaction = connection.unchecked_transaction()?;
+            {
+                let mut put = transaction
+                    .prepare("INSERT OR REPLACE INTO outline (key, outline) VALUES (?1, ?2)")?;
+                for (Key(key), outline) in outlines {
+                    let Ok(bytes) = serde_json::to_vec(outline) else { continue };
+                    put.execute(params![&key[..], bytes])?;
+                }
+            }
+            transaction.commit()
+        });
+    }
+
+    /// None when there is no index; one that fails is given up.
+    fn with<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+        let mut state = self.state.lock().ok()?;
+        if matches!(*state, State::Closed) {
+            *state = open(&self.path).map_or(State::Broken, State::Open);
+        }
+        let State::Open(connection) = &*state else { return None };
+        match act(connection) {
+            Ok(done) => Some(done),
+            Err(error) => {
+                // Another process may be at it; damage is not waited for.
+                if !is_busy(&error) {
+                    *state = State::Broken;
+                    let _ = std::fs::remove_file(&self.path);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | ReadOnly))
+}
+
+/// Only in a directory that nobody else can write or look into.
+fn is_own(dir: &Path) -> bool {
+    std::fs::symlink_metadata(dir).is_ok_and(|dir| {
+        dir.is_dir() && dir.uid() == rustix::process::geteuid().as_raw() && dir.mode() & 0o077 == 0
+    })
+}
+
+fn open(path: &Path) -> Option<Connection> {
+    path.parent().filter(|dir| is_own(dir))?;
+    let open = || -> rusqlite::Result<Connection> {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(std::time::Duration::from_millis(200))?;
+        // What is lost in a crash is parsed again.
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "OFF")?;
+        connection.execute_batch(
+            "CREATE TABLE IF NOT EXISTS outline (
+                 seq INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, outline BLOB NOT NULL
+             ) STRICT",
+        )?;
+        connection.execute(
+            "DELETE FROM outline WHERE seq <= (SELECT max(seq) FROM outline) - ?1",
+            params![KEPT],
+        )?;
+        Ok(connection)
+    };
+    match open() {
+        Ok(connection) => Some(connection),
+        Err(error) if is_busy(&error) => None,
+        Err(_) => {
+            std::fs::remove_file(path).ok()?;
+            open().ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::symbols::outline;
+
+    fn parsed(source: &str) -> Outline {
+        outline(Language::Rust, "a.rs", source.as_bytes(), &|| false).unwrap().outline
+    }
+
+    fn own() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        dir
+    }
+
+    #[test]
+    fn an_outline_is_kept_under_what_it_was_made_of() {
+        let dir = own();
+        let (a, b) = ("fn a() {}\n", "fn b() {}\n");
+        let key = |text: &str| Key::of(Language::Rust, "src/a.rs", text.as_bytes());
+        Index::new(dir.path()).keep(&[(key(a), &parsed(a))]);
+        let found = Index::new(dir.path()).get(&[key(b), key(a)]);
+        assert_eq!(found, [None, Some(parsed(a))]);
+        assert_eq!(key(a), Key::of(Language::Rust, "other/a.rs", a.as_bytes()));
+        assert_ne!(key(a), Key::of(Language::Rust, "src/b.rs", a.as_bytes()));
+        assert_ne!(key(a), Key::of(Language::C, "src/a.rs", a.as_bytes()));
+    }
+
+    #[test]
+    fn a_damaged_index_is_made_anew_and_one_that_cannot_be_is_done_without() {
+        let dir = own();
+        std::fs::write(
+            dir.path().join(FILE),
+            "no database at all, but long enough to look like one".repeat(9),
+        )
+        .unwrap();
+        let text = "fn a() {}\n";
+        let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
+        let index = Index::new(dir.path());
+        assert_eq!(index.get(&[key]), [None]);
+        index.keep(&[(key, &parsed(text))]);
+        assert_eq!(index.get(&[key]), [Some(parsed(text))]);
+        let open = dir.path().join("open");
+        std::fs::create_dir(&open).unwrap();
+        std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
+        for unusable in [dir.path().join("missing"), open] {
+            let none = Index::new(&unusable);
+            none.keep(&[(key, &parsed(text))]);
+            assert_eq!(none.get(&[key, key]), [None, None]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_outline_is_not_believed() {
+        let dir = own();
+        let text = "fn a() {}\n";
+        let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
+        Index::new(dir.path()).keep(&[(key, &parsed(text))]);
+        let connection = Connection::open(dir.path().join(FILE)).unwrap();
+        connection.execute("UPDATE outline SET outline = x'7b7d'", []).unwrap();
+        assert_eq!(Index::new(dir.path()).get(&[key]), [None]);
+    }
+}

@@ -1,0 +1,75 @@
+//! What a Scout knows without a model: one query, no attempts, no conversation, no settings.
+
+use serde_json::Value;
+
+use super::scouting::{ScoutArgs, audit, loaded, place};
+use super::staff::{self, Staff};
+use super::{preflight, signals};
+use crate::component::{self, ComponentFailure, ComponentHost, ScoutQuestion};
+use crate::event::Events;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::scout::check_facts;
+
+/// What a Scout computed; `act scout --facts --json` prints the document alone.
+#[derive(Debug, Clone)]
+pub struct ScoutFacts {
+    /// One line.
+    pub summary: String,
+    /// In the Scout's own schema of facts.
+    pub document: Value,
+}
+
+pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failure> {
+    let (root, wall, package) = place(&args)?;
+    let registry = preflight::registry(Some(&root))?;
+    let members = registry.members(&[])?;
+    let cancel = signals::cancelled_by_signals()?;
+    let events = Events::new("", vec![output.progress_sink()]);
+    let audit = audit(&args.repo, &root)?;
+    let staff = Staff {
+        host: ComponentHost::new(component::cache_dir().as_deref())
+            .below(registry.policy.ceiling.clone())
+            .audited(audit.clone()),
+        members: &members,
+        model: None,
+        view: staff::view(&root)?,
+        wall,
+        events: &events,
+    };
+    let scout = loaded(&args.scout, &staff)?;
+    let log = args.log.map(|log| ("tail_log".to_owned(), log));
+    let package = package.map(|package| ("package".to_owned(), package));
+    let question = ScoutQuestion {
+        text: args.question.unwrap_or_default().trim().to_owned(),
+        context: log.into_iter().chain(package).collect(),
+        facts_only: true,
+    };
+    let name = scout.manifest.name.clone();
+    let asked = scout.ask(question, staff.services(&name), wall, &cancel).await;
+    audit.settle()?;
+    let (raw, view) = (asked.map_err(failed)?, staff.view);
+    let checked = tokio::task::spawn_blocking(move || {
+        let summary = check_facts(&name, &raw, &view)?;
+        let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;
+        Ok(ScoutFacts { summary, document })
+    });
+    let checked: Result<ScoutFacts, String> =
+        checked.await.unwrap_or_else(|_| Err("the check itself failed; please report it".into()));
+    checked.map_err(|wrong| broken(format!("the facts do not hold: {wrong}")))
+}
+
+fn failed(failure: ComponentFailure) -> Failure {
+    match failure {
+        ComponentFailure::Cancelled => {
+            Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
+        }
+        failure => broken(failure.to_string()),
+    }
+}
+
+fn broken(message: String) -> Failure {
+    Failure { exit: Exit::Infra, ..Failure::refused("scout_failed", message) }.hint(
+        "`--verbose` shows what the Scout said; a larger `timeouts.scout_query` gives it more time",
+    )
+}
