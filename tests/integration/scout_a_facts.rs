@@ -136,9 +136,9 @@ async fn python() {
     );
     assert_eq!(facts.entry_points, ["src/shop/__main__.py"]);
     assert_eq!(map(&facts)[0], "src/shop/price.py");
-    assert_eq!(convention(&facts, "indent"), ("4 spaces", 4, 4));
+    assert_eq!(convention(&facts, "indent"), ("4 spaces", 3, 3));
     assert_eq!(convention(&facts, "function_naming"), ("snake_case", 3, 3));
-    assert_eq!(convention(&facts, "line_ending"), ("LF", 4, 4));
+    assert_eq!(convention(&facts, "line_ending"), ("LF", 3, 3));
 }
 
 // SCOUT-A-7

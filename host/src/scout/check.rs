@@ -189,6 +189,7 @@ fn listed(wrong: &[Ungrounded]) -> String {
 mod tests {
     use std::fs;
 
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -263,5 +264,105 @@ mod tests {
             let wrong = check.check("scout-b", &wrong).await.unwrap_err();
             assert!(wrong.contains("not in the repository"), "{wrong}");
         });
+    }
+
+    /// Paths that a liar may name: there, hidden, outside, odd.
+    const NAMED: [&str; 12] = [
+        "a.py",
+        "src/b.py",
+        "./a.py",
+        "ghost.py",
+        "credentials.py",
+        ".env",
+        ".git/config",
+        "out/built.py",
+        "../outside",
+        "/etc/passwd",
+        "src",
+        "",
+    ];
+
+    fn paths() -> impl Strategy<Value = String> {
+        prop::sample::select(&NAMED[..]).prop_map(str::to_owned)
+    }
+
+    prop_compose! {
+        fn lies()(
+            relevant in prop::collection::vec(paths(), 0..4),
+            entries in prop::collection::vec(paths(), 0..3),
+            edges in prop::collection::btree_map(paths(), prop::collection::vec(paths(), 0..3), 0..3),
+            zones in prop::collection::vec((paths(), 0_u32..6, 0_u32..6), 0..3),
+            slices in prop::collection::vec(paths(), 0..3),
+            art in prop::collection::vec(paths(), 0..2),
+        ) -> serde_json::Value {
+            let zones: Vec<_> = zones.into_iter().map(|(file, start, end)| json!({
+                "file": file, "start_line": start, "end_line": end, "risk_level": "low", "complexity": "low",
+                "dependencies": [], "invariants": [], "rationale": ""})).collect();
+            let relevant: Vec<_> = relevant.into_iter()
+                .map(|path| json!({"path": path, "purpose": "", "relevance": "primary"})).collect();
+            let art: Vec<_> = art.into_iter()
+                .map(|file| json!({"file": file, "description": "", "relevance": ""})).collect();
+            json!({
+                "schema_version": "1",
+                "repo_map": {"relevant_files": relevant, "entry_points": entries, "dependency_graph": edges},
+                "risk_zones": zones,
+                "change_boundaries": {"safe_slices": [
+                    {"id": "s", "files": slices, "description": "", "complexity": "low", "order": null}],
+                    "ordering_constraints": []},
+                "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
+                "prior_art": art, "verification_tips": [], "hypotheses": []
+            })
+        }
+    }
+
+    /// Every path in a report, and the lines of its zones.
+    fn named(report: &serde_json::Value) -> (Vec<&str>, Vec<(&str, u64, u64)>) {
+        let mut paths = vec![];
+        let map = &report["repo_map"];
+        for file in map["relevant_files"].as_array().unwrap() {
+            paths.push(file["path"].as_str().unwrap());
+        }
+        for (from, to) in map["dependency_graph"].as_object().unwrap() {
+            paths.push(from);
+            paths.extend(to.as_array().unwrap().iter().map(|to| to.as_str().unwrap()));
+        }
+        let slices = report["change_boundaries"]["safe_slices"].as_array().unwrap();
+        let files = slices.iter().flat_map(|slice| slice["files"].as_array().unwrap());
+        let entries = map["entry_points"].as_array().unwrap().iter().chain(files);
+        paths.extend(entries.map(|path| path.as_str().unwrap()));
+        for art in report["prior_art"].as_array().unwrap() {
+            paths.push(art["file"].as_str().unwrap());
+        }
+        let zones = report["risk_zones"].as_array().unwrap().iter().map(|zone| {
+            let line = |field: &str| zone[field].as_u64().unwrap();
+            (zone["file"].as_str().unwrap(), line("start_line"), line("end_line"))
+        });
+        (paths, zones.collect())
+    }
+
+    proptest! {
+        // SCOUT-8: whatever a model says, a report that is let through names what is there and nothing else
+        #[test]
+        fn no_lie_about_files_or_lines_leaves_the_host(report in lies()) {
+            let root = tempfile::tempdir().unwrap();
+            for (path, text) in [("a.py", "1\n2\n3\n"), ("src/b.py", "1\n"), ("credentials.py", "x\n"),
+                (".env", "x\n"), (".git/config", "x\n"), ("out/built.py", "x\n"), (".gitignore", "out/\n")] {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            let grounded = check("scout-a", &report.to_string(), &mut files(root.path(), MAX_READ)).is_ok();
+            let lines = |path: &str| match path.trim_start_matches("./") {
+                "a.py" => Some(3),
+                "src/b.py" => Some(1),
+                _ => None,
+            };
+            let (paths, zones) = named(&report);
+            let true_paths = paths.iter().all(|path| lines(path).is_some());
+            let true_zones = zones.iter().all(|(path, start, end)| {
+                lines(path).is_some_and(|lines| 1 <= *start && start <= end && *end <= lines)
+            });
+            prop_assert!(!grounded || (true_paths && true_zones), "{report}");
+        }
     }
 }

