@@ -36,7 +36,7 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     let time = world.progress.time_left();
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;
     if question.facts_only {
-        let known = Known::of(world, inventory, &question.text, time / 4);
+        let known = Known::of(world, inventory, &question.text, time / 3);
         return written(&known.facts(world, &question.text));
     }
     // Most of the time is the model's.

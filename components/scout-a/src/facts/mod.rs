@@ -109,6 +109,8 @@ pub(crate) struct Known {
     /// Files by rank.
     pub(crate) order: Vec<u32>,
     pub(crate) tests: Tests,
+    /// Milliseconds that are kept back for what comes after looking around.
+    reserve: u64,
 }
 
 impl Known {
@@ -119,11 +121,13 @@ impl Known {
             let matches = survey.units.iter().map(|unit| unit.matches).collect::<Vec<Matches>>();
             terms::scores(&terms, &matches)
         };
-        mentioned(world, &survey, question, &mut about);
+        if world.progress.time_left() > reserve {
+            mentioned(world, &survey, question, &mut about);
+        }
         let ranks = rank::ranks(&survey, &about);
         let order = rank::order(&ranks);
         let tests = Tests::of(&survey);
-        Self { survey, terms, ranks, order, tests }
+        Self { survey, terms, ranks, order, tests, reserve }
     }
 
     /// The files of the map with what they define, best first: as many as fit into so many bytes.
@@ -281,6 +285,10 @@ impl Known {
         let parsed = parsed.collect::<Vec<_>>();
         let (mut listed, mut left) = (vec![], SYMBOLS);
         'parts: for part in parsed.chunks(64) {
+            // An answer that is short is better than none.
+            if world.progress.time_left() < self.reserve / 2 {
+                break;
+            }
             let paths = part.iter().map(|at| self.survey.path(*at)).collect::<Vec<_>>();
             for (path, outline) in paths.iter().zip(world.repository.outlines(&paths)) {
                 for symbol in outline.map(|outline| outline.symbols).unwrap_or_default() {
