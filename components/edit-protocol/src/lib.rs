@@ -13,7 +13,7 @@ mod refusal;
 mod snapshot;
 
 pub use edit::{Edit, check_text, edit_line, edit_lines, edit_many, full_rewrite};
-pub use lines::{Document, Line};
+pub use lines::{Document, Line, SNIFFED, is_binary};
 pub use refusal::Refusal;
 pub use snapshot::{BadDocument, Decision, MAX_VERSION, Snapshot};
 

@@ -9,12 +9,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A file counts as text when no NUL is found in this many bytes.
-const SNIFFED: usize = 8 * 1024;
+pub const SNIFFED: usize = 8 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Lines on either side of the place that a refusal shows.
 const AROUND: usize = 3;
 /// Bytes of a line that a refusal shows.
 const SHOWN: usize = 400;
+
+/// Whether a file that begins like this is no text.
+pub fn is_binary(head: &[u8]) -> bool {
+    head.iter().take(SNIFFED).any(|byte| *byte == 0)
+}
 
 /// One line: `text` without `ending`, which is `\n`, `\r\n` or, at the end of a file only, nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +56,7 @@ pub struct Document<'a> {
 impl<'a> Document<'a> {
     /// Refuses what is not text.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
-        if bytes.iter().take(SNIFFED).any(|byte| *byte == 0) {
+        if is_binary(bytes) {
             return Err(Refusal::Binary);
         }
         let mark = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };

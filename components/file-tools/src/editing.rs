@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, Refused, Trouble};
 use crate::path;
-use crate::reading::whole;
+use crate::reading::{MAX_FILE, whole};
 use crate::repository::{Change, Denial, Repository, Version};
 use edit_protocol::{
     Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
@@ -69,6 +69,7 @@ pub(crate) fn rewrite(
     expect(expected, file.version.number)
         .map_err(|refusal| Refused::from(refusal).around(&document, rewrite.place()))?;
     let bytes = rewrite.bytes(&document)?;
+    within(bytes.len()).map_err(|refused| refused.around(&document, rewrite.place()))?;
     let line_count = Document::parse(&bytes).map_or(0, |after| after.lines.len());
     let change = Change::Replace(path.clone(), file.version.clone(), bytes);
     match repository.apply(change) {
@@ -77,6 +78,14 @@ pub(crate) fn rewrite(
         }
         Err(Denial::Conflict(Some(_))) => Err(fresh(repository, &path, rewrite.place())?),
         Err(denial) => Err(denial.into()),
+    }
+}
+
+/// What an edit leaves can be edited again.
+fn within(size: usize) -> Result<(), Refused> {
+    match size as u64 > MAX_FILE {
+        true => Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE)),
+        false => Ok(()),
     }
 }
 
@@ -95,6 +104,7 @@ pub(crate) fn create(
 ) -> Result<Answer, Trouble> {
     let path = path::clean_file(path)?;
     check_text("content", &content)?;
+    within(content.len())?;
     let now = repository.apply(Change::Create(path.clone(), content.into_bytes()))?;
     Ok(changed("create", &path, None, now.as_ref(), None))
 }
@@ -106,7 +116,9 @@ pub(crate) fn delete(
 ) -> Result<Answer, Trouble> {
     let path = path::clean_file(path)?;
     let version = expected_version(repository, &path, expected)?;
-    repository.apply(Change::Delete(path.clone(), version.clone()))?;
+    repository
+        .apply(Change::Delete(path.clone(), version.clone()))
+        .map_err(|denial| stale(repository, &path, denial))?;
     Ok(changed("delete", &path, Some(&version), None, None))
 }
 
@@ -118,7 +130,9 @@ pub(crate) fn rename(
 ) -> Result<Answer, Trouble> {
     let (from, to) = (path::clean_file(from)?, path::clean_file(to)?);
     let version = expected_version(repository, &from, expected)?;
-    let now = repository.apply(Change::Move(from, version.clone(), to.clone()))?;
+    let now = repository
+        .apply(Change::Move(from.clone(), version.clone(), to.clone()))
+        .map_err(|denial| stale(repository, &from, denial))?;
     Ok(changed("move", &to, Some(&version), now.as_ref(), None))
 }
 
@@ -130,8 +144,29 @@ fn expected_version(
 ) -> Result<Version, Trouble> {
     let chunk = repository.read(path, 0, 0);
     let version = chunk.map_err(|denial| unseen(repository, path, denial.into()))?.version;
-    expect(expected, version.number)?;
+    expect(expected, version.number)
+        .map_err(|refusal| with_lines(repository, path, refusal.into()))?;
     Ok(version)
+}
+
+/// A file that changed between the look and the deed.
+fn stale(repository: &dyn Repository, path: &str, denial: Denial) -> Trouble {
+    match denial {
+        Denial::Conflict(Some(now)) => {
+            let refused = Refused::new("version_mismatch").with("current_version", now.number);
+            with_lines(repository, path, refused).into()
+        }
+        denial => denial.into(),
+    }
+}
+
+/// How the file begins now, if it is text of a size that is shown.
+fn with_lines(repository: &dyn Repository, path: &str, refused: Refused) -> Refused {
+    let Ok(file) = whole(repository, path) else { return refused };
+    match Document::parse(&file.bytes) {
+        Ok(document) => refused.around(&document, 0..0),
+        Err(_) => refused,
+    }
 }
 
 /// What cannot be seen may still be a name that is protected: the host is asked, because it says which rule

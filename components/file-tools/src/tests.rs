@@ -196,6 +196,24 @@ fn binary_and_huge_files_are_refused() {
     assert_eq!(answer["reason"], "too_large");
 }
 
+// TOOLS-5
+#[test]
+fn no_edit_leaves_what_could_not_be_edited_again() {
+    let full = format!("{}\nend\n", "x".repeat((4 << 20) - 5));
+    let repository = Memory::with(&[("full", &full)]);
+    let edit = |new: &str| {
+        let place = json!({"path": "full", "expect_version": 1, "index": 1, "new": new});
+        repository.call("edit_line", place)
+    };
+    let refused = edit("longer");
+    assert_eq!((&refused["reason"], &refused["max_size"]), (&json!("too_large"), &json!(4 << 20)));
+    assert_eq!(refused["lines"]["1"], "end");
+    assert_eq!(repository.text("full"), full);
+    let more = json!({"path": "new", "content": "x".repeat((4 << 20) + 1)});
+    assert_eq!(repository.call("create", more)["reason"], "too_large");
+    assert_eq!(edit("now")["new_version"], 2);
+}
+
 // TOOLS-6
 #[test]
 fn a_large_directory_behind_a_link_is_folded_by_its_real_name() {
@@ -359,7 +377,14 @@ fn files_are_created_deleted_and_moved() {
     let moved = repository.call("move", json!({"from": "a", "to": "c", "expect_version": 1}));
     assert_eq!(moved, json!({"ok": true, "path": "c", "new_version": 1}));
     let stale = repository.call("delete", json!({"path": "c", "expect_version": 7}));
-    assert_eq!(stale, json!({"ok": false, "reason": "version_mismatch", "current_version": 1}));
+    let now = json!({"ok": false, "reason": "version_mismatch", "current_version": 1});
+    assert_eq!(stale["reason"], now["reason"]);
+    assert_eq!(stale["current_version"], now["current_version"]);
+    // EDIT-15: as other refused edits do.
+    assert_eq!(stale["line_count"], repository.text("c").lines().count());
+    assert_eq!(stale["lines"]["0"], repository.text("c").lines().next().unwrap());
+    let stale = repository.call("move", json!({"from": "c", "to": "d", "expect_version": 7}));
+    assert_eq!(stale["lines"]["0"], repository.text("c").lines().next().unwrap());
     let deleted = repository.call("delete", json!({"path": "c", "expect_version": 1}));
     assert_eq!(deleted, json!({"ok": true, "path": "c"}));
     assert_eq!(repository.call("read", json!({"path": "c"}))["reason"], "not_found");

@@ -1,6 +1,6 @@
 //! Whether a REPLAN is a new strategy or an old one in other clothes. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
 pub(super) const SAME_STRATEGY_REFUSALS: u32 = 2;
@@ -8,18 +8,36 @@ pub(super) const SAME_STRATEGY_REFUSALS: u32 = 2;
 /// What has been tried: the words of every plan and the fingerprint of every tree that was verified.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tried {
-    strategies: Vec<String>,
+    strategies: Vec<BTreeSet<String>>,
     trees: Vec<String>,
 }
 
-/// Letters and digits only, in lower case: punctuation, spacing and capitals make no new strategy.
-fn essence(strategy: &str) -> String {
-    let mut words = String::new();
-    for word in strategy.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()) {
-        words.extend(word.chars().flat_map(char::to_lowercase));
-        words.push(' ');
-    }
-    words
+/// Words that say nothing about what is going to be done.
+const FILLING: [&str; 21] = [
+    "a", "an", "and", "by", "for", "i", "in", "is", "it", "now", "of", "on", "so", "that", "the",
+    "then", "this", "to", "we", "will", "with",
+];
+
+/// The words that matter, in lower case, whatever their order: case, spacing, punctuation and filling make no new
+/// strategy.
+fn essence(strategy: &str) -> BTreeSet<String> {
+    let words = strategy.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: BTreeSet<_> = words.map(str::to_lowercase).collect();
+    let matter: BTreeSet<_> =
+        words.iter().filter(|word| !FILLING.contains(&word.as_str())).cloned().collect();
+    if matter.is_empty() { words } else { matter }
+}
+
+/// Whether two strategies say the same: with one word in ten another one, unless that word is a number or turns
+/// the meaning round.
+fn alike(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    const TURNS: [&str; 7] = ["no", "not", "never", "without", "instead", "only", "don"];
+    let weighs = |word: &String| {
+        TURNS.contains(&word.as_str()) || word.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    let differ: Vec<_> = one.symmetric_difference(other).collect();
+    let common = one.intersection(other).count();
+    differ.len() * 10 <= common * 2 && !differ.into_iter().any(weighs)
 }
 
 impl Tried {
@@ -28,7 +46,8 @@ impl Tried {
     }
 
     pub(super) fn knows_strategy(&self, strategy: &str) -> bool {
-        self.strategies.contains(&essence(strategy))
+        let essence = essence(strategy);
+        self.strategies.iter().any(|known| alike(known, &essence))
     }
 
     pub(super) fn add_tree(&mut self, fingerprint: &str) {
@@ -76,6 +95,28 @@ mod tests {
         tried.add_strategy("Fix the sign in add()");
         assert!(tried.knows_strategy("fix  the sign in `add`."));
         assert!(!tried.knows_strategy("Rewrite add()"));
+        assert!(!tried.knows_strategy("Fix the test of add()"));
+    }
+
+    /// EDITOR-27
+    #[test]
+    fn the_same_words_in_another_order_are_no_other_strategy() {
+        let mut tried = Tried::default();
+        tried.add_strategy(
+            "Change the parser in src/date.rs to accept leap centuries, then extend the tests of the date module",
+        );
+        let same = "Then extend the tests of the date module, and change the parser in src/date.rs so that it \
+                    will accept leap centuries now";
+        assert!(tried.knows_strategy(same));
+        assert!(tried.knows_strategy(&same.replace("extend", "widen")), "one word in ten");
+        for other in [
+            "Change the lexer in src/token.rs to accept leap centuries, then extend the tests of the token module",
+            &same.replace("accept", "not accept"),
+            &same.replace("src/date.rs", "src/date2.rs"),
+            "Accept leap centuries",
+        ] {
+            assert!(!tried.knows_strategy(other), "{other}");
+        }
     }
 
     #[test]

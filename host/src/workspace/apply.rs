@@ -219,7 +219,7 @@ impl RepoWriter {
             | Change::Delete { expect, .. }
             | Change::Move { expect, .. } => match self.current(&path)? {
                 None => return Err(EditError::NotFound { path: path.to_string() }),
-                Some(now) if now == *expect => Some(now.digest),
+                Some(now) if now.is(expect) => Some(now.digest),
                 current => return Err(EditError::Conflict { path: path.to_string(), current }),
             },
         };

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
+pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
+
 use super::versions::{Version, Versions, digest};
 use super::view::{Kind, Last, Profile, RepoView, ViewError};
 
 /// Bytes in one answer at most.
 pub const MAX_READ: u64 = 8 << 20;
-/// A file with a NUL byte in its first bytes is binary.
-pub const BINARY_PROBE: usize = 8 << 10;
 
 /// Bytes from `offset`, at most `length`; without one to the end or to the bound.
 #[derive(Debug, Clone, Default)]
@@ -88,10 +88,6 @@ pub fn read(
     let to = usize::try_from(want.offset.saturating_add(length).min(size)).unwrap_or(usize::MAX);
     let bytes = whole.get(from..to).unwrap_or_default().to_vec();
     Ok(Chunk { path, bytes, size, version: Some(version) })
-}
-
-pub fn is_binary(head: &[u8]) -> bool {
-    head.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
 }
 
 /// At most `length` bytes; a file that shrinks meanwhile gives fewer.

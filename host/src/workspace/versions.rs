@@ -15,6 +15,14 @@ pub struct Version {
     pub digest: String,
 }
 
+impl Version {
+    /// The number that was expected, by the protocol's own rule, of the bytes that were read.
+    pub fn is(&self, expected: &Self) -> bool {
+        edit_protocol::expect(expected.number, self.number).is_ok()
+            && self.digest == expected.digest
+    }
+}
+
 /// The counters of one task; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Versions(Arc<Mutex<BTreeMap<String, Version>>>);
