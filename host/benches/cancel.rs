@@ -21,6 +21,9 @@ use harness::{Act, Running, containers_of, image};
 use rustix::process::Signal;
 use serde_json::json;
 
+/// Starts a task and returns when it is there.
+type Phase = fn() -> Running;
+
 fn repository(step: &str) -> Act {
     Act::new().file("answer.txt", "none\n").pipeline(image(), &[("step", step)])
 }
@@ -54,7 +57,7 @@ fn in_a_step() -> Running {
 }
 
 /// Milliseconds to the prompt; no container of its run is left then.
-fn measure(start: fn() -> Running) -> f64 {
+fn measure(start: Phase) -> f64 {
     let running = start();
     let signalled = Instant::now();
     running.signal(Signal::INT);
@@ -70,7 +73,7 @@ fn measure(start: fn() -> Running) -> f64 {
 fn main() {
     let runs = std::env::var("BENCH_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(20);
     println!("{:<44}{:>8}{:>8}{:>8}  {:<4}{:>6}", "", "median", "95 %", "most", "", "aim");
-    let phases: [(&str, fn() -> Running, &str); 3] = [
+    let phases: [(&str, Phase, &str); 3] = [
         ("signal to prompt, the model is asked", thinking, "100"),
         ("signal to prompt, first compilation", compiling, "100"),
         ("signal to prompt and container gone, in a step", in_a_step, "500"),

@@ -83,7 +83,7 @@ fn random_kills_lose_nothing_and_run_nothing_twice() {
     let (mut accepted, mut killed, mut left) = (vec![], 0, rounds());
     while left > 0 {
         // The dead leave more than the living run: the line ends now and then.
-        let now = left.min(30);
+        let now = left.min(15);
         killed += batch(&act, now, &mut accepted);
         left -= now;
         let tasks = nothing_is_lost_or_was_run_twice(&act, &accepted);
