@@ -7,9 +7,12 @@ use regex::Regex;
 
 use crate::specifications::{root, sources};
 
-/// Numbers of security lines in the comments of a file that stand at a test: above it, or first in its body.
+/// Numbers of security lines that stand at a test: in its name, or in a comment above it or first in its body.
 fn named(text: &str, numbers: &mut BTreeSet<u32>) {
-    let quote = Regex::new(r"(?i)//.*\bsecurity lines? (\d+(?:(?:, | and )\d+)*)").unwrap();
+    let quote = Regex::new(
+        r"(?i)//.*\bsecurity lines? (\d+(?:(?:, | and )\d+)*)|fn security_lines?_(\d+(?:_(?:and_)?\d+)*)",
+    )
+    .unwrap();
     let number = Regex::new(r"\d+").unwrap();
     let lines: Vec<_> = text.lines().collect();
     let is_test = |line: &&str| {
@@ -20,7 +23,8 @@ fn named(text: &str, numbers: &mut BTreeSet<u32>) {
         let Some(quoted) = quote.captures(line) else { continue };
         let around = &lines[at.saturating_sub(4)..(at + 5).min(lines.len())];
         if around.iter().any(is_test) {
-            let found = number.find_iter(quoted.get(1).unwrap().as_str());
+            let list = quoted.get(1).or(quoted.get(2)).unwrap().as_str();
+            let found = number.find_iter(list);
             numbers.extend(found.map(|number| number.as_str().parse::<u32>().unwrap()));
         }
     }
@@ -51,5 +55,7 @@ fn a_number_counts_at_a_test_alone() {
     named("/// Security lines 1, 2 and 3: all of them.\n#[test]\nfn a() {\n", &mut numbers);
     named("#[tokio::test]\nasync fn b() {\n    // MODEL-1, security line 4\n", &mut numbers);
     named("// security line 5: a remark\nfn c() {}\n", &mut numbers);
-    assert_eq!(numbers, [1, 2, 3, 4].into());
+    named("#[test]\nfn security_lines_6_and_7_hold() {}\n", &mut numbers);
+    named("fn security_line_8_is_no_test() {}\n", &mut numbers);
+    assert_eq!(numbers, [1, 2, 3, 4, 6, 7].into());
 }

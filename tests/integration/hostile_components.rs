@@ -128,7 +128,7 @@ async fn security_lines_1_and_4_batches_within_the_outside_find_nothing() {
     }
 }
 
-// security line 2: the writing grant opens `repo.edit` and nothing else
+// security lines 2 and 3: the writing grant opens `repo.edit` and nothing else, so there is no side to link to
 #[tokio::test]
 async fn security_line_2_a_tool_that_may_write_changes_nothing_through_its_directory() {
     let repository = Repository::new();

@@ -267,6 +267,44 @@ fn revoking_takes_it_out_everywhere() {
 }
 
 #[test]
+fn what_is_decided_is_in_the_audit_log_and_so_is_what_was_decided_past_it() {
+    // AUDIT-16, CAPABILITY-37
+    let act = without_engine().script("turns: []");
+    let path = packed(&act, "x.wasm", &scout("1", &[need("repo.read"), need("llm")]));
+    approve(&act, &path, "probe", &[]).status(0);
+    act.clone().act(components(["narrow", "probe", "--drop", "llm"])).status(0);
+    act.clone().act(["scout", "probe", "batch-list"]).status(0);
+    act.clone().act(components(["revoke", "probe"])).status(0);
+    let file = grants(&act);
+    let text = fs::read_to_string(&file).unwrap();
+    let by_hand: Vec<_> = text.lines().filter(|line| !line.starts_with("revoked_at")).collect();
+    fs::write(&file, by_hand.join("\n")).unwrap();
+    act.clone().act(["scout", "probe", "batch-list"]).status(0);
+    let told = act.clone().act(["audit", "list", "--json"]).status(0);
+    let log = json_of(&told);
+    let of_grants = |record: &&Value| {
+        let event = record["event"].as_str().unwrap();
+        event.starts_with("component_") || event == "grants_changed"
+    };
+    let records: Vec<_> = log["records"].as_array().unwrap().iter().filter(of_grants).collect();
+    let events: Vec<_> = records.iter().map(|record| record["event"].as_str().unwrap()).collect();
+    let wanted = [
+        "component_approved",
+        "component_approved",
+        "component_loaded",
+        "component_revoked",
+        "grants_changed",
+        "component_loaded",
+    ];
+    assert_eq!(events, wanted, "{log:#}");
+    assert_eq!(records[0]["subject"]["sha256"], sha256_of(&path));
+    assert!(records[0]["names"].to_string().contains("llm calls=32"), "{}", records[0]);
+    assert!(!records[1]["names"].to_string().contains("llm calls"), "{}", records[1]);
+    assert_eq!(records[4]["reason"], "changed_outside");
+    act.clone().act(["audit", "verify"]).status(0);
+}
+
+#[test]
 fn an_approval_for_here_holds_nowhere_else() {
     // CAPABILITY-28
     let act = without_engine();

@@ -104,8 +104,8 @@ pub(super) fn refused(
     audit.append(entry.reason(why.code()).names([why.to_string()])).map(|_| ())
 }
 
-/// Each capability that is in force as `NAME LIMITS…`.
-fn in_words(grant: &Grant) -> Vec<String> {
+/// Each capability of a grant as `NAME LIMITS…`.
+pub fn in_words(grant: &Grant) -> Vec<String> {
     use serde_json::Value;
     let json = serde_json::to_value(grant).unwrap_or_default();
     let flat = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -41,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
 
 pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, usual};
+pub use audited::in_words;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};

@@ -1,4 +1,5 @@
-//! The one place where a decision about a component is made known: approve, narrow, revoke.
+//! The one place where a decision about a component takes effect: approve, narrow, revoke. It is recorded before
+//! the file of grants changes, and without a record nothing changes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +8,9 @@ use std::path::Path;
 use super::grants::{Approval, Writing};
 use super::shelf::Shelf;
 use super::toml_file::FileError;
-use crate::component::{ComponentName, Grant, Kind, Sha256};
+use crate::audit::{self, Audit, AuditError, Subject};
+use crate::component::{ComponentName, Grant, Kind, Sha256, in_words};
+use crate::workspace::digest;
 
 /// What the user decided.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +55,8 @@ pub enum ChangeError {
     AlreadyRevoked(ComponentName),
     #[error("`{0}` was changed by somebody else meanwhile")]
     Overtaken(ComponentName),
+    #[error("nothing is decided without a record: {0}")]
+    Unrecorded(#[from] AuditError),
 }
 
 /// Carries it out, and is on the disk when it returns. `state` is ARTIFACT_DIR's, `repo` the repository in use.
@@ -59,6 +64,7 @@ pub fn change(
     change: Change,
     state: &OwnedFd,
     repo: Option<&Path>,
+    audit: &Audit,
 ) -> Result<Changed, ChangeError> {
     let mut file = Writing::begin(repo)?;
     let now = crate::clock::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -103,6 +109,28 @@ pub fn change(
         }
     };
     file.grants.put(changed.after.clone());
-    file.finish()?;
+    let text = file.text()?;
+    record(&changed, &digest(text.as_bytes()), audit)?;
+    file.finish(&text)?;
     Ok(changed)
+}
+
+fn record(changed: &Changed, file: &str, audit: &Audit) -> Result<(), AuditError> {
+    let Approval { name, sha256, kind, revoked_at, grants, before, .. } = &changed.after;
+    let subject = Subject {
+        name: name.to_string(),
+        sha256: sha256.to_string(),
+        world: Some(kind.world().to_owned()),
+    };
+    if revoked_at.is_some() {
+        return audit.revoked(&subject, file).map(|_| ());
+    }
+    let approval = audit::Approval {
+        subject: &subject,
+        grants: &in_words(grants),
+        effective_sha256: &grants.sha256(),
+        replaces: before.as_ref().map(Sha256::as_str),
+        grants_file_sha256: file,
+    };
+    audit.approved(&approval).map(|_| ())
 }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
 use crate::component::{ComponentName, Grant, Kind, Sha256};
+use crate::workspace::digest;
 
 const NAME: &str = "grants.toml";
 const MAX_BYTES: u64 = 1 << 20;
@@ -24,6 +25,13 @@ const HEAD: &str = "# What components may do. Written by `act components`; each 
 pub struct Grants {
     #[serde(default, rename = "component")]
     pub approvals: Vec<Approval>,
+}
+
+/// A file as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantsFile {
+    pub path: PathBuf,
+    pub sha256: String,
 }
 
 /// One component that the user let in, or has let in before.
@@ -50,20 +58,23 @@ pub struct Approval {
 }
 
 impl Grants {
-    /// Of the user; none where there is no file. `repo` is the repository in use, in which it must not lie.
-    pub fn read(repo: Option<&Path>) -> Result<Self, FileError> {
-        let Some(place) = directory_path() else { return Ok(Self::default()) };
+    /// Of the user, and the file that says so; none where there is none. `repo` is the repository in use, in which
+    /// it must not lie.
+    pub fn read(repo: Option<&Path>) -> Result<(Self, Option<GrantsFile>), FileError> {
+        let Some(place) = directory_path() else { return Ok(Default::default()) };
         let untrusted = |why| FileError::Untrusted { path: place.join(NAME), why };
-        let Some(dir) = trusted::directory(&place, repo).map_err(untrusted)? else {
-            return Ok(Self::default());
+        let Some(dir) = trusted::directory(&place, repo, Owner::Caller).map_err(untrusted)? else {
+            return Ok(Default::default());
         };
         Self::read_in(&dir, &place.join(NAME))
     }
 
-    fn read_in(dir: &OwnedFd, path: &Path) -> Result<Self, FileError> {
+    fn read_in(dir: &OwnedFd, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
         let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
         let text = trusted::text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
-        text.map_or_else(|| Ok(Self::default()), |text| Self::parse(&text, path))
+        let Some(text) = text else { return Ok(Default::default()) };
+        let file = GrantsFile { path: path.to_owned(), sha256: digest(text.as_bytes()) };
+        Ok((Self::parse(&text, path)?, Some(file)))
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
@@ -108,21 +119,29 @@ impl Writing {
             .create(&place)
             .map_err(|error| unwritable(error.to_string()))?;
         let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
-        let dir = trusted::directory(&place, repo)
+        let dir = trusted::directory(&place, repo, Owner::Caller)
             .map_err(untrusted)?
             .ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
         rustix::fs::flock(&dir, FlockOperation::LockExclusive)
             .map_err(|errno| unwritable(errno.to_string()))?;
-        let grants = Grants::read_in(&dir, &path)?;
+        let (grants, _) = Grants::read_in(&dir, &path)?;
         Ok(Self { dir, path, grants })
     }
 
+    /// What will stand in the file.
+    pub(super) fn text(&self) -> Result<String, FileError> {
+        let text = toml::to_string(&self.grants).map_err(|error| FileError::Unwritable {
+            path: self.path.clone(),
+            why: error.to_string(),
+        })?;
+        Ok(format!("{HEAD}{text}"))
+    }
+
     /// Whole or not at all, and on the disk before anybody is told.
-    pub(super) fn finish(self) -> Result<(), FileError> {
+    pub(super) fn finish(self, text: &str) -> Result<(), FileError> {
         let unwritable = |why: String| FileError::Unwritable { path: self.path.clone(), why };
-        let text = toml::to_string(&self.grants).map_err(|error| unwritable(error.to_string()))?;
         let temporary = format!(".{NAME}-{:016x}", rand::random::<u64>());
-        let written = self.write(&temporary, &format!("{HEAD}{text}"));
+        let written = self.write(&temporary, text);
         if written.is_err() {
             let _ = rustix::fs::unlinkat(&self.dir, &*temporary, AtFlags::empty());
         }

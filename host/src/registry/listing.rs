@@ -26,7 +26,9 @@ pub fn list(registry: &Registry, requests: &[ComponentRequest], used: &Used) -> 
         }
     }
     for component in &mut components {
-        let key = (component.name.clone(), component.sha256.clone());
+        // In the place of a built-in one it has that one's name in tasks.
+        let name = component.replaces.as_ref().unwrap_or(&component.name);
+        let key = (name.clone(), component.sha256.clone());
         if let Some(past) = used.get(&key) {
             component.last_used.clone_from(&past.last_used);
             component.denials = past.denials;

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 pub use change::{Change, ChangeError, Changed, change};
 pub use document::{ComponentDocument, ComponentList};
-pub use grants::{Approval, Grants};
+pub use grants::{Approval, Grants, GrantsFile};
 pub use listing::list;
 pub use members::Member;
 pub use past::{Past, past};
@@ -32,12 +32,16 @@ pub use shelf::{Shelf, Taken, read_file};
 pub use state::{State, Stored, state};
 pub use toml_file::FileError;
 
+use crate::audit::{Audit, AuditError};
+use crate::component::in_words;
 use crate::workspace::RootIdentity;
 
 /// Everything that has a say about components, as it stands now.
 #[derive(Debug)]
 pub struct Registry {
     pub grants: Grants,
+    /// The file that the grants stand in.
+    pub file: Option<GrantsFile>,
     pub policy: Policy,
     pub shelf: Shelf,
     /// The repository in use, if there is one.
@@ -60,12 +64,21 @@ impl Registry {
     /// Reads what is there and makes nothing. `artifacts` is ARTIFACT_DIR, which may not exist yet.
     pub fn open(artifacts: Option<&Path>, repo: Option<Repo>) -> Result<Self, FileError> {
         let root = repo.as_ref().map(|repo| repo.root.as_path());
-        Ok(Self {
-            grants: Grants::read(root)?,
-            policy: Policy::read()?,
-            shelf: Shelf::existing(artifacts),
-            repo,
-        })
+        let (grants, file) = Grants::read(root)?;
+        Ok(Self { grants, file, policy: Policy::read()?, shelf: Shelf::existing(artifacts), repo })
+    }
+
+    /// A file of grants that was not written by `act components` is recorded before anything acts on it.
+    pub fn note(&self, audit: &Audit) -> Result<(), AuditError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let line = |approval: &Approval| {
+            let Approval { name, sha256, grants, .. } = approval;
+            format!("{name} {sha256} {}", in_words(grants).join(", "))
+        };
+        let approvals = self.grants.approvals.iter();
+        let in_force = approvals.filter(|approval| approval.revoked_at.is_none());
+        let lines: Vec<_> = in_force.map(line).collect();
+        audit.grants_seen(&file.path.display().to_string(), &file.sha256, &lines).map(|_| ())
     }
 
     /// Whether an approval is in force here.

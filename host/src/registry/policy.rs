@@ -95,7 +95,7 @@ impl Policy {
         else {
             return Err(untrusted("is no file name".to_owned()));
         };
-        let Some(dir) = trusted::directory(above, None).map_err(untrusted)? else {
+        let Some(dir) = trusted::directory(above, None, owner).map_err(untrusted)? else {
             return Ok(Self::default());
         };
         match trusted::text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {

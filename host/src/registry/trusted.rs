@@ -46,7 +46,11 @@ impl Owner {
 }
 
 /// The directory, none when there is none. Links on the way are the user's own; what counts is where they lead.
-pub(super) fn directory(path: &Path, repo: Option<&Path>) -> Result<Option<OwnedFd>, String> {
+pub(super) fn directory(
+    path: &Path,
+    repo: Option<&Path>,
+    owner: Owner,
+) -> Result<Option<OwnedFd>, String> {
     let dir = match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
         Ok(dir) => dir,
         Err(Errno::NOENT) => return Ok(None),
@@ -54,7 +58,8 @@ pub(super) fn directory(path: &Path, repo: Option<&Path>) -> Result<Option<Owned
     };
     let stat = rustix::fs::fstat(&dir).map_err(|errno| format!("cannot be looked at: {errno}"))?;
     let caller = rustix::process::geteuid().as_raw();
-    if ![0, caller].contains(&stat.st_uid) || stat.st_mode & 0o022 != 0 {
+    let ours = stat.st_uid == 0 || (owner != Owner::Root && stat.st_uid == caller);
+    if !ours || stat.st_mode & 0o022 != 0 {
         return Err("lies in a directory that others can write".to_owned());
     }
     if let Some(repo) = repo
@@ -130,7 +135,7 @@ mod tests {
     }
 
     fn read(temp: &Path) -> Result<Option<String>, String> {
-        match directory(&temp.join("config/act"), Some(&temp.join("repo")))? {
+        match directory(&temp.join("config/act"), Some(&temp.join("repo")), Owner::Caller)? {
             Some(dir) => text(&dir, "grants.toml", 100, Owner::Caller),
             None => Ok(None),
         }

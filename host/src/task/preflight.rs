@@ -128,6 +128,7 @@ pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
     let desk = open_desk(&ready.artifacts, &ready.config.root)?;
     // What could not be recorded is not accepted.
     desk.audit.ready()?;
+    registry(Some(&ready.config.root))?.note(&desk.audit)?;
     Ok(desk)
 }
 

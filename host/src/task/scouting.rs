@@ -133,6 +133,7 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     let events = Events::new("", vec![output.progress_sink()]);
     let ledger = TokenLedger::default();
     let audit = audit(&args.repo, &root)?;
+    registry.note(&audit)?;
     let staff = Staff {
         host: ComponentHost::new(component::cache_dir().as_deref())
             .below(registry.policy.ceiling.clone())

@@ -107,7 +107,8 @@ fn apply(start: &Path, change: Change) -> Result<registry::Changed, Failure> {
         Failure::refused("store_unusable", message)
             .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
     })?;
-    Ok(registry::change(change, &state, root.as_deref())?)
+    let audit = preflight::audit(&artifacts, &preflight::store(&artifacts)?)?;
+    Ok(registry::change(change, &state, root.as_deref(), &audit)?)
 }
 
 fn component_name(name: &str) -> Result<ComponentName, Failure> {
@@ -143,6 +144,7 @@ impl From<ChangeError> for Failure {
             ChangeError::Unknown(name) => unknown(name.as_str()),
             ChangeError::AlreadyRevoked(_) => Self::refused("nothing_to_revoke", error.to_string())
                 .hint("nothing of it is loaded any more"),
+            ChangeError::Unrecorded(error) => error.into(),
             ChangeError::Overtaken(_) => Self::refused("component_changed", error.to_string())
                 .hint("look again with `act components show NAME`"),
         }
