@@ -85,7 +85,8 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
     assert_eq!(manifest["platform"]["os"], "linux");
     assert!(manifest["image_digest"].as_str().unwrap().starts_with("sha256:"));
     assert_eq!(manifest["components"], json!([{"name": "scout-a", "sha256": "aa"}]));
-    assert!(manifest["audit_head"].is_null());
+    // AUDIT-12
+    assert_eq!(manifest["audit_head"], world.audited().last().unwrap()["hash"]);
     let start = manifest["timestamp_start"].as_str().unwrap();
     assert!(start.len() == 20 && start.ends_with('Z'), "{start}");
 

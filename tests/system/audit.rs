@@ -357,3 +357,35 @@ fn a_full_disk_is_said_before_anything_is_done() {
     fs::remove_file(&filler).unwrap();
     document(&act, "audit-verify", 0, &["verify"]);
 }
+
+/// AUDIT-22: the head leaves the machine by the user's own command, and nobody else's.
+#[test]
+fn the_head_is_sent_off_by_the_command_of_the_user() {
+    use std::os::unix::fs::PermissionsExt;
+    let act = repository().file("act/anchor", "touch evil").file("answer.txt", "right\n");
+    let config = act.repo().parent().unwrap().join("config/act");
+    fs::create_dir_all(&config).unwrap();
+    let (anchor, sent) = (config.join("anchor"), config.join("sent"));
+    let command =
+        format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD $OPENAI_API_KEY.\" >> {}", sent.display());
+    fs::write(&anchor, command).unwrap();
+    fs::set_permissions(&anchor, fs::Permissions::from_mode(0o600)).unwrap();
+    let act = act.env("OPENAI_API_KEY", crate::harness::CANARY);
+    act.clone().act(["verify"]).status(0);
+    let told = fs::read_to_string(&sent).unwrap();
+    let all = records(&act);
+    let finished = of(&all, "gate_finished")[0];
+    assert_eq!(told, format!("{} {} .\n", finished["seq"], finished["hash"].as_str().unwrap()));
+    let anchored = of(&all, "anchored")[0];
+    assert_eq!(
+        (&anchored["digests"]["head"], &anchored["reason"]),
+        (&finished["hash"], &json!("sent"))
+    );
+    fs::write(&anchor, "exit 3").unwrap();
+    act.clone().act(["verify"]).status(0).stderr_has("was not sent off (failed)");
+    // Others could have written it.
+    fs::set_permissions(&anchor, fs::Permissions::from_mode(0o666)).unwrap();
+    act.clone().act(["verify"]).status(0).stderr_has("is not anchored");
+    assert_eq!(of(&records(&act), "anchored").len(), 2);
+    assert!(!act.repo().join("evil").exists());
+}

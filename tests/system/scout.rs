@@ -17,9 +17,16 @@ fn repository() -> Act {
     Act::new().file("answer.txt", "none\n").without_engine()
 }
 
+/// Nothing but the record that somebody asked (AUDIT-5).
 #[track_caller]
 fn untouched(done: &Done) {
     assert!(done.agent_files().is_empty() && !done.repo().join(".gitignore").exists(), "{done}");
+    let log = done.repo().parent().unwrap().join("artifacts/state/audit.jsonl");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains(r#""event":"component_loaded""#) && log.contains(r#""event":"query""#),
+        "{log}"
+    );
     assert!(done.runs().is_empty(), "{done}");
 }
 

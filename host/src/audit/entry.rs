@@ -8,7 +8,7 @@ use crate::secret::Secrets;
 
 /// Bytes of a path or another object, of one name, of a reason.
 const OBJECT: usize = 1024;
-const NAME: usize = 256;
+const NAME: usize = 384;
 /// Names in one record; the count beside them says how many there were.
 pub(super) const NAMES: usize = 64;
 

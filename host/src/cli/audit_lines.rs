@@ -29,6 +29,14 @@ fn field(name: &str, value: &str) -> Line {
     Line::of(Tone::Faint, format!("  {name:<14} ")).and(Tone::Plain, value)
 }
 
+/// Limits are no right of their own.
+fn capability(may: &str, word: &str) -> Line {
+    match word.strip_prefix("limits ") {
+        Some(limits) => field("within", limits),
+        None => field(may, word),
+    }
+}
+
 /// None without a value.
 fn field_of(name: &str, value: Option<&str>) -> Option<Line> {
     value.map(|value| field(name, value))
@@ -173,7 +181,7 @@ pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
         let since = format!(" since {} (record {})", component.since, component.since_seq);
         lines.push(head.and(state, format!(" {}", component.state)).and(Tone::Plain, since));
         let had = if component.state == "revoked" { "had" } else { "may" };
-        lines.extend(component.capabilities.iter().map(|capability| field(had, capability)));
+        lines.extend(component.capabilities.iter().map(|word| capability(had, word)));
         lines.extend(field_of("loaded last", component.last_loaded.as_deref()));
     }
     if let Some(file) = &found.file {
@@ -221,7 +229,7 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
         ),
         ("commit", commit),
         ("request", found.container_request_sha256.as_deref()),
-        ("in force", found.container_inspect_sha256.as_deref()),
+        ("inspect", found.container_inspect_sha256.as_deref()),
         ("of the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),
         ("records", Some(records.as_str())),
     ];
@@ -229,12 +237,17 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
     lines.push(manifest(&found.manifest));
     if !found.container.is_empty() {
         lines.push(Line::of(Tone::Strong, "Container"));
-        lines.extend(found.container.iter().map(|wall| field("", wall)));
+        let said = found.container.iter().filter(|wall| !wall.ends_with('='));
+        lines.extend(said.map(|wall| field("", wall)));
     }
     for component in &found.components {
         let head = Line::of(Tone::Strong, named(&component.subject));
-        lines.push(head.and(Tone::Plain, format!(" {} queries", component.queries)));
-        lines.extend(component.capabilities.iter().map(|capability| field("may", capability)));
+        let queries = match component.queries {
+            1 => " 1 query".to_owned(),
+            count => format!(" {count} queries"),
+        };
+        lines.push(head.and(Tone::Plain, queries));
+        lines.extend(component.capabilities.iter().map(|word| capability("may", word)));
         let used: Vec<_> =
             component.used.iter().map(|(what, count)| format!("{what} {count}")).collect();
         if !used.is_empty() {

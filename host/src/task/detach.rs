@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::anchoring;
 use super::runner::{self, Accepted};
 use super::ticket::{Desk, Ticket};
 use super::{RunArgs, preflight, retention, signals};
@@ -138,6 +139,7 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
         return Err(gone());
     }
     let ticket = desk.adopt(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
+    let repo_root = root.clone();
     let args = RunArgs::of(&record, root);
     let position = super::line::position(&desk.line()?, &ticket.task_id);
     match preflight::check(&args).await {
@@ -145,6 +147,7 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
             let accepted = Accepted { ticket, position, args, ready };
             let exit = runner::follow(accepted, output, &cancel).await;
             retention::make_room(&desk, &cancel, output).await;
+            anchoring::anchor(&desk.audit, &repo_root, &cancel, output).await;
             Ok(exit)
         }
         Err(failure) => Ok(runner::refuse(ticket, &failure, output)),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::adoption;
+use super::audit::anchoring;
 use super::last_word::LastWord;
 use super::preflight::{self, Ready};
 use super::recorder::{ProgressSink, RunSink};
@@ -32,10 +33,12 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
         return Ok(LastWord::new(events, TokenLedger::default()).say(cancelled()));
     };
     let desk = preflight::desk(&ready)?;
-    let (ticket, position) = desk.submit(&args, &ready.config.root)?;
+    let root = ready.config.root.clone();
+    let (ticket, position) = desk.submit(&args, &root)?;
     fail_point::reach("accepted");
     let exit = follow(Accepted { ticket, position, args, ready }, output, &cancel).await;
     retention::make_room(&desk, &cancel, output).await;
+    anchoring::anchor(&desk.audit, &root, &cancel, output).await;
     Ok(exit)
 }
 

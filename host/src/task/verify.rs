@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::audit::anchoring;
 use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
 use super::ticket::Desk;
@@ -24,10 +25,12 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
     let lock = lock(&config.root)?;
     let desk = preflight::open_desk(&artifacts, &config.root)?;
     let audit = desk.audit_here(&config.root)?;
+    let root = config.root.clone();
     let ready = GateReady { config, artifacts, engine };
     let response = judge(ready, lock.root(), (&desk, audit), output, &cancel).await;
     drop(lock);
     retention::make_room(&desk, &cancel, output).await;
+    anchoring::anchor(&desk.audit, &root, &cancel, output).await;
     Ok(response)
 }
 

@@ -57,3 +57,18 @@ proptest! {
         prop_assert!(!matches!(judge(&bytes), Line::Record(_)));
     }
 }
+
+// AUDIT-6
+#[test]
+fn no_record_is_longer_than_a_line_may_be_whatever_it_is_about() {
+    let nasty = "\"\\\u{202e}".repeat(5_000);
+    let subject = crate::audit::Subject {
+        name: nasty.clone(),
+        sha256: nasty.clone(),
+        world: Some(nasty.clone()),
+    };
+    let entry = Entry::new(Event::Edit).object(&nasty).reason(&nasty).subject(&subject);
+    let entry = entry.names(std::iter::repeat_n(nasty.as_str(), 1_000));
+    let (_, line) = seal(entry.into_record("boot", &Secrets::default()), 1, GENESIS).unwrap();
+    assert!(line.len() < MAX_LINE, "{}", line.len());
+}

@@ -1,5 +1,6 @@
 //! The audit log as people and programs read it: `act audit`. What is written to it stands where it happens.
 
+pub(super) mod anchoring;
 pub(super) mod edges;
 mod explain;
 mod grants;

@@ -1,0 +1,130 @@
+//! The head of the log on its way to another machine, where nobody who can write here can change it.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::{Audit, AuditError, Entry, Event, Head};
+use crate::output::Output;
+
+const NAME: &str = "anchor";
+const MAX_BYTES: u64 = 16 << 10;
+/// Nobody waits longer for it; the next edge says it again.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(5);
+const SHELL: &str = "/bin/sh";
+
+/// At the end of a task and after `act verify`, if the user has a command for it. Recorded either way. After a
+/// signal nobody waits for it.
+pub(in crate::task) async fn anchor(
+    audit: &Audit,
+    repo: &Path,
+    cancel: &CancellationToken,
+    output: &Output,
+) {
+    let Some(head) = audit.head().filter(|_| !cancel.is_cancelled()) else { return };
+    let command = match command(repo) {
+        Ok(None) => return,
+        Ok(Some(command)) => command,
+        Err(error) => return output.caution(&format!("the audit log is not anchored: {error}")),
+    };
+    let sent = {
+        let head = head.clone();
+        tokio::task::spawn_blocking(move || send(&command, &head)).await
+    };
+    let outcome = sent.unwrap_or(Sent::NotStarted);
+    if outcome != Sent::Yes {
+        let what = outcome.word();
+        output
+            .caution(&format!("the head of the audit log was not sent off ({what}): see `anchor`"));
+    }
+    if let Err(error) = record(audit, &head, outcome) {
+        output.caution(&format!("that the audit log was anchored is not recorded: {error}"));
+    }
+}
+
+/// What the user wrote for it, for `/bin/sh`. Nobody else may have been able to.
+fn command(repo: &Path) -> Result<Option<String>, String> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let Some(path) = base.map(|base| base.join("act").join(NAME)) else { return Ok(None) };
+    let not = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file: File = match rustix::fs::open(&path, flags, Mode::empty()) {
+        Ok(handle) => handle.into(),
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(errno) => return Err(not(&errno)),
+    };
+    let meta = file.metadata().map_err(|error| not(&error))?;
+    let own = meta.uid() == rustix::process::geteuid().as_raw();
+    if !meta.is_file() || !own || meta.mode() & 0o077 != 0 {
+        return Err(not(&"must be a file of yours alone, with mode 0600"));
+    }
+    let place = path.canonicalize().map_err(|error| not(&error))?;
+    if place.starts_with(repo.canonicalize().map_err(|error| not(&error))?) {
+        return Err(not(&"lies in the repository, which has no say in this"));
+    }
+    let mut text = String::new();
+    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| not(&error))?;
+    Ok(Some(text).filter(|text| !text.trim().is_empty()))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Yes,
+    Failed,
+    TooSlow,
+    NotStarted,
+}
+
+impl Sent {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "sent",
+            Self::Failed => "failed",
+            Self::TooSlow => "too_slow",
+            Self::NotStarted => "not_started",
+        }
+    }
+}
+
+fn record(audit: &Audit, head: &Head, outcome: Sent) -> Result<(), AuditError> {
+    let entry = Entry::new(Event::Anchored)
+        .reason(outcome.word())
+        .count("seq", head.seq)
+        .digest("head", Some(&head.hash));
+    audit.append(entry)?;
+    audit.settle()
+}
+
+/// Without anything of our environment but the way to programs and the home directory.
+fn send(command: &str, head: &Head) -> Sent {
+    let kept =
+        ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut shell = Command::new(SHELL);
+    shell.args(["-c", command]).env_clear().envs(kept).current_dir("/");
+    shell.env("ACT_AUDIT_SEQ", head.seq.to_string()).env("ACT_AUDIT_HEAD", &head.hash);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut child) = shell.spawn() else { return Sent::NotStarted };
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                return if ExitStatus::success(&status) { Sent::Yes } else { Sent::Failed };
+            }
+            Ok(None) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Sent::TooSlow;
+            }
+        }
+    }
+}
