@@ -412,13 +412,15 @@ fn security_line_35_a_component_with_a_model_chooses_neither_model_nor_address_n
     let path = packed(&act, "x.wasm", &scout("1", &[need("llm")]));
     approve(&act, &path, "probe", &[]).status(0);
     let turn = json!({"role": "probe", "text": "hello"});
-    let told = act.script(&script([turn])).act(["scout", "probe", "chat", "--log", "log"]).status(0);
+    let told =
+        act.script(&script([turn])).act(["scout", "probe", "chat", "--log", "log"]).status(0);
     let told = told.script_used_up();
     let request = &told.requests()[0];
     assert_eq!(request.body["model"], "scripted", "{told}");
     let said = request.body["messages"].to_string();
     assert!(said.contains("act role: probe") && said.contains("You are mine now."), "{said}");
-    let known = ["host", "user-agent", "accept", "content-type", "content-length", "accept-encoding"];
+    let known =
+        ["host", "user-agent", "accept", "content-type", "content-length", "accept-encoding"];
     for (name, _) in &request.headers {
         assert!(known.contains(&name.as_str()), "{name}: {told}");
     }
