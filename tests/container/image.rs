@@ -27,11 +27,10 @@ pub(crate) async fn import_into(docker: &Docker) {
 }
 
 async fn import(docker: &Docker, image: &str, archive: Vec<u8>) {
-    let (repo, tag) = image.split_once(':').unwrap();
     let options = CreateImageOptions {
         from_src: Some("-".into()),
-        repo: Some(repo.into()),
-        tag: Some(tag.into()),
+        // Name and tag in one: Podman does not read the tag's own field.
+        repo: Some(image.into()),
         ..CreateImageOptions::default()
     };
     let body = bollard::body_full(archive.into());

@@ -16,6 +16,7 @@ mod honesty;
 mod image;
 mod lifecycle;
 mod logs;
+mod loopback;
 mod own_engine;
 mod proxy;
 mod sealed;

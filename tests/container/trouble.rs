@@ -59,7 +59,8 @@ async fn a_local_image_is_resolved_to_its_id_without_a_pull() {
     let mut world = World::new().await;
     let gate = world.gate().await;
     assert_eq!(gate.image.reference, image::BUSYBOX);
-    assert_eq!(gate.image.digest, gate.image.id);
+    // Podman gives every image a digest of its own making.
+    assert!(gate.image.digest == gate.image.id || world.is_podman(), "{:?}", gate.image);
     assert!(world.events_so_far().is_empty(), "nothing was pulled");
 }
 

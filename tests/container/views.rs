@@ -4,7 +4,7 @@ use act::config::{SourceWrites, Workspace};
 use act::verifier::{ErrorType, FailReason, Status, VerifyResponse};
 use bollard::query_parameters::InspectContainerOptions;
 
-use crate::world::World;
+use crate::world::{Layers, World};
 
 fn ledger(response: &VerifyResponse, step: usize) -> Vec<String> {
     let manifest = response.manifest.as_ref().unwrap();
@@ -136,7 +136,7 @@ async fn a_readonly_view_is_the_repository_itself_and_explains_a_refused_write()
 // VERIFIER-4
 #[tokio::test(flavor = "multi_thread")]
 async fn auto_takes_an_overlay_for_a_large_tree_and_a_copy_where_there_can_be_none() {
-    for (artifacts, view) in [("artifacts", "overlay"), ("arti,facts", "copy")] {
+    for (artifacts, view) in [("artifacts", "overlay"), ("arti:facts", "copy")] {
         let world = World::new().await.named("repo", artifacts).step("test", "test -s big");
         let big = std::fs::File::create(world.repo().join("big")).unwrap();
         big.set_len(257 << 20).unwrap();
@@ -144,6 +144,31 @@ async fn auto_takes_an_overlay_for_a_large_tree_and_a_copy_where_there_can_be_no
         assert_eq!(response.status, Status::Pass, "{response:?}");
         assert_eq!(response.manifest.unwrap()["workspace"], view);
     }
+}
+
+// VERIFIER-4, VERIFIER-32: no overlay can have its upper layer in another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_tree_is_copied_after_all_where_the_engine_cannot_mount_an_overlay() {
+    let mut world = World::new().await.step("test", "test -s big; echo made > ../out");
+    let Some(_mounted) = Layers::mount(&world.outside().join("artifacts")) else { return };
+    let big = std::fs::File::create(world.repo().join("big")).unwrap();
+    big.set_len(257 << 20).unwrap();
+    let before = world.fingerprint();
+    let response = world.run().await;
+    assert_eq!(response.status, Status::Pass, "{response:?}");
+    assert_eq!(World::warned(&response), ["overlay_unavailable"], "{response:?}");
+    assert_eq!(std::fs::read(world.run_dir(&response).join("build/out")).unwrap(), b"made\n");
+    assert_eq!(world.fingerprint(), before);
+    let run = world.run_dir(&response);
+    assert!(!run.join("overlay").exists() && !run.join("build/tree").exists());
+    let volume = format!("act-{}", response.run_id.unwrap());
+    assert!(world.docker.inspect_volume(&volume).await.is_err(), "the volume is gone");
+    assert_eq!(response.manifest.unwrap()["workspace"], "copy");
+
+    // Asked for by name it is an error.
+    world.pipeline.workspace = Workspace::Overlay;
+    let response = world.run().await;
+    assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:?}");
 }
 
 // VERIFIER-22

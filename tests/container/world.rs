@@ -205,17 +205,23 @@ impl World {
         response
     }
 
-    /// Waits until a step has printed `text`.
-    pub(crate) async fn printed(&mut self, text: &str) {
+    pub(crate) fn is_podman(&self) -> bool {
+        self.engine.identity().name == "podman"
+    }
+
+    /// Waits until a step has printed `text`; all that was printed until then.
+    pub(crate) async fn printed(&mut self, text: &str) -> String {
         let mut output = vec![];
         while let Some(kind) = self.heard.recv().await {
             if let EventKind::StepOutput(bytes) = kind {
                 output.extend_from_slice(&bytes.0);
-                if String::from_utf8_lossy(&output).contains(text) {
-                    return;
+                let output = String::from_utf8_lossy(&output);
+                if output.contains(text) {
+                    return output.into_owned();
                 }
             }
         }
+        panic!("no step printed {text:?}");
     }
 
     pub(crate) async fn run_id(&mut self) -> String {
@@ -288,5 +294,39 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// A directory that is an overlay itself, unmounted when dropped.
+pub(crate) struct Layers {
+    at: PathBuf,
+    _layers: tempfile::TempDir,
+}
+
+impl Layers {
+    /// None, said aloud, where mounting is not allowed.
+    pub(crate) fn mount(at: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: mounting a file system needs root");
+            return None;
+        }
+        std::fs::create_dir_all(at).unwrap();
+        let layers = tempfile::tempdir().unwrap();
+        let of = |name: &str| {
+            std::fs::create_dir(layers.path().join(name)).unwrap();
+            layers.path().join(name).display().to_string()
+        };
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", of("lower"), of("upper"), of("work"));
+        let arguments = ["-t", "overlay", "-o", &options, "overlay"];
+        let mounted = std::process::Command::new("mount").args(arguments).arg(at).status();
+        assert!(mounted.unwrap().success());
+        Some(Self { at: at.to_owned(), _layers: layers })
+    }
+}
+
+impl Drop for Layers {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.at).status();
     }
 }

@@ -69,14 +69,15 @@ impl ArtifactDir {
                     let (bytes, files) = size_of(cache)?;
                     let parent = directory(&self.cache, image)?;
                     remove_tree(&parent, repo)?;
-                    // Not empty as long as another repository has its own there.
-                    let _ = rustix::fs::unlinkat(&self.cache, image, AtFlags::REMOVEDIR);
                     let (image, repo) = (image.to_owned(), repo.to_owned());
                     cleared.push(CacheSize { image, repo, bytes, files });
                 }
             }
             Ok(())
         })?;
+        for image in directories(&self.cache)? {
+            self.forget_image(&image)?;
+        }
         Ok((cleared, busy))
     }
 
@@ -202,7 +203,7 @@ fn size_of(directory: &OwnedFd) -> io::Result<(u64, u64)> {
 /// Handles waiting to be counted; what lies beyond is not.
 const MAX_OPEN: usize = 800;
 
-fn image_name(digest: &str) -> String {
+pub(super) fn image_name(digest: &str) -> String {
     safe_name(digest.strip_prefix("sha256:").unwrap_or(digest))
 }
 

@@ -7,6 +7,7 @@ mod archive;
 mod cache;
 mod descent;
 mod download;
+mod image_memory;
 mod journal;
 mod journals;
 mod layout;

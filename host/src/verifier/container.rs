@@ -1,24 +1,24 @@
 //! One container from create to remove. Whatever ends the run, an unwinding panic included, removes it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bollard::models::{
-    ContainerState, EndpointSettings, NetworkConnectRequest, NetworkDisconnectRequest,
+    ContainerInspectResponse, ContainerState, EndpointSettings, NetworkConnectRequest,
+    NetworkDisconnectRequest,
 };
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    KillContainerOptions, RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, StartContainerOptions,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, QUICK, WORK};
-use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
+use super::kill_counter::KillCounter;
 use super::oom::OomWatch;
-use super::passwd::{name_the_user, put_file};
+use super::passwd::put_file;
 use super::request::ContainerRequest;
-use super::response::ErrorType;
 use super::walls;
 use crate::audit::Audit;
 
@@ -53,8 +53,7 @@ impl Container {
         audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
-        let user = request.user.named();
-        let (volume, certificates) = (request.volume.take(), request.certificates.take());
+        let (volume, files) = (request.volume.take(), std::mem::take(&mut request.files));
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
@@ -79,19 +78,16 @@ impl Container {
         };
         let started = async {
             created.map_err(|error| creation_failed(image, error))?;
-            require_shell(engine, &name, image).await?;
-            if let Some((uid, gid)) = user {
-                name_the_user(engine, &name, uid, gid).await?;
+            for (path, content) in &files {
+                put_file(engine, &name, path, content).await?;
             }
-            if let Some(certificates) = certificates {
-                put_file(engine, &name, CA_BUNDLE, certificates.into_bytes()).await?;
-            }
-            let oom = OomWatch::new(engine, &name);
+            let mut oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
             let inspect = engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
             let found = engine.call(Phase::Inspect, QUICK, inspect).await?;
             audit.append(walls::inspected(&name, &found))?;
+            oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
         };
         let started = tokio::select! {
@@ -116,15 +112,8 @@ impl Container {
         self.guard.remove().await
     }
 
-    /// Ends all processes at once; nothing in the container can delay or survive it.
     pub(super) async fn kill(&self) -> Result<(), EngineError> {
-        let options = KillContainerOptions { signal: "KILL".to_owned() };
-        let kill = self.engine.docker.kill_container(&self.name, Some(options));
-        match self.engine.call(Phase::Remove, WORK, kill).await {
-            // Not running any more, or gone.
-            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
-            other => other,
-        }
+        self.engine.kill(&self.name).await
     }
 
     /// A container that is gone does not run.
@@ -169,32 +158,20 @@ impl Container {
     }
 }
 
+/// The engine's process numbers are ours where it is on this machine and no namespace stands between.
+fn kill_counter(engine: &Engine, found: ContainerInspectResponse) -> Option<KillCounter> {
+    if engine.sees_files.get() != Some(&true) || !cfg!(target_os = "linux") {
+        return None;
+    }
+    let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok())?;
+    KillCounter::find(Path::new("/"), pid, &found.id?)
+}
+
 fn read_state(state: ContainerState) -> State {
     State { running: state.running.unwrap_or(false), oom_killed: state.oom_killed.unwrap_or(false) }
 }
 
-/// Asked before the start: what an image without a shell does then differs between engines.
-async fn require_shell(
-    engine: &Engine,
-    name: &str,
-    image: &ResolvedImage,
-) -> Result<(), InfraError> {
-    let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
-    let probe = engine.docker.get_container_archive_info(name, Some(options));
-    match engine.call(Phase::Prepare, QUICK, probe).await {
-        Err(error) if error.status() == Some(404) => Err(InfraError::new(
-            ErrorType::ContainerCreation,
-            format!(
-                "image {} has no /bin/sh, which every step needs; use an image with a shell",
-                image.reference
-            ),
-        )),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(()),
-    }
-}
-
-fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
+pub(super) fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
     let gone = error.status() == Some(404);
     let mut error = InfraError::from(error);
     if gone {
@@ -238,18 +215,17 @@ impl Drop for Guard {
             return;
         }
         // The runtime may be unwinding or gone, so the removal brings its own; the wait is bounded.
-        let (docker, name) = (self.engine.docker.clone(), self.name.clone());
+        let (engine, name) = (self.engine.clone(), self.name.clone());
         let volumes = std::mem::take(&mut self.volumes);
         let (done, wait) = std::sync::mpsc::channel();
         let removal = std::thread::Builder::new().name("act-remove".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                let options = RemoveContainerOptions { v: true, force: true, link: false };
                 // Nobody is left to hear of a failure; the labels let a later start find it.
                 let removed = async {
-                    let _ = docker.remove_container(&name, Some(options)).await;
+                    let _ = engine.remove(&name).await;
                     for volume in volumes {
-                        let _ = docker.remove_volume(&volume, None::<RemoveVolumeOptions>).await;
+                        let _ = engine.remove_volume(&volume).await;
                     }
                 };
                 let _ =

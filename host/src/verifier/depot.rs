@@ -64,7 +64,7 @@ impl Depot {
             ],
             volume: None,
             environment: vec![],
-            certificates: None,
+            files: vec![],
             user: StepUser::Root,
             limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
             network: false,

@@ -16,12 +16,14 @@ use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::environment::step_environment;
 use super::image::ResolvedImage;
+use super::image_probe::passwd_of;
 use super::owner;
+use super::passwd::{PASSWD, with_user};
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps, settle};
 use super::prepare::{Order, Prepared, prepare};
 use super::prepare_elsewhere::prepare_elsewhere;
 use super::reclaim::reclaim;
-use super::request::{ContainerRequest, StepUser};
+use super::request::{ContainerRequest, StepUser, bind};
 use super::response::{ErrorType, FailReason, VerifyResponse, Warning};
 use super::source_writes::Guard;
 use super::step::ContainerSteps;
@@ -159,14 +161,20 @@ impl DockerVerifier {
             detached: None,
         };
         let mut judged = run_steps(&self.gate.pipeline, &mut steps).await;
-        if judged.verdict == Verdict::Pass && judged.commands.iter().all(|command| !command.oom) {
+        let uncounted = !container.oom.is_counted();
+        if judged.verdict == Verdict::Pass
+            && uncounted
+            && judged.commands.iter().all(|command| !command.oom)
+        {
             // An event may come late or not at all; the flag is set once the container has stopped.
             let stopped = container.kill().await;
             if stopped.is_ok() && matches!(container.state().await, Ok(state) if state.oom_killed) {
                 judged.warnings.push(oom_warning(None));
             }
         }
-        if let Err(error) = container.remove().await {
+        // Nothing can reach the repository, so it is read while the container ends.
+        let (removed, after) = tokio::join!(container.remove(), self.look_again(include, cancel));
+        if let Err(error) = removed {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
             judged.warnings.push(Warning {
@@ -182,7 +190,7 @@ impl DockerVerifier {
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
         if judged.verdict != Verdict::Cancelled {
-            judged.verdict = self.compare(judged.verdict, include, facts, cancel).await;
+            judged.verdict = compare(judged.verdict, after, self.repo.stays(), facts);
         }
         Ok(judged)
     }
@@ -196,12 +204,13 @@ impl DockerVerifier {
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) -> Result<Option<Started>, InfraError> {
-        let sees_files = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Ok(None),
-            sees = self.engine.sees_files(run, &self.image) => sees?,
-        };
+        // To their end, cancelled or not: removing what the engine is still making would miss it.
+        let sees_files = self.engine.sees_files(run, &self.image).await?;
         facts.elsewhere = !sees_files;
+        let passwd = self.passwd(run).await?;
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
         let mut without_overlay = false;
         loop {
             let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
@@ -218,20 +227,31 @@ impl DockerVerifier {
             let prepared = if sees_files {
                 self.prepare(order, run, cancel).await?
             } else {
-                self.prepare_elsewhere(order, run, cancel).await?
+                let ids = self.user().ids();
+                prepare_elsewhere(&self.engine, &self.image, order, run, ids, cancel).await?
             };
             let Some(prepared) = prepared else { return Ok(None) };
-            let Prepared { view, guard, mounts, volume, certificates, cache, depot, .. } = prepared;
+            let Prepared { view, guard, mut mounts, volume, mut files, cache, depot, .. } =
+                prepared;
             (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
             (facts.view, facts.cache) = (Some(view), cache);
             facts.warnings.extend(prepared.warnings);
+            if let Some(text) = passwd.clone() {
+                if sees_files {
+                    let lent = run.lend_file("passwd", &text);
+                    let lent = lent.map_err(|error| InfraError::from_io("lend a file", &error))?;
+                    mounts.push(bind(&lent, PASSWD, true)?);
+                } else {
+                    files.push((PASSWD, text));
+                }
+            }
             let readonly = view == View::Readonly;
             let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
             let request = ContainerRequest {
                 image_id: self.image.id.clone(),
                 mounts,
                 volume,
-                certificates,
+                files,
                 environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
                 user: self.user(),
                 limits: self.gate.pipeline.limits,
@@ -274,6 +294,15 @@ impl DockerVerifier {
         }
     }
 
+    /// The image's `/etc/passwd` with a line for whom the steps run as, if it needs one.
+    async fn passwd(&self, run: &RunDir) -> Result<Option<Vec<u8>>, InfraError> {
+        let name = format!("act-{}-image", run.id());
+        let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
+        let text = passwd_of(&self.engine, &self.image, &self.artifacts, &name, labels).await?;
+        let user = self.user().named();
+        Ok(text.zip(user).and_then(|(text, (uid, gid))| with_user(text, uid, gid)))
+    }
+
     /// None when cancelled.
     async fn prepare(
         &self,
@@ -293,23 +322,6 @@ impl DockerVerifier {
             done = &mut work => done,
         };
         done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
-    }
-
-    /// None when cancelled; what was sent until then is gone.
-    async fn prepare_elsewhere(
-        &self,
-        order: Order,
-        run: &Arc<RunDir>,
-        cancel: &CancellationToken,
-    ) -> Result<Option<Prepared>, InfraError> {
-        let ids = self.user().ids();
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => Ok(None),
-            done = prepare_elsewhere(&self.engine, &self.image, order, run, ids, cancel) => {
-                done.map(Some)
-            }
-        }
     }
 
     /// Fetches the artifacts of a run whose container is gone, and removes what held them.
@@ -366,41 +378,17 @@ impl DockerVerifier {
         crate::clock::now().timestamp().saturating_add(lifetime)
     }
 
-    /// Was it one tree all the way?
-    async fn compare(
+    /// The tree's digest once more; None when cancelled.
+    async fn look_again(
         &self,
-        verdict: Verdict,
         include: Arc<PathGlobs>,
-        facts: &mut Facts,
         cancel: &CancellationToken,
-    ) -> Verdict {
+    ) -> Option<io::Result<Result<String, CopyError>>> {
         let repo = self.repo.path().to_owned();
-        let after = tokio::select! {
+        tokio::select! {
             biased;
-            () = cancel.cancelled() => return Verdict::Cancelled,
-            after = blocking(move || Ok(tree_digest(&repo, &include))) => after,
-        };
-        if let Err(moved) = self.repo.stays() {
-            return Verdict::Infra(moved.into());
-        }
-        match (after, &facts.digest) {
-            (Ok(Ok(after)), Some(before)) => {
-                let verdict = settle(verdict, before, &after);
-                facts.digest_after = Some(after);
-                verdict
-            }
-            // It changes even now.
-            (Ok(Err(CopyError::Changed { .. })), _) if verdict == Verdict::Pass => {
-                Verdict::Fail(FailReason::TreeChanged)
-            }
-            (Ok(Err(error)), _) if verdict == Verdict::Pass => Verdict::Infra(InfraError::from_io(
-                "read the repository after the run",
-                &io::Error::other(error),
-            )),
-            (Err(error), _) if verdict == Verdict::Pass => {
-                Verdict::Infra(InfraError::from_io("read the repository after the run", &error))
-            }
-            _ => verdict,
+            () = cancel.cancelled() => None,
+            after = blocking(move || Ok(tree_digest(&repo, &include))) => Some(after),
         }
     }
 
@@ -461,6 +449,38 @@ impl From<RootMoved> for InfraError {
         let message =
             format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
         Self::new(ErrorType::Unknown, message)
+    }
+}
+
+/// Was it one tree all the way?
+fn compare(
+    verdict: Verdict,
+    after: Option<io::Result<Result<String, CopyError>>>,
+    stays: Result<(), RootMoved>,
+    facts: &mut Facts,
+) -> Verdict {
+    let Some(after) = after else { return Verdict::Cancelled };
+    if let Err(moved) = stays {
+        return Verdict::Infra(moved.into());
+    }
+    match (after, &facts.digest) {
+        (Ok(Ok(after)), Some(before)) => {
+            let verdict = settle(verdict, before, &after);
+            facts.digest_after = Some(after);
+            verdict
+        }
+        // It changes even now.
+        (Ok(Err(CopyError::Changed { .. })), _) if verdict == Verdict::Pass => {
+            Verdict::Fail(FailReason::TreeChanged)
+        }
+        (Ok(Err(error)), _) if verdict == Verdict::Pass => Verdict::Infra(InfraError::from_io(
+            "read the repository after the run",
+            &io::Error::other(error),
+        )),
+        (Err(error), _) if verdict == Verdict::Pass => {
+            Verdict::Infra(InfraError::from_io("read the repository after the run", &error))
+        }
+        _ => verdict,
     }
 }
 

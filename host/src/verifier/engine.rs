@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bollard::errors::Error;
 use bollard::query_parameters::{
-    ListContainersOptions, ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions,
+    KillContainerOptions, ListContainersOptions, ListVolumesOptions, RemoveContainerOptions,
+    RemoveVolumeOptions,
 };
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use rustix::process::geteuid;
@@ -25,6 +26,7 @@ pub(super) const QUICK: Duration = Duration::from_secs(20);
 /// For work of the engine: unpacking, mounting, killing.
 pub(super) const WORK: Duration = Duration::from_secs(110);
 
+const PODMAN: &str = "podman";
 /// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
 const NO_LIMIT: u64 = 24 * 60 * 60;
 
@@ -95,7 +97,7 @@ impl Engine {
         let parts = version.components.unwrap_or_default();
         let podman = parts.iter().any(|part| part.name.to_lowercase().contains("podman"));
         let identity = EngineIdentity {
-            name: if podman { "podman" } else { "docker" }.to_owned(),
+            name: if podman { PODMAN } else { "docker" }.to_owned(),
             version: version.version.unwrap_or_default(),
         };
         let security = info.security_options.unwrap_or_default();
@@ -165,6 +167,10 @@ impl Engine {
         Ok(orphans.collect())
     }
 
+    pub(super) fn is_podman(&self) -> bool {
+        self.identity.name == PODMAN
+    }
+
     /// Whether root in a container is nobody but the caller.
     pub(super) fn is_rootless(&self) -> bool {
         self.rootless
@@ -182,8 +188,23 @@ impl Engine {
         self.call(Phase::Connect, QUICK, self.docker.ping()).await.map(drop)
     }
 
+    /// Ends all processes of a container at once; nothing in it can delay or survive that.
+    pub(super) async fn kill(&self, container: &str) -> Result<(), EngineError> {
+        let options = KillContainerOptions { signal: "KILL".to_owned() };
+        let kill = self.docker.kill_container(container, Some(options));
+        match self.call(Phase::Remove, WORK, kill).await {
+            // Not running any more, or gone.
+            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            other => other,
+        }
+    }
+
     /// Kills and removes with anonymous volumes; a container that is gone already is fine.
     pub(super) async fn remove(&self, container: &str) -> Result<(), EngineError> {
+        if self.is_podman() {
+            // Else it first asks politely, and waits.
+            let _ = self.kill(container).await;
+        }
         let removed = self.docker.remove_container(
             container,
             Some(RemoveContainerOptions { v: true, force: true, link: false }),

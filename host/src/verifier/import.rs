@@ -24,8 +24,8 @@ impl Engine {
         }
         let options = CreateImageOptions {
             from_src: Some("-".to_owned()),
-            repo: Some(name.to_owned()),
-            tag: Some(tag.to_owned()),
+            // Name and tag in one: Podman does not read the tag's own field.
+            repo: Some(reference.clone()),
             ..CreateImageOptions::default()
         };
         let archive = bollard::body_full(Bytes::from(archive));

@@ -46,8 +46,8 @@ pub(super) struct Prepared {
     pub(super) guard: Guard,
     pub(super) mounts: Vec<Mount>,
     pub(super) volume: Option<VolumeCreateRequest>,
-    /// Of a `ca_bundle` that cannot be mounted.
-    pub(super) certificates: Option<String>,
+    /// What cannot be mounted.
+    pub(super) files: Vec<(&'static str, Vec<u8>)>,
     /// None where the run has one of its own, on the engine.
     pub(super) cache: Option<Cache>,
     pub(super) digest: String,
@@ -135,7 +135,7 @@ pub(super) fn prepare(
         guard,
         mounts,
         volume: overlay_volume,
-        certificates: None,
+        files: vec![],
         cache: Some(cache),
         digest,
         commit,

@@ -14,6 +14,7 @@ use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::blocking;
 use super::engine::Engine;
+use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
 use super::overlay;
 use super::pack::bytes_within;
@@ -22,7 +23,7 @@ use super::response::Warning;
 use super::source_writes::{Guard, Place};
 use super::view::{View, WORKSPACE};
 use crate::artifacts::RunDir;
-use crate::workspace::{CopySet, GitPlace, Tree, git_place, head_commit};
+use crate::workspace::{CopySet, GitPlace, git_place, head_commit};
 
 /// A larger git directory is not sent.
 const MAX_GIT: u64 = 512 << 20;
@@ -45,7 +46,7 @@ enum Git {
     Linked(PathBuf, String),
 }
 
-/// `ids` are whom the steps run as.
+/// `ids` are whom the steps run as. None when cancelled; what was sent until then is gone.
 pub(super) async fn prepare_elsewhere(
     engine: &Engine,
     image: &ResolvedImage,
@@ -53,41 +54,62 @@ pub(super) async fn prepare_elsewhere(
     run: &Arc<RunDir>,
     ids: (u32, u32),
     cancel: &CancellationToken,
-) -> Result<Prepared, InfraError> {
+) -> Result<Option<Prepared>, InfraError> {
     let (name, labels, package) =
         (order.name.clone(), order.labels.clone(), order.gate.package.clone());
     let there = run.clone();
     let planned = blocking(move || Ok(plan(&order, &there))).await;
-    let Plan { set, view, certificates, git, commit, warnings } =
-        planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
+    let plan = planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
+    // To its end: removing what the engine is still making would miss it.
     let depot = Depot::create(engine, &name, image, labels, ids).await?;
+    let filled = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        filled = fill(&depot, plan, package, ids, cancel) => Some(filled),
+    };
+    match filled {
+        Some(prepared) => Ok(Some(Prepared { depot: Some(depot), ..prepared? })),
+        None => {
+            depot.remove().await?;
+            Ok(None)
+        }
+    }
+}
+
+async fn fill(
+    depot: &Depot,
+    plan: Plan,
+    package: Option<String>,
+    ids: (u32, u32),
+    cancel: &CancellationToken,
+) -> Result<Prepared, InfraError> {
+    let Plan { set, view, certificates, git, commit, warnings } = plan;
     let pointer = match &git {
         Git::Linked(_, pointer) => Some(pointer.clone()),
         Git::None | Git::Whole(_) => None,
     };
     let (mountpoint, stop) = (matches!(git, Git::Whole(_)), cancel.clone());
-    let (set, tree) = depot
-        .send_tree(ids, move |packer| {
-            // What must exist whatever the tree holds: where the steps work, and where git is mounted.
-            if let Some(package) = &package {
-                packer.directory(package.as_ref())?;
-            }
-            if mountpoint {
-                packer.directory(".git".as_ref())?;
-            }
-            if let Some(pointer) = pointer {
-                packer.text(".git", pointer.as_bytes())?;
-            }
-            let tree = copy_view::copy(&set, packer, &stop)?;
-            Ok((set, tree))
-        })
-        .await?;
+    let sent = depot.send_tree(ids, move |packer| {
+        // What must exist whatever the tree holds: where the steps work, and where git is mounted.
+        if let Some(package) = &package {
+            packer.directory(package.as_ref())?;
+        }
+        if mountpoint {
+            packer.directory(".git".as_ref())?;
+        }
+        if let Some(pointer) = pointer {
+            packer.text(".git", pointer.as_bytes())?;
+        }
+        let tree = copy_view::copy(&set, packer, &stop)?;
+        Ok((set, tree))
+    });
+    let (set, tree) = sent.await?;
     let targets = git_targets(&git, view);
     if let Git::Whole(path) | Git::Linked(path, _) = git {
         depot.send_git(ids, move |packer| packer.all_of(open(&path)?)).await?;
     }
     let place = if view == View::Readonly { Place::Sealed } else { Place::Engine };
-    let Tree { digest, .. } = tree.clone();
+    let digest = tree.digest.clone();
     let guard = Guard::new(set, tree, place)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
     Ok(Prepared {
@@ -95,12 +117,12 @@ pub(super) async fn prepare_elsewhere(
         guard,
         mounts: depot.mounts(view, &targets),
         volume: None,
-        certificates,
+        files: certificates.map(|text| (CA_BUNDLE, text.into_bytes())).into_iter().collect(),
         cache: None,
         digest,
         commit,
         warnings,
-        depot: Some(depot),
+        depot: None,
     })
 }
 

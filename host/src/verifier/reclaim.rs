@@ -46,7 +46,7 @@ pub(super) async fn reclaim(
         image_id: image.id.clone(),
         mounts,
         volume: None,
-        certificates: None,
+        files: vec![],
         environment: vec![],
         user: StepUser::Root,
         limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },

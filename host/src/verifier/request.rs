@@ -55,8 +55,8 @@ pub(super) struct ContainerRequest {
     pub(super) environment: Vec<String>,
     /// Made before the container and removed after it.
     pub(super) volume: Option<VolumeCreateRequest>,
-    /// Written into the container, where it cannot mount them from this machine.
-    pub(super) certificates: Option<String>,
+    /// Paths and contents, written into the container before it starts, where it cannot mount them.
+    pub(super) files: Vec<(&'static str, Vec<u8>)>,
     pub(super) user: StepUser,
     pub(super) limits: Limits,
     pub(super) network: bool,
@@ -163,7 +163,7 @@ mod tests {
             image_id: "sha256:x".into(),
             mounts: vec![],
             volume: None,
-            certificates: None,
+            files: vec![],
             environment: vec![],
             user,
             limits: Limits { cpus, memory_mb: 64, pids: 9 },
@@ -193,7 +193,7 @@ mod tests {
             image_id: "sha256:x".into(),
             mounts: vec![],
             volume: None,
-            certificates: None,
+            files: vec![],
             environment: vec![],
             user: StepUser::Root,
             limits: Limits::default(),

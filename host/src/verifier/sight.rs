@@ -27,7 +27,7 @@ impl Engine {
 
     async fn show(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
         // This one makes a directory where it finds nothing to mount, on a machine that is not ours.
-        if self.identity().name == "podman" {
+        if self.is_podman() {
             return Ok(false);
         }
         let file = run
@@ -40,7 +40,7 @@ impl Engine {
             image_id: image.id.clone(),
             mounts: vec![bind(&file, SEEN_AT, true)?],
             volume: None,
-            certificates: None,
+            files: vec![],
             environment: vec![],
             user: StepUser::Root,
             limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },

@@ -17,6 +17,7 @@ use super::docker_verifier::blocking;
 use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
+use super::oom::Kills;
 use super::pipeline::{Gate, KILLED, StepEnd, StepReport, StepRunner};
 use super::response::{ErrorType, Warning};
 use super::source_writes::{Guard, Writes};
@@ -69,7 +70,7 @@ impl From<EngineError> for Broken {
 impl StepRunner for ContainerSteps<'_> {
     fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport> {
         Box::pin(async move {
-            let seen = self.container.oom.count();
+            let seen = self.container.oom.so_far();
             let began = Instant::now();
             let end = self.execute(number, step).await;
             let duration = began.elapsed();
@@ -322,31 +323,35 @@ impl ContainerSteps<'_> {
 
     /// What was behind a step's failure: memory, the disk, or the end of the container? A failed step ends the
     /// run, so the container may go to find out.
-    async fn examine(&mut self, step: &Step, end: StepEnd, seen: u64) -> (StepEnd, bool) {
+    async fn examine(&mut self, step: &Step, end: StepEnd, seen: Kills) -> (StepEnd, bool) {
         let oom = &self.container.oom;
-        let mut killed = oom.count() > seen;
-        let StepEnd::Exited(code) = end else { return (end, killed) };
+        let mut killed = oom.since(seen);
+        let StepEnd::Exited(code) = end else { return (end, killed == Some(true)) };
         if code == 0 {
-            return (end, killed);
+            return (end, killed == Some(true));
         }
         if code == KILLED {
-            killed = killed || oom.more_than(seen).await;
             // Whoever ends the container kills the step first, and the engine tells of it a little later.
+            if killed != Some(true) && oom.event_since(seen).await {
+                killed = Some(true);
+            }
             match self.container.state().await {
                 Ok(state) if state.running => {}
                 Ok(state) => {
+                    let killed = killed == Some(true);
                     return (StepEnd::Infra(gone(step, killed || state.oom_killed)), killed);
                 }
-                Err(error) => return (StepEnd::Infra(error.into()), killed),
+                Err(error) => return (StepEnd::Infra(error.into()), killed == Some(true)),
             }
         }
-        if !killed && seen == 0 {
+        if killed.is_none() && seen.none() {
             // The flag speaks of the whole container, so it counts only while no earlier step had an event.
             if let Err(error) = self.container.kill().await {
                 return (StepEnd::Infra(error.into()), false);
             }
-            killed = matches!(self.container.state().await, Ok(state) if state.oom_killed);
+            killed = self.container.state().await.ok().map(|state| state.oom_killed);
         }
+        let killed = killed == Some(true);
         match self.run.free_space() {
             Ok(free) if free < FREE_SPACE => {
                 let error = InfraError::new(
