@@ -81,12 +81,12 @@ impl ArtifactDir {
     /// when that cannot be known.
     pub fn is_left_alone(&self, task_id: &str) -> bool {
         let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        self.look(task_id).is_ok_and(|found| found.is_some_and(free))
+        self.read_only(task_id).is_ok_and(|found| found.is_some_and(free))
     }
 
     /// Its last line, if that is a whole one.
     pub fn last_line(&self, task_id: &str) -> io::Result<Option<String>> {
-        let Some(mut file) = self.look(task_id)? else { return Ok(None) };
+        let Some(mut file) = self.read_only(task_id)? else { return Ok(None) };
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
         let mut end = vec![];
@@ -98,7 +98,7 @@ impl ArtifactDir {
         Ok(std::str::from_utf8(last).ok().filter(|_| whole).map(str::to_owned))
     }
 
-    fn look(&self, task_id: &str) -> io::Result<Option<File>> {
+    fn read_only(&self, task_id: &str) -> io::Result<Option<File>> {
         let state = self.existing_state()?;
         let journals = state.map(|state| existing(&state, "journal")).transpose()?.flatten();
         let Some(journals) = journals else { return Ok(None) };
