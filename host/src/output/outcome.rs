@@ -32,6 +32,8 @@ impl<W: Write + Send> Sink for Outcome<W> {
             EventKind::TaskFinished { .. } => {
                 if let Some(bytes) = self.patch.take() {
                     let bytes = patch(&bytes, self.terminal, &self.secrets);
+                    // Both may be one terminal.
+                    super::outlet::stderr().settle();
                     // A reader that went away changes nothing.
                     let _ = self.out.write_all(&bytes).and_then(|()| self.out.flush());
                 }
