@@ -112,3 +112,24 @@ fn what_was_typed_is_echoed_without_its_control_sequences() {
     let bytes = OsString::from_vec(b"\x1b[31m\xff\x9b".to_vec());
     Act::new().act([OsString::from("run"), bytes]).status(2).inert();
 }
+
+#[test]
+fn completions_and_manual_page_are_made_from_the_arguments() {
+    // CLI-53
+    for (shell, words) in
+        [("bash", "complete -F _act"), ("zsh", "#compdef act"), ("fish", "complete -c act")]
+    {
+        Act::new()
+            .act(["completions", shell])
+            .status(0)
+            .stderr("")
+            .stdout_has(words)
+            .stdout_has("dry-run");
+    }
+    Act::new().act(["completions", "csh"]).status(2);
+    let page = Act::new().act(["man"]).status(0).stderr("");
+    for words in [".TH act 1", "ACT APPLY", "\\-\\-dry\\-run", "AGENT_LLM_BASE_URL", "130"] {
+        assert!(page.stdout_text().contains(words), "no {words} in {page}");
+    }
+    assert!(!page.stdout_text().contains("TAKE-OVER"), "{page}");
+}

@@ -21,7 +21,7 @@ fn parse(text: &str) -> Vec<Value> {
 }
 
 /// Every line of stdout, checked against the published schema; numbered, and of one task.
-fn lines(told: &Done) -> Vec<Value> {
+pub(crate) fn lines(told: &Done) -> Vec<Value> {
     let lines = parse(&told.stdout_text());
     let schema = schema("run");
     for (at, line) in lines.iter().enumerate() {

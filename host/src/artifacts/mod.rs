@@ -13,6 +13,7 @@ mod journals;
 mod layout;
 mod log;
 mod manifest;
+mod proposals;
 mod prune;
 mod read_manifest;
 mod remove;

@@ -2,10 +2,12 @@
 //!
 //! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
 
+mod apply;
 mod audit;
 mod audit_lines;
 mod cache;
 mod cancel;
+mod completions;
 mod components;
 mod demo;
 mod doctor;
@@ -13,6 +15,7 @@ mod edit;
 mod history;
 mod init;
 mod logs;
+mod metrics;
 mod queue;
 mod report;
 mod run;
@@ -39,12 +42,16 @@ Examples:
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
+  act run --dry-run \"use tabs\"                a patch of what it would change; nothing is touched
+  act apply                                   make the changes of the last dry run, and verify them
+  act run --baseline \"fix the parser\"         name the failures that were there before
   act run --detach --file task.md             without this terminal; prints the task's id
   act status                                  what runs here, what waits, what ended last
   act cancel --id 2                           take the second waiting task out of the queue
   act history                                 earlier tasks, and how they ended
   act logs --step test                        what a step of the last run printed
   act report                                  why the last task got stuck
+  act metrics                                 how tasks ended, how long they took, what they cost
   act verify                                  the pipeline alone, on the tree as it is
   act audit list --deny                       what was refused, to whom and why
   act audit explain RUN_ID                    what a verification was made of
@@ -55,8 +62,8 @@ Examples:
   act edit show --file doc.json               a document with its version and lines
 
 Exit codes:
-  0    SUCCESS, PASS: the pipeline is green
-  1    refused, or failed before the task started; a red line in doctor
+  0    SUCCESS, PASS: the pipeline is green; PROPOSED: a dry run has a patch
+  1    refused, or failed before the task started; nothing to do; a red line in doctor
   2    the command line makes no sense
   3    STUCK: see agent/stuck_report.md; FAIL of verify
   4    INFRA_ERROR: engine, image, model or machine
@@ -66,7 +73,12 @@ Model access comes from the environment, the first of these that is set:
   AGENT_LLM_BASE_URL  a Chat Completions server, with AGENT_LLM_MODEL; its key in OPENAI_API_KEY
   ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
   OPENAI_API_KEY      OpenAI, at OPENAI_BASE_URL if that is set
-AGENT_LLM_MODEL names another model than the default of the last two.";
+AGENT_LLM_MODEL names another model than the default of the last two.
+
+Other variables:
+  AGENT_ARTIFACT_DIR  where runs, proposals and the history are kept; ~/.agent-artifacts without it
+  DOCKER_HOST         the engine, if it is not at its usual socket
+  NO_COLOR            anything but empty: no colour, as with --color never";
 
 /// A coding agent that is done when your own tests are green
 ///
@@ -85,6 +97,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Apply(apply::Apply),
     Status(status::Status),
     Queue(queue::Queue),
     Cancel(cancel::Cancel),
@@ -93,6 +106,7 @@ enum Command {
     Report(report::Report),
     Verify(verify::Verify),
     Audit(audit::Audit),
+    Metrics(metrics::Metrics),
     Cache(cache::Cache),
     Scout(scout::Scout),
     Components(components::Components),
@@ -100,6 +114,8 @@ enum Command {
     Init(init::Init),
     Demo(demo::Demo),
     Edit(edit::Edit),
+    Completions(completions::Completions),
+    Man(completions::Man),
     #[command(hide = true)]
     TakeOver(take_over::TakeOver),
 }
@@ -130,6 +146,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     };
     let (verbose, json) = match &cli.command {
         Command::Run(run) => (run.verbose, run.json),
+        Command::Apply(apply) => (apply.verbose, apply.json),
         Command::Verify(verify) => (verify.verbose, verify.json),
         Command::Status(status) => (false, status.json),
         Command::Queue(queue) => (false, queue.json),
@@ -138,6 +155,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Logs(logs) => (false, logs.json),
         Command::Report(report) => (false, report.json),
         Command::Audit(audit) => (false, audit.json),
+        Command::Metrics(metrics) => (false, metrics.json),
         Command::Cache(cache) => (false, cache.json),
         Command::Scout(scout) => (scout.verbose, scout.json),
         Command::Components(components) => (false, components.json),
@@ -145,7 +163,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Init(_) => (false, false),
         Command::Demo(demo) => (demo.verbose, false),
         Command::Edit(_) => (false, true),
-        Command::TakeOver(_) => (false, false),
+        Command::Completions(_) | Command::Man(_) | Command::TakeOver(_) => (false, false),
     };
     // They catch signals, and their end must not hang on a reader.
     let bounded = matches!(
@@ -160,6 +178,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
     let result = match cli.command {
         Command::Run(run) => run.run(&output),
+        Command::Apply(apply) => apply.run(&output),
         Command::Verify(verify) => verify.run(&output),
         Command::Status(status) => status.run(&output),
         Command::Queue(queue) => queue.run(&output),
@@ -168,6 +187,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Logs(logs) => logs.run(&output),
         Command::Report(report) => report.run(&output),
         Command::Audit(audit) => audit.run(&output),
+        Command::Metrics(metrics) => metrics.run(&output),
         Command::Cache(cache) => cache.run(&output),
         Command::Scout(scout) => scout.run(&output),
         Command::Components(components) => components.run(&output),
@@ -175,6 +195,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Init(init) => init.run(&output),
         Command::Demo(demo) => demo.run(cli.color, &output),
         Command::Edit(edit) => Ok(edit.run(&output)),
+        Command::Completions(completions) => completions.run(&output),
+        Command::Man(man) => man.run(&output),
         Command::TakeOver(take_over) => take_over.run(&output),
     };
     let exit = result.unwrap_or_else(|failure: Failure| {

@@ -8,7 +8,7 @@ use super::runtime;
 use super::task_text::Source;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
-use crate::task::RunArgs;
+use crate::task::{Errand, RunArgs};
 use crate::workspace::{GlobError, PathGlobs};
 
 /// Run one task until the pipeline of `agent.yaml` is green
@@ -38,6 +38,12 @@ pub(super) struct Run {
     /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// Think it through and print a patch for `git apply`; the repository is not touched, nothing is verified
+    #[arg(long, conflicts_with = "baseline")]
+    dry_run: bool,
+    /// Run the pipeline before the first edit too, so that failures that were there before are named as such
+    #[arg(long)]
+    baseline: bool,
     /// Print the task's id and return; the task goes on without this terminal
     #[arg(long)]
     detach: bool,
@@ -52,6 +58,10 @@ impl Run {
             verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
+            errand: match self.dry_run {
+                true => Errand::DryRun,
+                false => Errand::Run { baseline: self.baseline },
+            },
         };
         if self.detach {
             let detached = runtime::block_on(crate::task::detach(args))??;

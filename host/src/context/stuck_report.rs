@@ -51,6 +51,8 @@ pub struct StuckReport {
     pub edits_refused: Vec<String>,
     /// How far the audit log was.
     pub audit_head: Option<Head>,
+    /// What the pipeline said before the first edit.
+    pub baseline: Option<String>,
 }
 
 impl StuckReport {
@@ -74,6 +76,10 @@ impl StuckReport {
                 code(kind),
                 quote(&cut(message, WORDS))
             );
+        }
+        if let Some(baseline) = &self.baseline {
+            let baseline = quote(&cut(baseline, TASK));
+            let _ = write!(out, "\n## Before the first edit\n\n{baseline}");
         }
         out.push_str("\n## Hypotheses\n\n");
         if self.hypotheses.is_empty() {

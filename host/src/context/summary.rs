@@ -29,6 +29,8 @@ pub struct Summary {
     pub edits_refused: Vec<String>,
     /// By role.
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the pipeline said before the first edit.
+    pub baseline: Option<String>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
     /// The host wrote it, because the Editor did not.
@@ -65,6 +67,9 @@ impl Summary {
             quote(tests),
             code_list(&self.test_files),
         );
+        if let Some(baseline) = &self.baseline {
+            let _ = write!(out, "\n## Before the first edit\n\n{}", quote(baseline));
+        }
         let lists = [
             ("Changed, and verification depends on it", &self.gate_inputs_changed),
             ("Guarded, and allowed for this task", &self.allowed_paths_changed),

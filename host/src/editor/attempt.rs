@@ -16,13 +16,18 @@ pub(super) struct Attempt {
     pub reason: &'static str,
     /// The first line that looks like the failure itself.
     pub first_failing_line: String,
+    /// All such lines, as far as they are told apart.
+    pub failing_lines: Vec<String>,
 }
 
+/// Failing lines of one log.
+const LINES: usize = 50;
 const LINE: usize = 200;
 
 impl Attempt {
     pub(super) fn of(number: u32, strategy: u32, response: &VerifyResponse) -> Self {
         let (step, exit_code) = failing_step(response);
+        let log = response.tail_log.as_deref().unwrap_or_default();
         Self {
             number,
             run_id: response.run_id.clone().unwrap_or_default(),
@@ -30,9 +35,8 @@ impl Attempt {
             step,
             exit_code,
             reason: reason_word(response.reason),
-            first_failing_line: first_failing_line(
-                response.tail_log.as_deref().unwrap_or_default(),
-            ),
+            first_failing_line: first_failing_line(log),
+            failing_lines: failing_lines(log),
         }
     }
 }
@@ -89,6 +93,11 @@ pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option
 
 /// A line that names an error or a failure, else the last one that says anything.
 fn first_failing_line(log: &str) -> String {
+    failing_lines(log).into_iter().next().unwrap_or_default()
+}
+
+/// The lines that name an error or a failure, each once, else the last one that says anything.
+pub(super) fn failing_lines(log: &str) -> Vec<String> {
     const SIGNS: [&str; 7] =
         ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
     let mut lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -96,8 +105,20 @@ fn first_failing_line(log: &str) -> String {
         let line = line.to_lowercase();
         SIGNS.iter().any(|sign| line.contains(sign))
     };
-    let found = lines.clone().find(sign).or_else(|| lines.next_back()).unwrap_or_default();
-    found.chars().take(LINE).collect()
+    let mut found: Vec<String> = vec![];
+    for line in lines.clone().filter(sign) {
+        let line: String = line.chars().take(LINE).collect();
+        if !found.contains(&line) {
+            found.push(line);
+        }
+        if found.len() == LINES {
+            break;
+        }
+    }
+    if found.is_empty() {
+        found.extend(lines.next_back().map(|line| line.chars().take(LINE).collect()));
+    }
+    found
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The end of a task: summary, stuck report with hypotheses, or nothing at all after a cancel.
 
-use std::collections::BTreeMap;
-
 use super::ending::Ending;
 use super::hands::Answer;
 use super::session::{End, Session};
@@ -48,12 +46,14 @@ impl Session<'_> {
                 .collect(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
+            baseline: self.baseline.as_ref().map(|baseline| baseline.for_people(&self.attempts)),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
             audit_head: self.audit_head(),
         };
         let written = self.snapshot(Moment::Success).and_then(|()| {
-            self.editor.notes.summary(&summary).map_err(|error| {
+            let Some(notes) = &self.editor.notes else { return Ok(()) };
+            notes.summary(&summary).map(|_| ()).map_err(|error| {
                 End::Stuck(Ending::infra(
                     "unknown",
                     format!("the summary could not be written: {error}"),
@@ -64,13 +64,10 @@ impl Session<'_> {
             return self.report(&ending, vec![], false);
         }
         Finished {
-            state: State::Success,
             run_id: Some(run_id),
-            reason: None,
             summary: Some(summary.render()),
-            report_path: None,
             gate_inputs_changed: named(&gate_inputs),
-            edits_refused: BTreeMap::new(),
+            ..Finished::of(State::Success)
         }
     }
 
@@ -219,11 +216,20 @@ impl Session<'_> {
             gate_inputs_changed: named(&self.gate_inputs()),
             edits_refused: self.refusals(),
             audit_head: self.audit_head(),
+            baseline: self.baseline.as_ref().map(|baseline| baseline.for_people(&self.attempts)),
             ..StuckReport::default()
         };
-        let finished = write_report(&editor.brief, &editor.notes, &editor.events, ending, report);
+        let finished =
+            write_report(&editor.brief, editor.notes.as_ref(), &editor.events, ending, report);
         let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
         Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
+    }
+}
+
+impl Session<'_> {
+    /// For the last word, as `path (why)`.
+    pub(super) fn gate_inputs_named(&self) -> Vec<String> {
+        named(&self.gate_inputs())
     }
 }
 
@@ -242,22 +248,14 @@ fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
 }
 
 /// Nothing is written; partial changes stay.
-fn cancelled() -> Finished {
-    Finished {
-        state: State::Cancelled,
-        run_id: None,
-        reason: Some("cancelled".into()),
-        summary: None,
-        report_path: None,
-        gate_inputs_changed: vec![],
-        edits_refused: BTreeMap::new(),
-    }
+pub(super) fn cancelled() -> Finished {
+    Finished { reason: Some("cancelled".into()), ..Finished::of(State::Cancelled) }
 }
 
 /// Completes a report with what every report says, writes it and says how the task ended.
 pub(super) fn write_report(
     brief: &Brief,
-    notes: &Notebook<AgentDir>,
+    notes: Option<&Notebook<AgentDir>>,
     events: &Events,
     ending: &Ending,
     report: StuckReport,
@@ -269,7 +267,8 @@ pub(super) fn write_report(
         }
         _ => (State::Stuck, None),
     };
-    let written = notes.stuck_report(&StuckReport {
+    let diagnosis = infrastructure.as_ref().map(|(_, diagnosis)| diagnosis.clone());
+    let report = StuckReport {
         task_id: brief.task_id.clone(),
         task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
@@ -277,23 +276,23 @@ pub(super) fn write_report(
         explanation: explanation.clone().filter(|_| infrastructure.is_none()),
         infrastructure,
         ..report
-    });
+    };
+    let written = notes.map(|notes| notes.stuck_report(&report));
     match &written {
-        Ok(WrittenReport { path, sha256 }) => {
+        None => {}
+        Some(Ok(WrittenReport { path, sha256 })) => {
             events.emit(EventKind::ReportWritten { path: path.clone(), sha256: sha256.clone() });
         }
-        Err(error) => {
+        Some(Err(error)) => {
             let text = format!("the stuck report could not be written: {error}");
             events.emit(EventKind::Diagnosis { text });
         }
     }
     Finished {
-        state,
-        run_id: None,
         reason: Some(ending.reason().to_owned()),
-        summary: explanation,
-        report_path: written.ok().map(|report| report.path),
-        gate_inputs_changed: vec![],
-        edits_refused: BTreeMap::new(),
+        // Where no report tells it, the last word does.
+        summary: explanation.or_else(|| diagnosis.filter(|_| written.is_none())),
+        report_path: written.and_then(Result::ok).map(|report| report.path),
+        ..Finished::of(state)
     }
 }

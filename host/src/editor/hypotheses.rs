@@ -95,6 +95,7 @@ mod tests {
                 exit_code: Some(1),
                 reason: "step_failed",
                 first_failing_line: (*line).to_owned(),
+                failing_lines: vec![],
             })
             .collect()
     }

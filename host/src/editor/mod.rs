@@ -4,10 +4,12 @@
 mod asking;
 mod attempt;
 mod audited;
+mod baseline;
 mod closing;
 mod component_hands;
 mod debug_loop;
 mod decisions;
+mod draft;
 mod ending;
 mod first_steps;
 mod hand_over;
@@ -35,6 +37,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub use component_hands::ComponentHands;
+pub use draft::Draft;
 use ending::Ending;
 pub use hands::{Answer, Hands};
 pub use request::{MAX_TEXT_BYTES, RequestError, TaskRequest};
@@ -93,16 +96,32 @@ pub struct Editor {
     pub read_log: Box<ReadLog>,
     /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
     pub steps: Vec<Step>,
-    pub notes: Notebook<AgentDir>,
     /// Where what the task does is recorded; it does nothing that could not be.
     pub audit: Audit,
+    /// None in a dry run, which leaves nothing in the repository.
+    pub notes: Option<Notebook<AgentDir>>,
+    pub aim: Aim,
+    /// Whose files have just been put into the repository.
+    pub draft: Option<Draft>,
+    /// Ask the pipeline before the first edit.
+    pub baseline: bool,
     pub events: Events,
     pub cancel: CancellationToken,
+}
+
+/// What a task works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    /// A green run.
+    Green,
+    /// A dry run's: edits that somebody may apply. Nothing is verified.
+    Proposal,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Success,
+    Proposed,
     Stuck,
     InfraError,
     Cancelled,
@@ -113,6 +132,7 @@ impl State {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "SUCCESS",
+            Self::Proposed => "PROPOSED",
             Self::Stuck => "STUCK",
             Self::InfraError => "INFRA_ERROR",
             Self::Cancelled => "CANCELLED",
@@ -134,6 +154,24 @@ pub struct Finished {
     pub gate_inputs_changed: Vec<String>,
     /// How many edits each rule refused, by its word.
     pub edits_refused: BTreeMap<String, u64>,
+    /// Of a dry run.
+    pub draft: Option<Draft>,
+}
+
+impl Finished {
+    /// An end of which nothing more is known.
+    pub fn of(state: State) -> Self {
+        Self {
+            state,
+            run_id: None,
+            reason: None,
+            summary: None,
+            report_path: None,
+            gate_inputs_changed: vec![],
+            edits_refused: BTreeMap::new(),
+            draft: None,
+        }
+    }
 }
 
 impl Editor {
@@ -146,7 +184,7 @@ impl Editor {
 /// A task that the machine ended before its first conversation; reports it all the same.
 pub fn end_before_work(
     brief: &Brief,
-    notes: &Notebook<AgentDir>,
+    notes: Option<&Notebook<AgentDir>>,
     events: &Events,
     audit_head: Option<Head>,
     (code, diagnosis): (&str, &str),

@@ -34,7 +34,7 @@ impl Session<'_> {
     }
 
     /// What is known goes into the first message of another conversation.
-    fn facts_with(
+    pub(super) fn facts_with(
         &self,
         tried: &[FailedStrategy],
         word: impl FnOnce(Assignment<'_>, Known<'_>) -> String,
@@ -54,20 +54,26 @@ impl Session<'_> {
     /// The conversation has become longer than the model takes: a fresh one goes on with the same plan, once
     /// between two verifications. One that has no plan yet would only say the same again.
     pub(super) fn start_over(&mut self, said: String) -> Result<String, End> {
-        let Some(plan) = self.plan.as_ref().filter(|_| self.phase != Phase::Planning) else {
+        if self.plan.is_none() || self.phase == Phase::Planning {
             return Err(End::Stuck(Ending::ContextFull { said }));
-        };
+        }
         if self.started_over.replace(self.verifications) == Some(self.verifications) {
             let said = format!("{said}; a fresh conversation became too long as well");
             return Err(End::Stuck(Ending::ContextFull { said }));
         }
         let text = format!("{said}; a fresh conversation goes on with the same plan");
         self.editor.events.emit(EventKind::Diagnosis { text });
-        let mut tried = self.failed.clone();
-        tried.push(FailedStrategy { plan: plan.clone(), attempts: self.failures.clone() });
+        let tried = self.tried_so_far();
         self.reread.start_over();
         let green = self.phase == Phase::Closing;
         Ok(self.facts_with(&tried, |task, known| prompt::going_on(task, known, green)))
+    }
+
+    /// Every strategy, the one in force with the attempts that failed so far.
+    pub(super) fn tried_so_far(&self) -> Vec<FailedStrategy> {
+        let attempts = self.failures.clone();
+        let in_force = self.plan.clone().map(|plan| FailedStrategy { plan, attempts });
+        self.failed.iter().cloned().chain(in_force).collect()
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
@@ -172,6 +178,7 @@ impl Session<'_> {
     }
 
     pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {
+        let Some(notes) = &self.editor.notes else { return Ok(()) };
         let strategies = self.strategies.iter().enumerate();
         let mut decisions: Vec<String> =
             strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
@@ -191,7 +198,7 @@ impl Session<'_> {
             scouts: &self.reports,
             editor: &state,
         };
-        let written = self.editor.notes.snapshot(&snapshot).map_err(|error| {
+        let written = notes.snapshot(&snapshot).map_err(|error| {
             End::Stuck(Ending::infra(
                 "unknown",
                 format!("the context snapshot could not be written: {error}"),

@@ -53,10 +53,29 @@ fn assignment(task: Assignment<'_>) -> String {
     text
 }
 
-/// First message of a task; `report` is our own unresolved stuck report, if there is one.
-pub(super) fn opening(task: Assignment<'_>, report: Option<&EarlierReport>) -> String {
+/// What is known before the first plan.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Beginning<'a> {
+    /// Our own unresolved stuck report.
+    pub report: Option<&'a EarlierReport>,
+    /// What the pipeline said before any edit.
+    pub baseline: Option<String>,
+    pub dry_run: bool,
+}
+
+/// First message of a task.
+pub(super) fn opening(task: Assignment<'_>, known: Beginning<'_>) -> String {
     let mut text = assignment(task);
-    if let Some(report) = report {
+    if known.dry_run {
+        text.push_str(
+            "\n\nThis is a dry run: your edits become a proposal and nothing is verified. Call `done` when \
+             it is complete.",
+        );
+    }
+    if let Some(baseline) = known.baseline {
+        text.push_str(&format!("\n\n{baseline}"));
+    }
+    if let Some(report) = known.report {
         text.push_str("\n\nAn earlier attempt at work in this repository got stuck. Its report:\n");
         text.push_str(report.text.trim());
         list(&mut text, "`read_log` also takes its runs", &report.run_ids);
@@ -135,6 +154,20 @@ pub(super) fn going_on(task: Assignment<'_>, facts: Known<'_>, green: bool) -> S
     text
 }
 
+/// First message of a task that applied a proposal: what was thought before, and what its verification said.
+pub(super) fn after_apply(task: Assignment<'_>, facts: Known<'_>, green: bool) -> String {
+    let mut text = known(task, facts);
+    text.push_str(
+        "\n\nA dry run proposed these changes; they have been made and verified just now. The strategy above \
+         is in force. ",
+    );
+    text.push_str(match green {
+        true => "The run was green, and the tree has changed since: call `verify`.",
+        false => "Go on from the tree as it stands, then `verify`.",
+    });
+    text
+}
+
 /// Everything the model needs to explain a hard stop.
 pub(super) fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> String {
     let mut text = assignment(task);
@@ -194,7 +227,8 @@ mod tests {
             tail: "",
         };
         for text in [
-            opening(task, None),
+            opening(task, Beginning::default()),
+            after_apply(task, known, false),
             replanning(task, known),
             going_on(task, known, false),
             hard_stop(task, &[], ""),
@@ -218,10 +252,11 @@ mod tests {
             text: "# Stuck report\n\nhypothesis".into(),
             run_ids: texts(&["run_20260101_000000_aaaaaa"]),
         };
-        let text = opening(task, Some(&report));
+        let known = Beginning { report: Some(&report), ..Beginning::default() };
+        let text = opening(task, known);
         assert!(text.contains("Its report:\n# Stuck report\n\nhypothesis\n"), "{text}");
         assert!(text.contains("takes its runs:\n- run_20260101_000000_aaaaaa\n"), "{text}");
-        assert!(!opening(task, None).contains("earlier"));
+        assert!(!opening(task, Beginning::default()).contains("earlier"));
     }
 
     /// EDITOR-3: the system prompt is small enough that task and tools stay within 6 kB.

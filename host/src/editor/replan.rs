@@ -61,6 +61,7 @@ mod tests {
             exit_code: Some(exit_code),
             reason,
             first_failing_line: line.into(),
+            failing_lines: vec![],
         }
     }
 

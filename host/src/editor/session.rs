@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::attempt::Attempt;
+use super::baseline::Baseline;
 use super::debug_loop::{DebugLoop, HARD_STOP_AFTER, NextStep};
 use super::decisions::Conflict;
+use super::draft::TakenUp;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::{self, Overdue, Phase, Silence};
@@ -16,7 +18,7 @@ use super::prompt::{self, Assignment, FailedStrategy};
 use super::reread::Reread;
 use super::strategy::{SAME_STRATEGY_REFUSALS, Tried};
 use super::tools::{self, Call, Done, Goals, Plan};
-use super::{Editor, Finished, scope, verification};
+use super::{Aim, Editor, Finished, scope, verification};
 use crate::context::{Moment, ScoutPayload, Strategy, VerifiedRun};
 use crate::event::{EventKind, Milestone};
 use crate::model::{
@@ -41,7 +43,7 @@ pub(super) enum End {
 }
 
 /// How one conversation was left.
-enum Left {
+pub(super) enum Left {
     /// REPLAN of this number, after this attempt.
     Replan { number: u32, attempt: u32 },
     /// Green and closed, with the model's own account if it gave one.
@@ -49,7 +51,7 @@ enum Left {
 }
 
 /// What one tool call leads to.
-enum Step {
+pub(super) enum Step {
     Answer(Answer),
     Leave(Left),
 }
@@ -78,6 +80,8 @@ pub(super) struct Session<'a> {
     /// Failures under the strategy in hand.
     pub(super) failures: Vec<Attempt>,
     pub(super) attempts: Vec<Attempt>,
+    /// What the pipeline said before the first edit, if it was asked.
+    pub(super) baseline: Option<Baseline>,
     /// Every verification, green ones too, as snapshots show them.
     pub(super) verified: Vec<VerifiedRun>,
     pub(super) strategies: Vec<Strategy>,
@@ -118,6 +122,7 @@ pub(super) struct Session<'a> {
 pub(super) async fn run(editor: &Editor) -> Finished {
     let mut session = Session::new(editor);
     let finished = match session.drive().await {
+        Ok(done) if editor.aim == Aim::Proposal => session.propose(done),
         Ok(done) => session.succeed(done),
         Err(end) => session.end(end).await,
     };
@@ -137,6 +142,7 @@ impl<'a> Session<'a> {
             failed: vec![],
             failures: vec![],
             attempts: vec![],
+            baseline: None,
             verified: vec![],
             strategies: vec![],
             strategy_began: BTreeMap::new(),
@@ -183,9 +189,10 @@ impl<'a> Session<'a> {
     }
 
     async fn drive(&mut self) -> Result<Option<Done>, End> {
-        self.milestone(Milestone::Analyzing);
-        let mut opening =
-            prompt::opening(self.assignment(), self.editor.brief.stuck_report.as_ref());
+        let mut opening = match self.begin().await? {
+            TakenUp::Finished(done) => return Ok(done),
+            TakenUp::Opening(opening) => opening,
+        };
         loop {
             match self.converse(&opening).await {
                 Ok(Left::Finished(done)) => return Ok(done),
@@ -197,6 +204,23 @@ impl<'a> Session<'a> {
                 Err(end) => return Err(end),
             }
         }
+    }
+
+    /// To the first conversation, which a proposal that is green does not need.
+    async fn begin(&mut self) -> Result<TakenUp, End> {
+        if self.editor.baseline {
+            self.look_before_the_first_edit().await?;
+        }
+        if let Some(draft) = &self.editor.draft {
+            return self.take_up(draft).await;
+        }
+        self.milestone(Milestone::Analyzing);
+        let known = prompt::Beginning {
+            report: self.editor.brief.stuck_report.as_ref(),
+            baseline: self.baseline.as_ref().map(Baseline::told),
+            dry_run: self.editor.aim == Aim::Proposal,
+        };
+        Ok(TakenUp::Opening(prompt::opening(self.assignment(), known)))
     }
 
     /// One conversation, until it is left for a REPLAN or the task is done.
@@ -221,11 +245,13 @@ impl<'a> Session<'a> {
             if turn.calls.is_empty() {
                 silent += 1;
                 let cut = matches!(turn.stop, Stop::Length | Stop::Refused);
-                match phase::after_silence(self.phase, self.edited(), cut, silent) {
+                match phase::after_silence(self.editor.aim, self.phase, self.edited(), cut, silent)
+                {
                     Silence::Nudge => conversation.say(phase::nudge(self.phase, turn.stop)),
                     Silence::Idle => return Err(End::Stuck(Ending::idle(&turn))),
                     Silence::HostSummary => unasked = Some(self.close().await?),
                     Silence::Verify => unasked = Some(self.verify().await?),
+                    Silence::Propose => return Ok(Left::Finished(None)),
                 }
             } else {
                 silent = 0;
@@ -256,11 +282,12 @@ impl<'a> Session<'a> {
                 && self.editor.hands.changed() == changed;
             closing = if idle_closing { closing + 1 } else { 0 };
             if unasked.is_none() {
-                unasked = match phase::after_turns(self.phase, turns, closing) {
+                unasked = match phase::after_turns(self.editor.aim, self.phase, turns, closing) {
                     Overdue::No => None,
                     Overdue::Idle => return Err(End::Stuck(Ending::idle(&turn))),
                     Overdue::Verify => Some(self.verify().await?),
                     Overdue::HostSummary => Some(self.close().await?),
+                    Overdue::Propose => return Ok(Left::Finished(None)),
                 };
             }
             match unasked {
@@ -296,7 +323,7 @@ impl<'a> Session<'a> {
                 Answer::refusal("unknown_tool", &format!("there is no tool {}", call.name)).into()
             );
         }
-        if let Some(reason) = phase::refusal(self.phase, &call.name) {
+        if let Some(reason) = phase::refusal(self.editor.aim, self.phase, &call.name) {
             return Ok(Answer::refusal(reason, refusal_hint(reason)).into());
         }
         let call_read = tools::read_call(call);
@@ -354,6 +381,7 @@ impl<'a> Session<'a> {
     pub(super) fn known_runs(&self) -> Vec<&str> {
         let earlier = self.editor.brief.stuck_report.iter().flat_map(|report| &report.run_ids);
         let own = self.verified.iter().filter_map(|run| run.run_id.as_ref());
+        let own = own.chain(self.baseline.iter().filter_map(Baseline::run_id));
         own.chain(earlier).map(String::as_str).collect()
     }
 
@@ -368,7 +396,7 @@ impl<'a> Session<'a> {
     }
 
     /// Whether the last run was green and judged exactly the tree as it stands.
-    async fn tree_is_green(&self) -> Result<bool, End> {
+    pub(super) async fn tree_is_green(&self) -> Result<bool, End> {
         let verified =
             self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
@@ -387,6 +415,9 @@ impl<'a> Session<'a> {
     }
 
     async fn done(&mut self, done: Done) -> Result<Step, End> {
+        if self.editor.aim == Aim::Proposal {
+            return Ok(Step::Leave(Left::Finished(Some(done))));
+        }
         if !self.tree_is_green().await? {
             self.phase = Phase::Working;
             let message = "the tree has changed since the green run; call verify again";
@@ -408,7 +439,7 @@ impl<'a> Session<'a> {
         self.verify().await
     }
 
-    async fn verify(&mut self) -> Result<Step, End> {
+    pub(super) async fn verify(&mut self) -> Result<Step, End> {
         let fingerprint = self.fingerprint();
         if !self.verified_in_strategy
             && self.debug_loop.replans() > 0
@@ -439,7 +470,8 @@ impl<'a> Session<'a> {
         self.record_gate_inputs(response.run_id.as_deref());
         let next = self.debug_loop.judge(verification::verdict(&response));
         let failure = Attempt::of(number, self.strategies.len() as u32, &response);
-        let told = answered(&verification::told(&response, &failure));
+        let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
+        let told = answered(&verification::told(&response, &failure, as_before));
         self.verified.push(failure.shown(&response));
         if response.status == Status::Fail {
             self.milestone(Milestone::VerificationFailed);
@@ -518,6 +550,9 @@ pub(super) fn refusal_hint(reason: &str) -> &'static str {
         "plan_first" => "call plan before any other tool",
         "not_verified" => "only a green run of the current tree finishes a task; call verify",
         "same_strategy" => "this strategy failed before; plan a different one",
+        "dry_run" => {
+            "this is a dry run: nothing is verified; call done when the proposal is complete"
+        }
         _ => "",
     }
 }

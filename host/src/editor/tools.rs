@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::hand_over;
@@ -13,7 +13,7 @@ use crate::context::Hypothesis;
 use crate::model::{ToolCall, ToolSpec};
 
 /// What the model wants to do, as it wrote it down.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plan {
     pub criteria: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Plan {
 }
 
 /// What the plans of a task want to be measured by. A later plan adds to it and takes nothing away.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Goals {
     pub criteria: Vec<String>,
     pub acceptance: Vec<String>,
@@ -47,7 +47,7 @@ impl Goals {
 }
 
 /// The model's own account of a finished task.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Done {
     pub what: String,

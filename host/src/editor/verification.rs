@@ -41,7 +41,7 @@ pub(super) fn tail(log: &str) -> &str {
 }
 
 /// The result of `verify` for PASS and FAIL.
-pub(super) fn told(response: &VerifyResponse, attempt: &Attempt) -> Value {
+pub(super) fn told(response: &VerifyResponse, attempt: &Attempt, as_before: Option<&str>) -> Value {
     let number = attempt.number;
     let warnings: Vec<_> = response.warnings.iter().map(|warning| &warning.message).collect();
     match response.status {
@@ -66,6 +66,9 @@ pub(super) fn told(response: &VerifyResponse, attempt: &Attempt) -> Value {
                 "tail": tail(response.tail_log.as_deref().unwrap_or_default()),
             });
             let scouts = replan::requery(std::slice::from_ref(attempt));
+            if let Some(as_before) = as_before {
+                told["baseline"] = as_before.into();
+            }
             if let Some(hint) = ask(&scouts) {
                 told["hint"] = hint.into();
             }

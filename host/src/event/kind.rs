@@ -19,6 +19,36 @@ impl std::ops::AddAssign for ModelUsage {
     }
 }
 
+/// A file of a proposal. `op` is `create`, `replace`, `delete` or `move`.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ProposedChange {
+    pub path: String,
+    pub from: Option<String>,
+    pub op: String,
+}
+
+/// Byte for byte as the files are; in JSON with a replacement for each byte that is no UTF-8.
+#[derive(Debug, Clone)]
+pub struct Patch(pub bytes::Bytes);
+
+impl Serialize for Patch {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Patch {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Patch".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
 /// Bytes that a step printed, for `--verbose`; never part of the JSON stream.
 #[derive(Debug, Clone)]
 pub struct StepOutput(pub bytes::Bytes);
@@ -186,6 +216,24 @@ pub enum EventKind {
         error_type: Option<String>,
         reason: Option<String>,
         duration_ms: u64,
+    },
+    /// What the pipeline said before the first edit; this run is no attempt.
+    Baseline {
+        run_id: Option<String>,
+        /// `PASS` or `FAIL`.
+        status: String,
+        /// The step that failed.
+        step: Option<String>,
+        /// Lines of its log that look like failures, the first ones.
+        failures: Vec<String>,
+    },
+    /// A dry run's proposal.
+    Proposed {
+        files: Vec<ProposedChange>,
+        /// The command that makes these changes; none when the proposal could not be kept.
+        apply: Option<String>,
+        /// A patch in git's format.
+        diff: Patch,
     },
     Replan {
         number: u32,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 
-pub use kind::{EventKind, ModelUsage, StepOutput};
+pub use kind::{EventKind, ModelUsage, Patch, ProposedChange, StepOutput};
 pub use milestone::Milestone;
 
 /// One fact with its place in the order of a task.

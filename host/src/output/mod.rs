@@ -56,6 +56,8 @@ pub struct Style {
 pub struct Output {
     colour_out: bool,
     colour_err: bool,
+    /// Nobody but a person reads stdout.
+    terminal_out: bool,
     /// stderr is a terminal that can redraw a line.
     redraws: bool,
     verbose: bool,
@@ -72,6 +74,7 @@ impl Output {
         Self {
             colour_out: colour::wanted(style.colour, around(out)),
             colour_err: colour::wanted(style.colour, around(err)),
+            terminal_out: out,
             redraws: err && !dumb,
             verbose: style.verbose,
             json: style.json,
@@ -84,7 +87,9 @@ impl Output {
         let (out, secrets) = (outlet::stdout(), self.secrets.clone());
         let result: Box<dyn Sink> = match self.json {
             true => Box::new(json_lines::JsonLines::new(out, secrets)),
-            false => Box::new(outcome::Outcome::new(out, self.colour_out, secrets)),
+            false => {
+                Box::new(outcome::Outcome::new(out, self.colour_out, self.terminal_out, secrets))
+            }
         };
         vec![self.progress_sink(), result]
     }

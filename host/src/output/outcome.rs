@@ -5,30 +5,61 @@ use std::io::Write;
 use super::line::{Line, Tone};
 use super::progress;
 use super::terminal_text;
-use crate::event::{Event, EventKind, Sink};
+use crate::event::{Event, EventKind, Patch, Sink};
 use crate::exit::Exit;
 use crate::secret::Secrets;
 
 pub(super) struct Outcome<W> {
     out: W,
     colour: bool,
+    /// A patch is for people, not for `git apply`.
+    terminal: bool,
     secrets: Secrets,
+    /// Of a dry run; printed when nothing moves on the terminal any more.
+    patch: Option<bytes::Bytes>,
 }
 
 impl<W> Outcome<W> {
-    pub(super) fn new(out: W, colour: bool, secrets: Secrets) -> Self {
-        Self { out, colour, secrets }
+    pub(super) fn new(out: W, colour: bool, terminal: bool, secrets: Secrets) -> Self {
+        Self { out, colour, terminal, secrets, patch: None }
     }
 }
 
 impl<W: Write + Send> Sink for Outcome<W> {
     fn event(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::Proposed { diff: Patch(bytes), .. } => self.patch = Some(bytes.clone()),
+            EventKind::TaskFinished { .. } => {
+                if let Some(bytes) = self.patch.take() {
+                    let bytes = patch(&bytes, self.terminal, &self.secrets);
+                    // Both may be one terminal.
+                    super::outlet::stderr().settle();
+                    // A reader that went away changes nothing.
+                    let _ = self.out.write_all(&bytes).and_then(|()| self.out.flush());
+                }
+            }
+            _ => {}
+        }
         if let Some(text) = text(&event.kind, self.colour) {
             // Both may be one terminal.
             super::outlet::stderr().settle();
             super::put(&mut self.out, &self.secrets.redact(&text));
         }
     }
+}
+
+/// Byte for byte for a program, but for keys; on a terminal without effect on it.
+fn patch(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
+    if terminal {
+        let text = String::from_utf8_lossy(bytes);
+        return secrets.redact(&terminal_text::block(&text)).into_owned().into_bytes();
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.extend(secrets.redact(chunk.valid()).as_bytes());
+        out.extend(chunk.invalid());
+    }
+    out
 }
 
 /// The summary as it was written, then one line with the state, then where to look.
@@ -47,6 +78,10 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
     else {
         return None;
     };
+    // The result of a dry run is its patch; how it ended is told beside it.
+    if state == "PROPOSED" {
+        return None;
+    }
     let mut text = String::new();
     if let Some(summary) =
         summary.as_deref().map(str::trim_end).filter(|summary| !summary.is_empty())
@@ -92,6 +127,7 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
 mod tests {
     use super::*;
     use crate::event::ModelUsage;
+    use crate::secret::Secret;
 
     fn finished(state: &str, exit: Exit) -> EventKind {
         EventKind::TaskFinished {
@@ -151,6 +187,18 @@ mod tests {
             text(&kind, false).unwrap(),
             "CANCELLED\nChanges made so far stay in the working tree.\n"
         );
+    }
+
+    #[test]
+    fn a_patch_is_exact_for_programs_and_inert_on_a_terminal() {
+        // CLI-50, security line 165
+        let secrets = Secrets::new([Secret::new("sk-canary")]);
+        let bytes = b"+a\r\n+\x1b[2Jsk-canary \xff\n";
+        assert_eq!(patch(bytes, false, &secrets), b"+a\r\n+\x1b[2J[redacted] \xff\n");
+        let shown = String::from_utf8(patch(bytes, true, &secrets)).unwrap();
+        assert_eq!(shown, "+a\n+[redacted] \u{fffd}\n");
+        let kind = finished("PROPOSED", Exit::Ok);
+        assert_eq!(text(&kind, false), None);
     }
 
     #[test]

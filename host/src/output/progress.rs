@@ -4,7 +4,7 @@
 //! summaries, the diagnosis, every edit and what the steps print.
 
 use super::line::{Line, Tone};
-use crate::event::{EventKind, ModelUsage};
+use crate::event::{EventKind, ModelUsage, ProposedChange};
 
 /// Lines for one event. Pulls and step output keep state and are not decided here.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
@@ -56,6 +56,36 @@ fn always(kind: &EventKind) -> Vec<Line> {
                 seconds(*duration_ms)
             ),
         )],
+        EventKind::Baseline { run_id, status, step, failures } => {
+            let run = run_id.as_deref().unwrap_or("no run");
+            let step = step.as_ref().map(|step| format!(" in step {step:?}")).unwrap_or_default();
+            let head = Line::of(Tone::Strong, "Before the first edit:")
+                .and(Tone::Plain, format!(" {status}{step} ({run})"));
+            let failures = failures.iter().map(|line| Line::plain(format!("- {line}")));
+            std::iter::once(head).chain(failures).collect()
+        }
+        EventKind::TaskFinished { state, summary, .. } if state == "PROPOSED" => {
+            let summary = summary.as_deref().unwrap_or_default();
+            let end = Line::of(Tone::Good, "PROPOSED").and(Tone::Plain, ": nothing was verified");
+            summary.trim().lines().map(Line::plain).chain([end]).collect()
+        }
+        EventKind::Proposed { files, apply, .. } => {
+            let change = |file: &ProposedChange| {
+                let from = file.from.as_ref().map(|from| format!("{from} to "));
+                Line::plain(format!("- {} {}{}", file.op, from.unwrap_or_default(), file.path))
+            };
+            let head = match files.len() {
+                0 => "Proposed: no change".to_owned(),
+                1 => "Proposed: 1 file".to_owned(),
+                count => format!("Proposed: {count} files"),
+            };
+            let apply = apply.as_ref().map(|apply| {
+                Line::of(Tone::Strong, "hint:")
+                    .and(Tone::Plain, format!(" `{apply}` makes these changes"))
+            });
+            let head = std::iter::once(Line::of(Tone::Strong, head));
+            head.chain(files.iter().map(change)).chain(apply).collect()
+        }
         EventKind::ScoutFinished { outcome, .. } if outcome == "cancelled" => vec![],
         EventKind::ScoutFinished { scout, error: Some(error), .. } => {
             vec![

@@ -10,6 +10,7 @@ mod history;
 mod line;
 mod open;
 mod progress;
+mod proposals;
 mod queue;
 mod record;
 mod runs;
@@ -19,6 +20,7 @@ mod stuck_reports;
 mod task;
 #[cfg(test)]
 mod testing;
+mod timings;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,12 +31,14 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 pub use error::StoreError;
 pub use line::Place;
 pub use progress::Progress;
+pub use proposals::{ProposalRecord, ProposalState};
 pub use queue::{Ended, Submission};
 pub use record::{Flags, TaskRecord};
 pub use runs::RunRecord;
 pub use state::TaskState;
 pub use stuck_reports::{NewStuckReport, StuckReportRecord};
 pub use task::{MAX_ATTEMPTS, Task};
+pub use timings::{Measured, Totals};
 
 /// Whoever holds the database longer does not work, but hangs.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);

@@ -18,6 +18,12 @@ pub struct Flags {
     pub allow_paths: Vec<String>,
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
+    /// Ends with a proposal.
+    pub dry_run: bool,
+    /// Asks the pipeline before the first edit.
+    pub baseline: bool,
+    /// The dry run whose proposal it applies.
+    pub apply: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

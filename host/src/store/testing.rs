@@ -28,7 +28,8 @@ pub(super) fn process(pid: u32) -> Process {
 
 /// Task `task_id` of process `pid` in a repository.
 pub(super) fn submit(store: &Store, repo: &str, task_id: &str, pid: u32) -> u32 {
-    let flags = Flags { allow_paths: vec![".vscode/**".into()], max_tokens: Some(9) };
+    let flags =
+        Flags { allow_paths: vec![".vscode/**".into()], max_tokens: Some(9), ..Flags::default() };
     let task = Submission {
         task_id,
         repo,

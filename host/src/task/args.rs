@@ -1,8 +1,19 @@
-//! What `act run` was asked for.
+//! What a task was asked for.
 
 use std::path::PathBuf;
 
-use crate::store::TaskRecord;
+use crate::store::{Flags, TaskRecord};
+
+/// What kind of work a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// To a green run; with `baseline` the pipeline is asked before the first edit.
+    Run { baseline: bool },
+    /// To a proposal.
+    DryRun,
+    /// The proposal of a dry run, and then to a green run.
+    Apply { dry_run: String },
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunArgs {
@@ -15,6 +26,7 @@ pub struct RunArgs {
     pub allow_paths: Vec<String>,
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
+    pub errand: Errand,
 }
 
 impl RunArgs {
@@ -26,6 +38,22 @@ impl RunArgs {
             verbose: false,
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
+            errand: match &record.flags {
+                Flags { apply: Some(dry_run), .. } => Errand::Apply { dry_run: dry_run.clone() },
+                Flags { dry_run: true, .. } => Errand::DryRun,
+                Flags { baseline, .. } => Errand::Run { baseline: *baseline },
+            },
+        }
+    }
+
+    /// What another process needs to run it.
+    pub(super) fn flags(&self) -> Flags {
+        let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
+        let flags = Flags { allow_paths, max_tokens, ..Flags::default() };
+        match &self.errand {
+            Errand::Run { baseline } => Flags { baseline: *baseline, ..flags },
+            Errand::DryRun => Flags { dry_run: true, ..flags },
+            Errand::Apply { dry_run } => Flags { apply: Some(dry_run.clone()), ..flags },
         }
     }
 }

@@ -38,6 +38,7 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
     };
     let Some(ready) = checked else { return Err(cancelled()) };
     let desk = preflight::desk(&ready)?;
+    preflight::proposal(&ready, &desk)?;
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
     let begun = match start(&ticket, &ready.config.root) {
         Ok(child) => taken_over(&ticket, child, &cancel).await,

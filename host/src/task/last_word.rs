@@ -43,6 +43,7 @@ impl LastWord {
     pub(super) fn say(mut self, finished: Finished) -> Exit {
         let (state, exit) = match finished.state {
             State::Success => (TaskState::Success, Exit::Ok),
+            State::Proposed => (TaskState::Proposed, Exit::Ok),
             State::Stuck => (TaskState::Stuck, Exit::Stuck),
             State::InfraError => (TaskState::InfraError, Exit::Infra),
             State::Cancelled => (TaskState::Cancelled, Exit::Cancelled),
@@ -190,15 +191,7 @@ impl Drop for LastWord {
 }
 
 fn nothing_known() -> Finished {
-    Finished {
-        state: State::InfraError,
-        run_id: None,
-        reason: None,
-        summary: None,
-        report_path: None,
-        gate_inputs_changed: vec![],
-        edits_refused: Default::default(),
-    }
+    Finished::of(State::InfraError)
 }
 
 #[cfg(test)]

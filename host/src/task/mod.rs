@@ -1,6 +1,7 @@
 //! The life of a task: what was asked, under which id, and how it is run.
 
 mod adoption;
+mod apply;
 mod args;
 mod audit;
 mod caches;
@@ -17,8 +18,11 @@ mod line;
 mod living;
 mod logs;
 mod lookup;
+mod metrics;
 mod patience;
 mod preflight;
+mod proposal;
+mod propose;
 mod recorder;
 mod report;
 mod retention;
@@ -29,11 +33,13 @@ pub(crate) mod staff;
 mod status;
 mod team;
 mod ticket;
+mod timing;
 mod turn;
 mod verify;
 mod work;
 
-pub use args::RunArgs;
+pub use apply::{ApplyArgs, errand as apply};
+pub use args::{Errand, RunArgs};
 pub use audit::{
     AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
     GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, audit_explain, audit_grants, audit_list,
@@ -46,6 +52,7 @@ pub use facts::{ScoutFacts, facts};
 pub use history::{History, history};
 pub use id::TaskId;
 pub use logs::{LogDocument, RunLog, log};
+pub use metrics::{Metrics, Spread, metrics};
 pub use report::{Report, Resolved, report, resolve_report};
 pub use runner::run;
 pub use scouting::{ScoutAnswer, ScoutArgs, WhichScout, scout};

@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::RunArgs;
+use super::apply;
 use super::interrupted;
 use super::ticket::Desk;
+use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::audit::{Audit, AuditError, Keeper};
 use crate::component::{self, Grant};
@@ -16,7 +17,7 @@ use crate::output::Failure;
 use crate::registry::{FileError, Member, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, HostWriteError, PathGlobs, WriteRules};
+use crate::workspace::{AgentDir, HostWriteError, Overlay, PathGlobs, RepoWriter, WriteRules};
 
 /// Everything that was found; a task can begin.
 #[derive(Clone)]
@@ -25,10 +26,12 @@ pub(super) struct Ready {
     pub(super) config: Config,
     pub(super) access: ModelAccess,
     pub(super) artifacts: Arc<ArtifactDir>,
-    pub(super) engine: Engine,
+    /// None for a dry run.
+    pub(super) engine: Option<Engine>,
     pub(super) rules: WriteRules,
     /// Items of `Boundaries:` that the rules hold to.
     pub(super) enforced: Vec<String>,
+    pub(super) errand: Errand,
     /// Where compiled components are kept; none without a home directory.
     pub(super) cache: Option<PathBuf>,
     /// Components that the user approved for here.
@@ -105,9 +108,13 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     PathGlobs::new(&within).map_err(bad_boundary)?;
     let rules = WriteRules::new(&args.allow_paths, &within)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
-    let engine = Engine::connect().await?;
+    let engine = match args.errand {
+        Errand::DryRun => None,
+        Errand::Run { .. } | Errand::Apply { .. } => Some(Engine::connect().await?),
+    };
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
+    let errand = args.errand.clone();
     let cache = component::cache_dir();
     Ok(Ready {
         request,
@@ -117,6 +124,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         engine,
         rules,
         enforced,
+        errand,
         cache,
         members,
         ceiling,
@@ -146,6 +154,25 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
     };
     let state = artifacts.state().map_err(unusable)?;
     Ok(Arc::new(Store::open(&state, &path)?))
+}
+
+/// Before a task is accepted that could only end in a refusal.
+pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
+    let Errand::Apply { dry_run } = &ready.errand else { return Ok(()) };
+    // Only to look: other tasks may be at work.
+    let (rules, overlay) = (ready.write_rules(), Overlay::default());
+    let writer = RepoWriter::open_dry(&ready.config.root, rules, overlay).map_err(|error| {
+        let root = ready.config.root.display();
+        Failure::refused("repository_unusable", format!("{root}: {error}"))
+    })?;
+    apply::check(desk, &writer, dry_run)
+}
+
+impl Ready {
+    /// What the task may write.
+    pub(super) fn write_rules(&self) -> WriteRules {
+        self.rules.clone().scoped(self.config.monorepo_package.as_deref())
+    }
 }
 
 /// The log of an ARTIFACT_DIR, whose head is kept in its store. Opened by the first record.

@@ -104,17 +104,17 @@ fn take(so_far: &mut Progress, kind: &EventKind) -> bool {
 }
 
 /// Says once that the store could not be written; the task goes on.
-struct Trouble {
+pub(super) struct Trouble {
     output: Output,
     said: bool,
 }
 
 impl Trouble {
-    fn new(output: &Output) -> Self {
+    pub(super) fn new(output: &Output) -> Self {
         Self { output: output.clone(), said: false }
     }
 
-    fn or_say(&mut self, told: Result<(), StoreError>) {
+    pub(super) fn or_say(&mut self, told: Result<(), StoreError>) {
         let Err(error) = told else { return };
         if !std::mem::replace(&mut self.said, true) {
             self.output.caution(&format!("how this task goes cannot be kept: {error}"));

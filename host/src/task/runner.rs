@@ -10,6 +10,7 @@ use super::last_word::LastWord;
 use super::preflight::{self, Ready};
 use super::recorder::{ProgressSink, RunSink};
 use super::ticket::Ticket;
+use super::timing::TimingSink;
 use super::turn::{Came, Waiting};
 use super::work::{self, cancelled};
 use super::{RunArgs, retention, signals};
@@ -33,6 +34,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
         return Ok(LastWord::new(events, TokenLedger::default()).say(cancelled()));
     };
     let desk = preflight::desk(&ready)?;
+    preflight::proposal(&ready, &desk)?;
     let root = ready.config.root.clone();
     let (ticket, position) = desk.submit(&args, &root)?;
     fail_point::reach("accepted");
@@ -114,9 +116,10 @@ pub(super) fn events(
 ) -> Events {
     let Ticket { desk, task_id, .. } = ticket;
     let (journal, lines) = ticket.journal(output);
-    let store: [Box<dyn Sink>; 2] = [
+    let store: [Box<dyn Sink>; 3] = [
         Box::new(RunSink::new(desk, Some(task_id), output)),
         Box::new(ProgressSink::new(desk, task_id, ledger, output)),
+        Box::new(TimingSink::new(desk, Some(task_id), output)),
     ];
     Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(tell).collect())
 }

@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::Errand;
 use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
 use crate::artifacts::ComponentDigest;
 use crate::audit::Audit;
 use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, builtin};
 use crate::context::Notebook;
-use crate::editor::{Brief, ComponentHands, Editor};
+use crate::editor::{Aim, Brief, ComponentHands, Editor};
 use crate::event::Events;
 use crate::model::TokenLedger;
 use crate::scout::Grounded;
-use crate::verifier::{DockerVerifier, Gate, ResolvedImage, has_tests};
-use crate::workspace::{AgentDir, HeldRoot, PathGlobs, RepoWriter, tree_digest};
+use crate::verifier::{
+    DockerVerifier, Engine, Gate, NoVerifier, ResolvedImage, Verifier, has_tests,
+};
+use crate::workspace::{AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, tree_digest};
 
 /// How much of a log the model gets at once.
 const LOG: u64 = 16 * 1024;
@@ -26,27 +29,37 @@ pub(super) struct Work {
     /// Of the repository, held since its lock was taken.
     pub(super) held: HeldRoot,
     pub(super) brief: Brief,
-    pub(super) notes: Notebook<AgentDir>,
-    pub(super) image: ResolvedImage,
+    pub(super) notes: Option<Notebook<AgentDir>>,
+    /// What judges; none in a dry run.
+    pub(super) gate: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
     pub(super) ledger: TokenLedger,
     pub(super) events: Events,
     pub(super) cancel: CancellationToken,
 }
 
+/// The Editor, and what its hands write with.
+pub(super) struct Team {
+    pub(super) editor: Editor,
+    pub(super) writer: Arc<RepoWriter>,
+    /// Of a dry run.
+    pub(super) overlay: Option<Overlay>,
+}
+
 /// May take seconds, when components are compiled for the first time; so not on the runtime's own threads.
-pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
-    let Work { ready, held, brief, notes, image, audit, ledger, events, cancel } = work;
+pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
+    let Work { ready, held, brief, notes, gate, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let model = staff::model(&ready.access, &ledger, &events)?;
+    let overlay = (ready.errand == Errand::DryRun).then(Overlay::default);
     let staff = Staff {
         host: ComponentHost::new(ready.cache.as_deref())
             .below(ready.ceiling.clone())
             .audited(audit.clone()),
         members: &ready.members,
         model: Some(Arc::clone(&model)),
-        view: staff::view(root)?,
+        view: staff::view(root)?.over_if(overlay.as_ref()),
         wall: config.scout_timeout,
         events: &events,
     };
@@ -60,12 +73,14 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
     let all = scouts.iter().chain([&tools]).chain(&added).chain(&more_tools);
     let components: Vec<_> = all.map(digest).collect();
 
-    let rules = ready.rules.clone().scoped(config.monorepo_package.as_deref());
-    let writer =
-        RepoWriter::open(root, rules).map_err(failed("the repository cannot be opened"))?;
+    let writer = match &overlay {
+        None => RepoWriter::open(root, ready.write_rules()),
+        Some(overlay) => RepoWriter::open_dry(root, ready.write_rules(), overlay.clone()),
+    };
+    let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
     // As Scouts see it: what others brought along is not what the project is tested by.
     let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
-    let hands = ComponentHands::new(tools, Arc::new(writer), events.clone())
+    let hands = ComponentHands::new(tools, Arc::clone(&writer), events.clone())
         .with(more_tools, Arc::clone(&model));
     let mut check = Grounded::new(staff.view.clone());
     for scout in &added {
@@ -79,27 +94,30 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
-    let verifier = DockerVerifier {
-        engine: ready.engine.clone(),
-        image,
-        artifacts: Arc::clone(&ready.artifacts),
-        repo: held.clone(),
-        gate: Arc::new(Gate::of(config)),
-        task_id: Some(brief.task_id.clone()),
-        components,
-        audit: audit.clone(),
-        events: events.clone(),
+    let verifier: Arc<dyn Verifier> = match gate {
+        None => Arc::new(NoVerifier),
+        Some((engine, image)) => Arc::new(DockerVerifier {
+            engine,
+            image,
+            artifacts: Arc::clone(&ready.artifacts),
+            repo: held.clone(),
+            gate: Arc::new(Gate::of(config)),
+            task_id: Some(brief.task_id.clone()),
+            components,
+            audit: audit.clone(),
+            events: events.clone(),
+        }),
     };
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
     let stays = held.clone();
-    Ok(Editor {
+    let editor = Editor {
         brief,
         model,
         ledger: ledger.clone(),
         scouts,
         check: Arc::new(check),
         hands: Arc::new(hands),
-        verifier: Arc::new(verifier),
+        verifier,
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
         moved: Arc::new(move || stays.stays().err().map(|moved| moved.to_string())),
         has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
@@ -113,9 +131,13 @@ pub(super) fn assemble(work: Work) -> Result<Editor, Incomplete> {
         steps: config.pipeline.steps.clone(),
         audit,
         notes,
+        aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },
+        draft: None,
+        baseline: ready.errand == Errand::Run { baseline: true },
         events: events.clone(),
         cancel: cancel.clone(),
-    })
+    };
+    Ok(Team { editor, writer, overlay })
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::fail_point;
 use crate::output::{Failure, Output};
 use crate::process::Process;
-use crate::store::{Ended, Flags, Store, StoreError, Submission, TaskRecord, TaskState};
+use crate::store::{Ended, Store, StoreError, Submission, TaskRecord, TaskState};
 use crate::workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
@@ -60,7 +60,7 @@ impl Desk {
             repo: &self.repo,
             root: &root.to_string_lossy(),
             text: &args.text,
-            flags: &Flags { allow_paths: args.allow_paths.clone(), max_tokens: args.max_tokens },
+            flags: &args.flags(),
             owner: &self.this,
         });
         if position.is_err() && journal.is_ok() {

@@ -9,6 +9,7 @@ use super::audit::anchoring;
 use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
 use super::ticket::Desk;
+use super::timing::TimingSink;
 use super::turn::unlockable;
 use super::{retention, signals};
 use crate::audit::Audit;
@@ -43,7 +44,8 @@ async fn judge(
 ) -> Option<VerifyResponse> {
     let GateReady { config, artifacts, engine } = ready;
     let runs = Box::new(RunSink::new(desk, None, output));
-    let events = Events::new("", vec![runs, output.progress_sink()]);
+    let timing = Box::new(TimingSink::new(desk, None, output));
+    let events = Events::new("", vec![runs, timing, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     let _ = engine.reap_orphans().await;
     let image = match engine.ensure_image(&config.pipeline.image, &events, cancel).await {

@@ -7,20 +7,22 @@ use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::edges;
-use super::earlier_report;
 use super::last_word::LastWord;
 use super::patience::Patience;
 use super::preflight::Ready;
+use super::propose::propose;
 use super::staff::failed;
-use super::team::{self, Work};
+use super::team::{self, Team, Work};
 use super::ticket::Ticket;
+use super::{Errand, apply, earlier_report};
 use crate::audit::{Audit, AuditError};
 use crate::context::Notebook;
 use crate::editor::{self, Brief, Finished, State};
-use crate::event::{EventKind, Events};
+use crate::event::{EventKind, Events, Milestone};
 use crate::exit::Exit;
 use crate::model::TokenLedger;
-use crate::output::Output;
+use crate::output::{Failure, Output};
+use crate::verifier::{Engine, ResolvedImage};
 use crate::workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once};
 
 /// How often a running task looks whether it is to end.
@@ -39,9 +41,12 @@ pub(super) async fn start(
     if let Err(moved) = lock.root().stays() {
         return last.refuse(&moved.into());
     }
-    let notes = match AgentDir::open(&ready.config.root) {
-        Ok(agent) => Notebook::new(agent).without(output.secrets().clone()),
-        Err(error) => return last.refuse(&error.into()),
+    let notes = match ready.errand {
+        Errand::DryRun => None,
+        Errand::Run { .. } | Errand::Apply { .. } => match AgentDir::open(&ready.config.root) {
+            Ok(agent) => Some(Notebook::new(agent).without(output.secrets().clone())),
+            Err(error) => return last.refuse(&error.into()),
+        },
     };
     match Patience::new(output).ask(cancel, || ticket.start()).await {
         Some(Ok(true)) => {}
@@ -49,14 +54,19 @@ pub(super) async fn start(
         Some(Ok(false)) | None => return last.say(cancelled()),
         Some(Err(error)) => return last.refuse(&error.into()),
     }
+    apply::tell_unfinished(ready, &ticket.desk, output);
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);
     let audit = edges::begin(ready, ticket, &brief);
-    let work = perform(ready, lock, brief, notes, (audit, ledger, events), &cancel);
-    let finished = AssertUnwindSafe(work).catch_unwind().await;
+    let task = Task { ready, lock, ticket, ledger, events, output, cancel: &cancel };
+    let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
-    last.say(finished.unwrap_or_else(|panic| unexpected(panic.as_ref())))
+    match finished {
+        Ok(Ok(finished)) => last.say(finished),
+        Ok(Err(refusal)) => last.refuse(&refusal),
+        Err(panic) => last.say(unexpected(panic.as_ref())),
+    }
 }
 
 /// Looks whether `act cancel` has asked for the end, as long as it is not dropped.
@@ -97,101 +107,141 @@ fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
     }
 }
 
-async fn perform(
-    ready: &Ready,
-    lock: &RepoLock,
-    brief: Brief,
-    notes: Notebook<AgentDir>,
-    (audit, ledger, events): (Result<Audit, AuditError>, &TokenLedger, &Events),
-    cancel: &CancellationToken,
-) -> Finished {
-    let (config, request) = (&ready.config, &ready.request);
-    events.emit(EventKind::TaskStarted {
-        repo: config.root.display().to_string(),
-        pipeline_sha256: config.sha256.clone(),
-    });
-    events.emit(EventKind::Constraints {
-        constraints: request.constraints().to_vec(),
-        non_goals: request.non_goals().to_vec(),
-        boundaries: request.boundaries().to_vec(),
-        enforced: ready.enforced.clone(),
-    });
-    let audit = match audit {
-        Ok(audit) => audit,
-        Err(error) => {
-            let (code, diagnosis) = (error.code(), edges::in_words(&error));
-            return editor::end_before_work(&brief, &notes, events, None, (code, &diagnosis));
+/// What the work needs to know, and whom it tells.
+struct Task<'a> {
+    ready: &'a Ready,
+    lock: &'a RepoLock,
+    ticket: &'a Ticket,
+    ledger: &'a TokenLedger,
+    events: &'a Events,
+    output: &'a Output,
+    cancel: &'a CancellationToken,
+}
+
+impl Task<'_> {
+    /// A refusal is the end of a task whose turn came for something that does not hold any more.
+    async fn perform(
+        &self,
+        brief: Brief,
+        notes: Option<Notebook<AgentDir>>,
+        audit: Result<Audit, AuditError>,
+    ) -> Result<Finished, Failure> {
+        let Self { ready, lock, ticket, ledger, events, output, cancel } = self;
+        let (config, request) = (&ready.config, &ready.request);
+        events.emit(EventKind::TaskStarted {
+            repo: config.root.display().to_string(),
+            pipeline_sha256: config.sha256.clone(),
+        });
+        events.emit(EventKind::Constraints {
+            constraints: request.constraints().to_vec(),
+            non_goals: request.non_goals().to_vec(),
+            boundaries: request.boundaries().to_vec(),
+            enforced: ready.enforced.clone(),
+        });
+        let audit = match audit {
+            Ok(audit) => audit,
+            Err(error) => {
+                let (code, diagnosis) = (error.code(), edges::in_words(&error));
+                let (notes, trouble) = (notes.as_ref(), (code, diagnosis.as_str()));
+                return Ok(editor::end_before_work(&brief, notes, events, None, trouble));
+            }
+        };
+        if notes.is_some()
+            && let Err(error) = append_gitignore_once(&config.root)
+        {
+            // agent/ is left out of every view by name; only the user's own git would show it.
+            events.emit(EventKind::Diagnosis { text: error.to_string() });
         }
-    };
-    if let Err(error) = append_gitignore_once(&config.root) {
-        // agent/ is left out of every view by name; only the user's own git would show it.
-        events.emit(EventKind::Diagnosis { text: error.to_string() });
-    }
-    tokio::select! {
-        () = cancel.cancelled() => return cancelled(),
-        reaped = ready.engine.reap_orphans() => {
-            if let Err(error) = reaped {
-                let text = format!("left-over containers: {error}");
-                events.emit(EventKind::Diagnosis { text });
+        let gate = match &ready.engine {
+            None => None,
+            Some(engine) => match self.gate(engine).await {
+                Gate::Ready(image) => Some((engine.clone(), image)),
+                Gate::Cancelled => return Ok(cancelled()),
+                Gate::Missing { code, message } => {
+                    let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
+                    let head = audit.head();
+                    return Ok(editor::end_before_work(&brief, notes, events, head, trouble));
+                }
+            },
+        };
+        let work = Work {
+            ready: Ready::clone(ready),
+            held: lock.root().clone(),
+            brief,
+            notes,
+            gate,
+            audit,
+            ledger: TokenLedger::clone(ledger),
+            events: Events::clone(events),
+            cancel: CancellationToken::clone(cancel),
+        };
+        let assembled = tokio::select! {
+            // What is being compiled then ends with the process.
+            () = cancel.cancelled() => return Ok(cancelled()),
+            assembled = tokio::task::spawn_blocking(move || team::assemble(work)) => assembled,
+        };
+        let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(failed("the team cannot be put together")(stopped)),
+        });
+        // What was opened by its path is the directory that is locked.
+        let Team { mut editor, writer, overlay } = match (lock.root().stays(), assembled) {
+            (Ok(()), Ok(team)) => team,
+            (Err(moved), _) => return Ok(cannot_work(RootMoved::CODE, moved.to_string())),
+            (_, Err(error)) => return Ok(cannot_work("unknown", error.to_string())),
+        };
+        if let Errand::Apply { dry_run } = &ready.errand {
+            events.emit(Milestone::Implementing.into());
+            let stopped = || cancel.is_cancelled();
+            match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
+                Ok(proposal) => editor.draft = Some(proposal.draft),
+                Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
+                Err(refusal) => return Err(refusal),
             }
         }
-    }
-    let image = match ready.engine.ensure_image(&config.pipeline.image, events, cancel).await {
-        Ok(Some(image)) => image,
-        Ok(None) => return cancelled(),
-        Err(error) => {
-            let code = error.error_type.as_str();
-            let trouble = (code, error.message.as_str());
-            return editor::end_before_work(&brief, &notes, events, audit.head(), trouble);
+        let mut finished = editor.work().await;
+        if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
+            propose(ticket, &overlay, draft, events, output);
         }
-    };
-    let work = Work {
-        ready: ready.clone(),
-        held: lock.root().clone(),
-        brief: brief.clone(),
-        notes,
-        image,
-        audit,
-        ledger: ledger.clone(),
-        events: events.clone(),
-        cancel: cancel.clone(),
-    };
-    let assembled = tokio::select! {
-        // What is being compiled then ends with the process.
-        () = cancel.cancelled() => return cancelled(),
-        assembled = tokio::task::spawn_blocking(move || team::assemble(work)) => assembled,
-    };
-    let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        Err(stopped) => Err(failed("the team cannot be put together")(stopped)),
-    });
-    // What was opened by its path is the directory that is locked.
-    match (lock.root().stays(), assembled) {
-        (Ok(()), Ok(editor)) => editor.work().await,
-        (Err(moved), _) => cannot_work(RootMoved::CODE, moved.to_string()),
-        (_, Err(error)) => cannot_work("unknown", error.to_string()),
+        Ok(finished)
     }
+
+    async fn gate(&self, engine: &Engine) -> Gate {
+        let Self { ready, events, cancel, .. } = self;
+        tokio::select! {
+            () = cancel.cancelled() => return Gate::Cancelled,
+            reaped = engine.reap_orphans() => {
+                if let Err(error) = reaped {
+                    let text = format!("left-over containers: {error}");
+                    events.emit(EventKind::Diagnosis { text });
+                }
+            }
+        }
+        match engine.ensure_image(&ready.config.pipeline.image, events, cancel).await {
+            Ok(Some(image)) => Gate::Ready(image),
+            Ok(None) => Gate::Cancelled,
+            Err(error) => Gate::Missing { code: error.error_type.as_str(), message: error.message },
+        }
+    }
+}
+
+/// What there is to verify with.
+enum Gate {
+    Ready(ResolvedImage),
+    Cancelled,
+    Missing { code: &'static str, message: String },
 }
 
 fn cannot_work(reason: &str, why: String) -> Finished {
     Finished {
-        state: State::InfraError,
         reason: Some(reason.to_owned()),
         summary: Some(why),
-        ..cancelled()
+        ..Finished::of(State::InfraError)
     }
 }
 
 pub(super) fn cancelled() -> Finished {
-    Finished {
-        state: State::Cancelled,
-        run_id: None,
-        reason: Some("cancelled".into()),
-        summary: None,
-        report_path: None,
-        gate_inputs_changed: vec![],
-        edits_refused: Default::default(),
-    }
+    Finished { reason: Some("cancelled".into()), ..Finished::of(State::Cancelled) }
 }
 
 /// A fault of ours; the panic hook has said where.

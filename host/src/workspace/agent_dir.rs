@@ -136,7 +136,7 @@ impl AgentDir {
 
     fn temp(&self, name: &str, bytes: &[u8]) -> Result<Temp, HostWriteError> {
         plain(name)?;
-        Temp::write(&self.dir, bytes, None).map_err(|error| failed(name, error))
+        Temp::write(&self.dir, bytes, None, None).map_err(|error| failed(name, error))
     }
 
     fn take_over(&self, temp: &Temp, name: &str) -> Result<(), HostWriteError> {

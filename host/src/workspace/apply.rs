@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::change::{Applied, Change, ChangedFile, EditError};
 use super::handle::Root;
+use super::overlay::{Laid, Overlay};
 use super::place::{self, Standing};
 use super::protected::{WriteRules, is_guarded};
 use super::reading::MAX_READ;
@@ -19,6 +20,7 @@ use super::sweep;
 use super::texts::{FileText, Held, MAX_TEXT, Texts, held};
 use super::versions::{Version, Versions, digest};
 use super::view::{Kind, Profile, RepoView, ViewError};
+use crate::fail_point;
 
 /// Bytes of a written file at most; no more than can be read back.
 pub const MAX_WRITE: u64 = MAX_READ;
@@ -38,6 +40,8 @@ pub struct RepoWriter {
     rules: WriteRules,
     versions: Versions,
     exchange: bool,
+    /// Where a dry run writes; none where files are written.
+    overlay: Option<Overlay>,
     /// Held for the whole of a call, which may wait for disks.
     turn: Mutex<Turn>,
     /// Held for a moment, so that somebody may look while a call is under way.
@@ -63,6 +67,8 @@ pub(super) struct Checked {
     /// What it held, as far as that is to be remembered.
     pub(super) before: Held,
     pub(super) op: &'static str,
+    /// Permission bits of a new file that are not what the system gives one.
+    pub(super) mode: Option<u32>,
 }
 
 impl RepoWriter {
@@ -70,11 +76,24 @@ impl RepoWriter {
     pub fn open(root: &Path, rules: WriteRules) -> Result<Self, ViewError> {
         let root = Root::open(root)?;
         sweep::sweep_tree(&root);
-        let view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
+        Ok(Self::of(root, rules, None))
+    }
+
+    /// For a dry run: whatever is written goes into the overlay, and the repository stays as it is. Beside the
+    /// rules for all writes, files that are no text are refused.
+    pub fn open_dry(root: &Path, rules: WriteRules, overlay: Overlay) -> Result<Self, ViewError> {
+        Ok(Self::of(Root::open(root)?, rules, Some(overlay)))
+    }
+
+    fn of(root: Root, rules: WriteRules, overlay: Option<Overlay>) -> Self {
+        let mut view = RepoView::of(root.clone(), Profile::Tool).lifting(rules.allowed());
+        if let Some(overlay) = &overlay {
+            view = view.over(overlay);
+        }
         let (versions, turn) = (Versions::default(), Mutex::default());
         let (changed, refused, texts) = (Mutex::default(), Mutex::default(), Mutex::default());
         let exchange = true;
-        Ok(Self { root, view, rules, versions, exchange, turn, changed, refused, texts })
+        Self { root, view, rules, versions, exchange, overlay, turn, changed, refused, texts }
     }
 
     /// As on a kernel without `openat2`.
@@ -128,12 +147,12 @@ impl RepoWriter {
         changes: &[Change],
         stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Applied>, EditError> {
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.len() > MAX_CHANGES {
             return Err(EditError::Arguments(format!(
                 "more than {MAX_CHANGES} changes in one call"
             )));
         }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let mut named = BTreeSet::new();
         let mut checked = vec![];
         for change in changes {
@@ -142,31 +161,60 @@ impl RepoWriter {
             }
             checked.push(self.check(change, &mut named)?);
         }
+        self.perform(turn, checked, stopped)
+    }
+
+    /// Changes that were checked by somebody else; all or nothing, in order.
+    pub(super) fn make(
+        &self,
+        checked: Vec<Checked>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Applied>, EditError> {
+        self.perform(self.turn.lock().unwrap_or_else(PoisonError::into_inner), checked, stopped)
+    }
+
+    fn perform(
+        &self,
+        mut turn: MutexGuard<'_, Turn>,
+        checked: Vec<Checked>,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Applied>, EditError> {
         let bytes = checked.iter().map(|change| change.bytes.len() as u64).sum::<u64>();
         if turn.bytes.saturating_add(bytes) > MAX_TASK_BYTES {
             return Err(EditError::Budget("bytes"));
         }
-        if self.changes().len() + named.len() > MAX_TASK_FILES {
+        let named = || checked.iter().flat_map(|change| [Some(&change.path), change.to.as_ref()]);
+        if self.changes().len() + named().flatten().count() > MAX_TASK_FILES {
             return Err(EditError::Budget("files"));
         }
-        for path in &named {
-            self.sweep_once(&mut turn, path.split().0);
-        }
-        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
-        for change in &checked {
-            if let Err(error) = steps.perform(change) {
-                steps.undo();
-                return Err(match error {
-                    EditError::Conflict { path, .. } => self.conflict(path),
-                    other => other,
-                });
+        match &self.overlay {
+            Some(overlay) => overlay.take(&self.root, &checked),
+            None => {
+                named().flatten().for_each(|path| self.sweep_once(&mut turn, path.split().0));
+                self.write(&checked, stopped)
             }
         }
-        steps.keep();
+        .map_err(|error| match error {
+            EditError::Conflict { path, .. } => self.conflict(path),
+            other => other,
+        })?;
         turn.bytes += bytes;
         checked.iter().for_each(|change| self.texts().remember(change));
         let mut changed = self.changes();
         Ok(checked.into_iter().map(|change| self.record(&mut changed, change)).collect())
+    }
+
+    fn write(&self, checked: &[Checked], stopped: &dyn Fn() -> bool) -> Result<(), EditError> {
+        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
+        for change in checked {
+            if let Err(error) = steps.perform(change) {
+                steps.undo();
+                return Err(error);
+            }
+            fail_point::reach("written");
+        }
+        steps.keep();
+        Ok(())
     }
 
     /// Every file that is not what it was before the task, by path.
@@ -227,11 +275,11 @@ impl RepoWriter {
             self.free(to)?;
         }
         let before = self.before(&path, expect.as_deref());
-        Ok(Checked { path, to, bytes, expect, before, op: change.op() })
+        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None })
     }
 
     /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
-    fn permitted(&self, text: &str) -> Result<RepoPath, EditError> {
+    pub(super) fn permitted(&self, text: &str) -> Result<RepoPath, EditError> {
         let path = RepoPath::parse(text)
             .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
         let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
@@ -245,6 +293,11 @@ impl RepoWriter {
     }
 
     fn current(&self, path: &RepoPath) -> Result<Option<Version>, EditError> {
+        if let Some(Laid::File(written)) =
+            self.overlay.as_ref().map(|over| over.look(path.as_str()))
+        {
+            return Ok(Some(self.versions.observe(path.as_str(), written.digest())));
+        }
         Ok(match self.standing(path)? {
             Standing::Nothing => None,
             Standing::File { digest, .. } => Some(self.versions.observe(path.as_str(), &digest)),
@@ -256,7 +309,7 @@ impl RepoWriter {
     }
 
     /// The text of a file that the task is about to change for the first time.
-    fn before(&self, path: &RepoPath, expect: Option<&str>) -> Held {
+    pub(super) fn before(&self, path: &RepoPath, expect: Option<&str>) -> Held {
         let Some(expect) = expect else { return Held::Nothing };
         if self.texts().knows(path.as_str()) {
             return Held::Unknown;
@@ -279,6 +332,9 @@ impl RepoWriter {
     }
 
     fn free(&self, path: &RepoPath) -> Result<(), EditError> {
+        if let Some(Laid::File(_)) = self.overlay.as_ref().map(|over| over.look(path.as_str())) {
+            return Err(EditError::Exists { path: path.to_string() });
+        }
         match self.standing(path)? {
             Standing::Nothing => Ok(()),
             Standing::Other => Err(EditError::NotAFile { path: path.to_string() }),
@@ -288,7 +344,16 @@ impl RepoWriter {
         }
     }
 
-    fn standing(&self, path: &RepoPath) -> Result<Standing, EditError> {
+    /// Of a file that no dry run has changed.
+    pub(super) fn standing(&self, path: &RepoPath) -> Result<Standing, EditError> {
+        match self.overlay.as_ref().map(|over| over.look(path.as_str())) {
+            Some(Laid::Nothing) => return Ok(Standing::Nothing),
+            Some(Laid::File(_) | Laid::Directory) => return Ok(Standing::Other),
+            Some(Laid::NotDirectory) => {
+                return Err(EditError::NotAFile { path: path.to_string() });
+            }
+            Some(Laid::Through) | None => {}
+        }
         let (dir, name) = path.split();
         let failed = |why: String| EditError::Failed { path: path.to_string(), why };
         match directory(&self.root, dir, path)? {

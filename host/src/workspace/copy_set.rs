@@ -134,7 +134,7 @@ impl CopySet {
         let ignores = IgnoreRules::new(&root);
         let start = root.open_real(b"", DIRECTORY).map_err(failed)?;
         let never = StopCheck::default();
-        let mut walk = Walk::start(&ignores, &never, b"", start, None).map_err(failed)?;
+        let mut walk = Walk::start((&ignores, None), &never, b"", start, None).map_err(failed)?;
         let mut entries = vec![];
         while let Some(found) = walk.next().map_err(failed)? {
             if is_left_out(&found) {

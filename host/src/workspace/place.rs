@@ -32,20 +32,25 @@ impl Temp {
         Self { dir: dir.clone(), name }
     }
 
-    /// A new file with these bytes, durable. With `like`, mode and, where possible, owner are that file's.
+    /// A new file with these bytes, durable. With `like`, mode and, where possible, owner are that file's;
+    /// else the mode is this one, or what the system gives a new file.
     pub(super) fn write(
         dir: &Arc<OwnedFd>,
         bytes: &[u8],
         like: Option<&Stat>,
+        mode: Option<u32>,
     ) -> std::io::Result<Self> {
         let temp = Self::free(dir);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = if like.is_some() { 0o600 } else { 0o666 };
-        let fd = rustix::fs::openat(dir, &temp.name, flags, Mode::from_raw_mode(mode))?;
+        let mode = like.map(|like| like.st_mode & 0o777).or(mode);
+        let first = if mode.is_some() { 0o600 } else { 0o666 };
+        let fd = rustix::fs::openat(dir, &temp.name, flags, Mode::from_raw_mode(first))?;
         if let Some(like) = like {
             adopt_owner(&fd, like);
-            rustix::fs::fchmod(&fd, Mode::from_raw_mode(like.st_mode & 0o777))?;
+        }
+        if let Some(mode) = mode {
+            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
         }
         let mut file = File::from(fd);
         file.write_all(bytes)?;
@@ -130,9 +135,14 @@ pub(super) fn standing(dir: impl AsFd, name: &str, most: u64) -> std::io::Result
 
 /// The bytes of a regular file of at most `most` bytes, without following; none for everything else.
 pub(super) fn bytes(dir: impl AsFd, name: &str, most: usize) -> Option<Vec<u8>> {
+    whole(dir, name, most as u64).map(|(bytes, _)| bytes)
+}
+
+/// The same with what the system knows of the file.
+pub(super) fn whole(dir: impl AsFd, name: &str, most: u64) -> Option<(Vec<u8>, Stat)> {
     let fd = rustix::fs::openat(&dir, name, handle::READ, Mode::empty()).ok()?;
-    let (fd, _) = handle::regular(fd).ok()?;
-    handle::read_whole(fd, most as u64).ok()?
+    let (fd, stat) = handle::regular(fd).ok()?;
+    Some((handle::read_whole(fd, most).ok()??, stat))
 }
 
 /// None when the file has more than `most` bytes.

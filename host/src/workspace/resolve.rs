@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 
 use super::handle::{self, MAX_DEPTH, READ};
+use super::overlay::Laid;
 use super::view::{Kind, Last, MAX_PATH, RepoView, Seen, ViewError, join};
 
 /// Links on a path at most, the system's own bound.
@@ -49,6 +50,9 @@ impl RepoView {
         if !asked.contains(&"..") {
             let name = asked.join("/");
             self.admit(&name, None)?;
+            if let Some(laid) = self.laid(&name) {
+                return laid;
+            }
             if let Some(opened) = self.root().straight(name.as_bytes(), READ) {
                 return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
             }
@@ -73,6 +77,17 @@ impl RepoView {
             self.admit(&name, None)?;
             if above.len() >= MAX_DEPTH || name.len() > MAX_PATH {
                 return Err(ViewError::TooLong);
+            }
+            if let Some(laid) = self.laid(&name) {
+                let seen = laid?;
+                if todo.is_empty() {
+                    return Ok(seen);
+                }
+                if seen.kind != Kind::Directory {
+                    return Err(ViewError::NotDirectory);
+                }
+                above.push((seen.path, seen.fd));
+                continue;
             }
             let stat = rustix::fs::statat(dir, &*part, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| failed(errno, &name))?;
@@ -103,9 +118,28 @@ impl RepoView {
             }
         }
         match above.pop() {
-            Some((name, fd)) => self.judge(fd, name),
+            Some((name, fd)) => self.laid(&name).unwrap_or_else(|| self.judge(fd, name)),
             None => self.judge(open_in(self.root().as_fd(), ".", "")?, String::new()),
         }
+    }
+
+    /// What a dry run says about a real name; none where the repository itself is asked.
+    fn laid(&self, name: &str) -> Option<Result<Seen, ViewError>> {
+        let handle = match self.overlay()?.look(name) {
+            Laid::Through => return None,
+            Laid::Nothing => return Some(Err(ViewError::NotFound)),
+            Laid::NotDirectory => return Some(Err(ViewError::NotDirectory)),
+            Laid::File(written) => written.open(),
+            // Never listed by its handle.
+            Laid::Directory => self.root().as_fd().try_clone_to_owned(),
+        };
+        let failed = |_| ViewError::Io(Errno::MFILE);
+        Some(handle.map_err(failed).and_then(|fd| self.judge(fd, name.to_owned())).map(|seen| {
+            // One file for as long as it has its name, whatever handle shows it.
+            let mut stat = seen.stat;
+            stat.st_ino = number_of(name);
+            Seen { stat, ..seen }
+        }))
     }
 
     fn link(&self, dir: BorrowedFd<'_>, part: &str, name: String) -> Result<Seen, ViewError> {
@@ -130,6 +164,14 @@ impl RepoView {
             None => Ok(()),
         }
     }
+}
+
+/// In place of the number by which a file system knows a file.
+fn number_of(name: &str) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hash = std::hash::DefaultHasher::new();
+    name.hash(&mut hash);
+    hash.finish()
 }
 
 fn open_in(dir: BorrowedFd<'_>, part: &str, name: &str) -> Result<OwnedFd, ViewError> {

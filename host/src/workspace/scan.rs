@@ -1,6 +1,6 @@
 //! One directory's names in order, however many there are, in bounded memory.
 
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Bound;
 use std::os::fd::AsFd;
 
@@ -9,6 +9,9 @@ use rustix::io::Errno;
 
 use super::stop::StopCheck;
 use super::view::Kind;
+
+/// What is laid over the names of a directory; where a name is gone, nothing.
+pub(super) type Over = BTreeMap<Vec<u8>, Option<Kind>>;
 
 /// Names that are kept of one directory at a time; the rest is found by scanning again.
 const WINDOW: usize = 20_000;
@@ -28,49 +31,80 @@ pub(super) struct Scan {
 }
 
 pub(super) fn scan(dir: impl AsFd, from: Bound<&[u8]>, stop: &StopCheck) -> Result<Scan, Errno> {
-    scan_window(dir, from, WINDOW, stop)
+    scan_window(Some(dir), &Over::new(), from, WINDOW, stop)
+}
+
+/// The same with what is laid over it, which may be all there is.
+pub(super) fn scan_over(
+    dir: Option<impl AsFd>,
+    over: &Over,
+    from: Bound<&[u8]>,
+    stop: &StopCheck,
+) -> Result<Scan, Errno> {
+    scan_window(dir, over, from, WINDOW, stop)
 }
 
 /// The same with at most `window` names.
 pub(super) fn scan_window(
-    dir: impl AsFd,
+    dir: Option<impl AsFd>,
+    over: &Over,
     from: Bound<&[u8]>,
     window: usize,
     stop: &StopCheck,
 ) -> Result<Scan, Errno> {
-    let mut kept: BinaryHeap<(Vec<u8>, Kind)> = BinaryHeap::new();
-    let mut scan = Scan::default();
+    let mut found = Window { kept: BinaryHeap::new(), size: window, scan: Scan::default() };
+    let wanted = |name: &[u8]| match from {
+        Bound::Unbounded => true,
+        Bound::Included(first) => name >= first,
+        Bound::Excluded(last) => name > last,
+    };
+    for (name, kind) in over.iter().filter(|(name, _)| wanted(name)) {
+        found.offer(name, || *kind);
+    }
+    let Some(dir) = dir else { return Ok(found.seen()) };
     for (looked_at, entry) in Dir::read_from(&dir)?.enumerate() {
         if looked_at % BETWEEN_CHECKS == 0 {
             stop.go_on()?;
         }
         let entry = entry?;
         let name = entry.file_name().to_bytes();
-        let wanted = match from {
-            Bound::Unbounded => true,
-            Bound::Included(first) => name >= first,
-            Bound::Excluded(last) => name > last,
-        };
-        if matches!(name, b"." | b"..") || !wanted {
+        if matches!(name, b"." | b"..") || !wanted(name) || over.contains_key(name) {
             continue;
         }
         if looked_at >= MAX_NAMES {
-            scan.cut = true;
+            found.scan.cut = true;
             break;
         }
-        if kept.len() >= window && kept.peek().is_some_and(|(last, _)| last.as_slice() < name) {
+        found.offer(name, || kind_of(&dir, name, entry.file_type()));
+    }
+    Ok(found.seen())
+}
+
+/// The first names of all that are offered.
+struct Window {
+    kept: BinaryHeap<(Vec<u8>, Kind)>,
+    size: usize,
+    scan: Scan,
+}
+
+impl Window {
+    fn offer(&mut self, name: &[u8], kind: impl FnOnce() -> Option<Kind>) {
+        let Self { kept, size, scan } = self;
+        if kept.len() >= *size && kept.peek().is_some_and(|(last, _)| last.as_slice() < name) {
             scan.more = true;
-            continue;
+            return;
         }
-        let Some(kind) = kind_of(&dir, name, entry.file_type()) else { continue };
+        let Some(kind) = kind() else { return };
         kept.push((name.to_vec(), kind));
-        if kept.len() > window {
+        if kept.len() > *size {
             kept.pop();
             scan.more = true;
         }
     }
-    scan.names = kept.into_sorted_vec();
-    Ok(scan)
+
+    fn seen(self) -> Scan {
+        Scan { names: self.kept.into_sorted_vec(), ..self.scan }
+    }
 }
 
 /// Some file systems do not say in a listing what an entry is.
@@ -104,7 +138,8 @@ mod tests {
         loop {
             let from =
                 seen.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.as_slice()));
-            let part = scan_window(&handle, from, 10, &StopCheck::default()).unwrap();
+            let part =
+                scan_window(Some(&handle), &Over::new(), from, 10, &StopCheck::default()).unwrap();
             assert!(part.names.len() <= 10 && !part.cut);
             seen.extend(part.names.into_iter().map(|(name, _)| name));
             if !part.more {

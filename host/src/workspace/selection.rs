@@ -169,7 +169,7 @@ impl<'v> Sweep<'v> {
             let within = within.filter(|rest| !rest.is_empty());
             let after = within.as_deref().map(str::as_bytes);
             self.walk = Some(Walk::start(
-                self.view.ignores(),
+                (self.view.ignores(), self.view.overlay()),
                 self.view.stop(),
                 start.path.as_bytes(),
                 start.fd,
@@ -224,6 +224,9 @@ impl<'v> Sweep<'v> {
     pub(super) fn stat(&self, item: &Item) -> Result<Stat, Errno> {
         match (&item.seen, self.walk.as_ref().and_then(Walk::dir)) {
             (Some(seen), _) => Ok(seen.stat),
+            (None, Some(_)) if self.view.is_laid(&item.path) => {
+                self.view.resolve("", &item.path, Last::Link).map(|seen| seen.stat).map_err(gone)
+            }
             (None, Some(dir)) => {
                 rustix::fs::statat(dir, name(&item.path), AtFlags::SYMLINK_NOFOLLOW)
             }
@@ -235,12 +238,20 @@ impl<'v> Sweep<'v> {
     pub(super) fn open(&self, item: Item) -> Result<(OwnedFd, Stat), Errno> {
         match (item.seen, self.walk.as_ref().and_then(Walk::dir)) {
             (Some(seen), _) => Ok((seen.fd, seen.stat)),
+            (None, Some(_)) if self.view.is_laid(&item.path) => {
+                let seen = self.view.resolve("", &item.path, Last::Link).map_err(gone)?;
+                handle::regular(seen.fd)
+            }
             (None, Some(dir)) => {
                 handle::regular(rustix::fs::openat(dir, name(&item.path), READ, Mode::empty())?)
             }
             (None, None) => Err(Errno::NOENT),
         }
     }
+}
+
+fn gone(_: ViewError) -> Errno {
+    Errno::NOENT
 }
 
 enum Begun {

@@ -116,7 +116,8 @@ impl<'r> Steps<'r> {
     fn create(&mut self, change: &Checked) -> Result<(), EditError> {
         let dir = self.directory_made(&change.path)?;
         let name = change.path.split().1;
-        let temp = Temp::write(&dir, &change.bytes, None).map_err(failed(&change.path))?;
+        let temp =
+            Temp::write(&dir, &change.bytes, None, change.mode).map_err(failed(&change.path))?;
         self.go_on()?;
         match place::rename_new(dir.as_fd(), &temp.name, dir.as_fd(), name) {
             Ok(()) => {}
@@ -137,7 +138,7 @@ impl<'r> Steps<'r> {
             Standing::File { digest, stat } if digest == expect => stat,
             _ => return Err(conflict()),
         };
-        let temp = Temp::write(&dir, &change.bytes, Some(&stat)).map_err(&failed)?;
+        let temp = Temp::write(&dir, &change.bytes, Some(&stat), None).map_err(&failed)?;
         let digest = digest(&change.bytes);
         let done = |old| Done::Replaced { dir: dir.clone(), name: name.to_owned(), old, digest };
         match if self.exchange {
@@ -318,7 +319,7 @@ pub(super) fn directory(
     }
 }
 
-fn on_the_way(errno: Errno, path: &RepoPath) -> EditError {
+pub(super) fn on_the_way(errno: Errno, path: &RepoPath) -> EditError {
     match errno {
         Errno::LOOP | Errno::NOTDIR | Errno::XDEV => EditError::NotAFile { path: path.to_string() },
         other => failed(path)(other.into()),

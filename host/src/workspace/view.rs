@@ -15,6 +15,7 @@ use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::Root;
 use super::ignored::IgnoreRules;
 use super::note::ReadNote;
+use super::overlay::{Laid, Overlay};
 use super::scan;
 use super::stop::StopCheck;
 
@@ -136,6 +137,8 @@ struct Inner {
     parts: Option<Arc<[String]>>,
     stop: StopCheck,
     note: ReadNote,
+    /// What a dry run has written.
+    over: Option<Overlay>,
 }
 
 impl RepoView {
@@ -155,6 +158,7 @@ impl RepoView {
             parts: None,
             stop: StopCheck::default(),
             note: ReadNote::default(),
+            over: None,
         }))
     }
 
@@ -186,6 +190,16 @@ impl RepoView {
         self.0.note.tell(path);
     }
 
+    /// With what a dry run has written, as if it stood in the repository.
+    pub fn over(&self, overlay: &Overlay) -> Self {
+        Self(Arc::new(Inner { over: Some(overlay.clone()), ..(*self.0).clone() }))
+    }
+
+    /// The same where there is a dry run.
+    pub fn over_if(self, overlay: Option<&Overlay>) -> Self {
+        overlay.map_or_else(|| self.clone(), |overlay| self.over(overlay))
+    }
+
     /// Always walk component by component, as where the kernel has no `openat2`.
     pub fn without_openat2(self) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
@@ -206,7 +220,10 @@ impl RepoView {
         }
         let around = self.0.ignores.of_dir(dir.path.as_bytes());
         let from = after.map_or(Bound::Unbounded, |DirMark(name)| Bound::Excluded(name.as_slice()));
-        let scanned = scan::scan_window(&dir.fd, from, NAMES_AT_ONCE, &self.0.stop)?;
+        let over = self.overlay().map(|over| over.names(&dir.path)).unwrap_or_default();
+        let real = !self.is_laid(&dir.path);
+        let real = real.then_some(&dir.fd);
+        let scanned = scan::scan_window(real, &over, from, NAMES_AT_ONCE, &self.0.stop)?;
         let next =
             scanned.names.last().filter(|_| scanned.more).map(|last| DirMark(last.0.clone()));
         let mut entries = vec![];
@@ -272,6 +289,16 @@ impl RepoView {
     fn is_lifted(&self, path: &str) -> bool {
         self.0.profile == Profile::Tool
             && (self.0.lifted.matches(path) || self.0.lifted.may_lie_below(path))
+    }
+
+    pub(super) fn overlay(&self) -> Option<&Overlay> {
+        self.0.over.as_ref()
+    }
+
+    /// Whether a dry run made what stands at a real name.
+    pub(super) fn is_laid(&self, path: &str) -> bool {
+        let laid = self.overlay().map(|over| over.look(path));
+        matches!(laid, Some(Laid::File(_) | Laid::Directory))
     }
 
     pub(super) fn root(&self) -> &Root {

@@ -12,13 +12,15 @@ use rustix::io::Errno;
 
 use super::handle::{DIRECTORY, MAX_DEPTH};
 use super::ignored::{DirRules, IgnoreRules};
-use super::scan::scan;
+use super::overlay::{Laid, Overlay};
+use super::scan::{Over, Scan, scan_over};
 use super::stop::StopCheck;
 use super::view::Kind;
 
 pub(super) struct Walk<'a> {
     ignores: &'a IgnoreRules,
     stop: &'a StopCheck,
+    over: Option<&'a Overlay>,
     frames: Vec<Frame>,
     /// The rest of the path to go on after; its first name is looked for in the next directory entered.
     resume: Vec<Vec<u8>>,
@@ -55,13 +57,13 @@ impl Found {
 impl<'a> Walk<'a> {
     /// Through the directory `path`; `after` is relative to it.
     pub(super) fn start(
-        ignores: &'a IgnoreRules,
+        (ignores, over): (&'a IgnoreRules, Option<&'a Overlay>),
         stop: &'a StopCheck,
         path: &[u8],
         fd: OwnedFd,
         after: Option<&[u8]>,
     ) -> Result<Self, Errno> {
-        let mut walk = Self { ignores, stop, frames: vec![], resume: vec![], cut: false };
+        let mut walk = Self { ignores, stop, over, frames: vec![], resume: vec![], cut: false };
         if let Some(after) = after {
             walk.resume = after.split(|byte| *byte == b'/').map(<[u8]>::to_vec).rev().collect();
         }
@@ -88,7 +90,8 @@ impl<'a> Walk<'a> {
                 return Ok(Some(Found { path, kind, ignored, named_before }));
             }
             if frame.more {
-                let next = scan(&frame.fd, Bound::Excluded(&frame.last), self.stop)?;
+                let after = Bound::Excluded(frame.last.as_slice());
+                let next = names(self.over, self.stop, &frame.path, &frame.fd, after)?;
                 frame.more = next.more;
                 frame.names = next.names.into_iter();
                 self.cut |= next.cut;
@@ -104,12 +107,19 @@ impl<'a> Walk<'a> {
             return Err(Errno::NAMETOOLONG);
         }
         let Some(frame) = self.frames.last() else { return Ok(false) };
-        let fd = match rustix::fs::openat(&frame.fd, found.name(), DIRECTORY, Mode::empty()) {
+        let laid = is_laid(self.over, &found.path);
+        let opened = match laid {
+            // Only its names are asked for, and none of them is here.
+            true => frame.fd.try_clone().map_err(|_| Errno::MFILE),
+            false => rustix::fs::openat(&frame.fd, found.name(), DIRECTORY, Mode::empty()),
+        };
+        let fd = match opened {
             Ok(fd) => fd,
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(false),
             Err(errno) => return Err(errno),
         };
-        let rules = self.ignores.inside(&frame.rules, &found.path, Some(fd.as_fd()));
+        let own = (!laid).then(|| fd.as_fd());
+        let rules = self.ignores.inside(&frame.rules, &found.path, own);
         self.push(found.path.clone(), fd, rules)?;
         Ok(true)
     }
@@ -122,12 +132,31 @@ impl<'a> Walk<'a> {
     fn push(&mut self, path: Vec<u8>, fd: OwnedFd, rules: Arc<DirRules>) -> Result<(), Errno> {
         let resume = self.resume.pop();
         let from = resume.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let first = scan(&fd, from, self.stop)?;
+        let first = names(self.over, self.stop, &path, &fd, from)?;
         self.cut |= first.cut;
         let names = first.names.into_iter();
         self.frames.push(Frame { path, fd, rules, names, last: vec![], more: first.more, resume });
         Ok(())
     }
+}
+
+/// The names of a directory, with what is laid over it.
+fn names(
+    over: Option<&Overlay>,
+    stop: &StopCheck,
+    path: &[u8],
+    fd: &OwnedFd,
+    from: Bound<&[u8]>,
+) -> Result<Scan, Errno> {
+    let laid = over.zip(std::str::from_utf8(path).ok());
+    let laid = laid.map_or_else(Over::new, |(over, path)| over.names(path));
+    scan_over((!is_laid(over, path)).then_some(fd), &laid, from, stop)
+}
+
+/// A directory that the repository does not have.
+fn is_laid(over: Option<&Overlay>, path: &[u8]) -> bool {
+    let Some((over, path)) = over.zip(std::str::from_utf8(path).ok()) else { return false };
+    matches!(over.look(path), Laid::Directory)
 }
 
 pub(super) fn name_of(path: &[u8]) -> &[u8] {

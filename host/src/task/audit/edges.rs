@@ -3,6 +3,7 @@
 use crate::audit::{Audit, AuditError, Entry, Event};
 use crate::editor::Brief;
 use crate::store::Ended;
+use crate::task::Errand;
 use crate::task::preflight::Ready;
 use crate::task::ticket::Ticket;
 use crate::workspace::digest;
@@ -16,7 +17,14 @@ pub(in crate::task) fn begin(
     let config = &ready.config;
     let audit = ticket.begin_audit(&config.root)?;
     let text = digest(brief.request.text().as_bytes());
-    audit.append(Entry::new(Event::TaskStarted).digest("text", Some(&text)))?;
+    // The edits of a dry run are recorded like any; they changed nothing.
+    let errand = match &ready.errand {
+        Errand::Run { .. } => vec![],
+        Errand::DryRun => vec!["dry_run"],
+        Errand::Apply { dry_run } => vec!["apply", dry_run],
+    };
+    let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(errand);
+    audit.append(started)?;
     let steps = config.pipeline.steps.len() as u64;
     let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);
     audit.append(snapshot.digest("pipeline", Some(&config.sha256)))?;

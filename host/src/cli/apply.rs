@@ -1,0 +1,40 @@
+//! `act apply`: the proposal of a dry run, made and verified.
+
+use std::path::PathBuf;
+
+use super::runtime;
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task::{self, ApplyArgs};
+
+/// Make the changes that a dry run proposed, and verify them
+///
+/// All files are changed or none. A proposal is refused when it was edited, when one of its files has changed
+/// since, or when it touches what a task may not change. Then the pipeline runs; what fails is mended as in any
+/// task. A green run needs no model.
+#[derive(Debug, clap::Args)]
+pub(super) struct Apply {
+    /// The dry run, as it was named; the newest proposal of the repository without one
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Show each edit, the diagnosis and what the steps print
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Write every event to stdout, one line of JSON each, for programs
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_tokens: Option<u64>,
+}
+
+impl Apply {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Self { task, repo, verbose, max_tokens, .. } = self;
+        let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
+        runtime::block_on(task::run(args, output))?
+    }
+}

@@ -1,0 +1,37 @@
+//! `act metrics`: what all tasks came to, for people, programs and Prometheus.
+
+mod prometheus;
+mod text;
+
+use std::path::Path;
+
+use crate::exit::Exit;
+use crate::output::{Failure, Output};
+use crate::task;
+
+/// Show how tasks ended, how long Scouts and verifications took, and what they cost in tokens
+///
+/// Of every repository of this ARTIFACT_DIR, since its first task. What is kept of runs does not matter.
+#[derive(Debug, clap::Args)]
+pub(super) struct Metrics {
+    /// In the exposition format of Prometheus
+    #[arg(long, conflicts_with = "json")]
+    prometheus: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Metrics {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let metrics = task::metrics(Path::new("."))?;
+        if self.json {
+            output.document(&metrics);
+        } else if self.prometheus {
+            output.result(&prometheus::exposition(&metrics));
+        } else {
+            output.result(&text::text(&metrics));
+        }
+        Ok(Exit::Ok)
+    }
+}

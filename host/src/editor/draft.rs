@@ -1,0 +1,113 @@
+//! What a dry run leaves to the task that applies it: the plan in force, what the Scouts said, and the Editor's
+//! own account. The files themselves are the workspace's.
+
+use serde::{Deserialize, Serialize};
+
+use super::phase::Phase;
+use super::prompt::{self, Assignment, Known};
+use super::session::{End, Left, Session, Step};
+use super::tools::{Done, Goals, Plan};
+use super::{Finished, State};
+use crate::context::{Moment, ScoutPayload, Strategy};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Draft {
+    plan: Plan,
+    goals: Goals,
+    reports: Vec<Report>,
+    decisions: Vec<String>,
+    had_tests: Option<bool>,
+    /// None where the Editor stopped without a word.
+    account: Option<Done>,
+}
+
+/// A Scout's report, as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    scout: String,
+    sha256: String,
+    question: String,
+    payload: String,
+}
+
+/// How a task goes on after what was proposed has been verified.
+pub(super) enum TakenUp {
+    Finished(Option<Done>),
+    /// The first message of the conversation that mends it.
+    Opening(String),
+}
+
+impl Session<'_> {
+    /// The end of a dry run.
+    pub(super) fn propose(&self, done: Option<Done>) -> Finished {
+        if self.editor.cancel.is_cancelled() {
+            return super::closing::cancelled();
+        }
+        let reports = self.reports.iter().cloned().map(|report| Report {
+            scout: report.scout,
+            sha256: report.sha256,
+            question: report.question,
+            payload: report.payload,
+        });
+        let draft = self.plan.clone().map(|plan| Draft {
+            plan,
+            goals: self.goals.clone(),
+            reports: reports.collect(),
+            decisions: self.settlements(),
+            had_tests: self.has_tests,
+            account: done.clone(),
+        });
+        Finished {
+            summary: Some(match done {
+                Some(Done { what, why, tests }) => {
+                    let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
+                    format!("{what}\n\n{why}{tests}")
+                }
+                None => "The Editor gave no account of it.".to_owned(),
+            }),
+            gate_inputs_changed: self.gate_inputs_named(),
+            draft,
+            ..Finished::of(State::Proposed)
+        }
+    }
+
+    /// The changes of a proposal stand in the repository: its plan is in force and its verification is the first.
+    pub(super) async fn take_up(&mut self, draft: &Draft) -> Result<TakenUp, End> {
+        let Draft { plan, goals, reports, decisions, had_tests, account } = draft.clone();
+        self.tried.add_strategy(&plan.strategy);
+        let text = plan.strategy.trim().to_owned();
+        self.strategies.push(Strategy { text, ..Strategy::default() });
+        (self.plan, self.goals, self.has_tests) = (Some(plan), goals, had_tests);
+        self.settled = decisions;
+        self.reports = reports
+            .into_iter()
+            .map(|report| ScoutPayload {
+                scout: report.scout,
+                sha256: report.sha256,
+                question: report.question,
+                payload: report.payload,
+            })
+            .collect();
+        self.phase = Phase::Working;
+        self.snapshot(Moment::TaskStart)?;
+        match self.verify().await? {
+            Step::Leave(Left::Finished(done)) => Ok(TakenUp::Finished(done.or(account))),
+            Step::Leave(Left::Replan { number, attempt }) => {
+                Ok(TakenUp::Opening(self.start_replan(number, attempt)))
+            }
+            Step::Answer(_) if self.phase == Phase::Closing && self.tree_is_green().await? => {
+                Ok(TakenUp::Finished(account))
+            }
+            Step::Answer(_) => {
+                let tried = self.tried_so_far();
+                let green = self.phase == Phase::Closing;
+                let word = |task: Assignment<'_>, known: Known<'_>| {
+                    prompt::after_apply(task, known, green)
+                };
+                Ok(TakenUp::Opening(self.facts_with(&tried, word)))
+            }
+        }
+    }
+}

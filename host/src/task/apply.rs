@@ -1,0 +1,173 @@
+//! `act apply`: a task that begins with the files of a proposal, and then goes on like any other.
+
+use std::path::PathBuf;
+
+use super::lookup::Lookup;
+use super::preflight::Ready;
+use super::proposal::{self, Proposal};
+use super::ticket::{Desk, Ticket};
+use super::{Errand, RunArgs};
+use crate::audit::{Decision, Entry, Event};
+use crate::event::{EventKind, Events};
+use crate::fail_point;
+use crate::output::{Failure, Output};
+use crate::store::{ProposalRecord, ProposalState, TaskRecord, TaskState};
+use crate::workspace::{Applied, EditError, ProposedFile, RepoWriter, Stands};
+
+/// What `act apply` was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyArgs {
+    /// The dry run; none for the newest proposal of the repository.
+    pub task: Option<String>,
+    pub repo: PathBuf,
+    pub verbose: bool,
+    pub max_tokens: Option<u64>,
+}
+
+/// The task that applies it: with the words and the permissions of the dry run.
+pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
+    let lookup = Lookup::open(&args.repo)?;
+    let (desk, root) = lookup.desk()?;
+    let record = proposal::find(&desk, args.task.as_deref())?;
+    let Some(task) = desk.store.task(&record.task_id)? else {
+        let message = format!("the dry run {} is not known any more", record.task_id);
+        return Err(Failure::refused("no_proposal", message));
+    };
+    Ok(RunArgs {
+        text: task.text,
+        repo: root.to_owned(),
+        verbose: args.verbose,
+        allow_paths: task.flags.allow_paths,
+        max_tokens: args.max_tokens,
+        errand: Errand::Apply { dry_run: record.task_id },
+    })
+}
+
+/// Refuses what cannot be applied to the repository as it is; nothing is written.
+pub(super) fn check(desk: &Desk, writer: &RepoWriter, dry_run: &str) -> Result<(), Failure> {
+    let record = proposal::find(desk, Some(dry_run))?;
+    let Proposal { files, .. } = proposal::open(desk, &record)?;
+    judge(&files, writer, record.state == ProposalState::Applying).map(|_| ())
+}
+
+/// Puts the files of the proposal into the repository, all of them or none.
+pub(super) fn carry_out(
+    ticket: &Ticket,
+    writer: &RepoWriter,
+    dry_run: &str,
+    events: &Events,
+    output: &Output,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Proposal, Failure> {
+    let Ticket { desk, task_id, .. } = ticket;
+    let record = proposal::find(desk, Some(dry_run))?;
+    let proposal = proposal::open(desk, &record)?;
+    let begun = record.state == ProposalState::Applying;
+    let done = judge(&proposal.files, writer, begun)?;
+    if begun {
+        let all = proposal.files.len();
+        let text = format!(
+            "an earlier `act apply` of this proposal was killed after {done} of {all} files; it is finished now"
+        );
+        output.caution(&text);
+        events.emit(EventKind::Diagnosis { text });
+    }
+    // From here on a process that dies leaves a mark by which the next one knows.
+    desk.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
+    fail_point::reach("applying");
+    match writer.adopt(&proposal.files, stopped) {
+        Ok(applied) => {
+            fail_point::reach("adopted_files");
+            let kept = desk.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
+            if let Err(error) = kept {
+                output.caution(&format!("that the proposal was applied cannot be kept: {error}"));
+            }
+            for applied in &applied {
+                audited(ticket, applied);
+                events.emit(edit(applied));
+            }
+            Ok(proposal)
+        }
+        Err(error) => {
+            let before = if begun { ProposalState::Applying } else { ProposalState::Open };
+            desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
+            Err(refusal(&error))
+        }
+    }
+}
+
+/// To whoever works next in the repository: a proposal whose writer died on the way.
+pub(super) fn tell_unfinished(ready: &Ready, desk: &Desk, output: &Output) {
+    // A green run since then makes it a matter of the past.
+    if let Ok(Some(TaskRecord { state: TaskState::Success, .. })) =
+        desk.store.last_ended(&desk.repo)
+    {
+        return;
+    }
+    let all = desk.store.proposals(&desk.repo).unwrap_or_default();
+    let begun = all.into_iter().filter(|record| record.state == ProposalState::Applying);
+    for ProposalRecord { task_id, .. } in begun {
+        if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
+            output.caution(&format!(
+                "an `act apply` was killed while it wrote the proposal of {task_id}, so some of its files may \
+                 be written and others not; `act apply {task_id}` finishes it"
+            ));
+        }
+    }
+}
+
+/// How many files are as proposed already, which they may be where an earlier attempt died.
+fn judge(files: &[ProposedFile], writer: &RepoWriter, begun: bool) -> Result<usize, Failure> {
+    let mut done = 0;
+    let mut stale = vec![];
+    for file in files {
+        match writer.stands(file, files).map_err(|error| refusal(&error))? {
+            Stands::AsBefore => {}
+            Stands::AsProposed if begun => done += 1,
+            Stands::AsProposed | Stands::Otherwise => stale.push(file.path.as_str()),
+        }
+    }
+    match stale.as_slice() {
+        [] => Ok(done),
+        paths => Err(stale_paths(paths)),
+    }
+}
+
+fn stale_paths(paths: &[&str]) -> Failure {
+    let shown = paths.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(5);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!("the repository has changed since the dry run: {shown}{more}");
+    Failure::refused("proposal_stale", message)
+        .hint("make the proposal again with `act run --dry-run`, or take these changes back")
+}
+
+fn refusal(error: &EditError) -> Failure {
+    match error {
+        EditError::Conflict { path, .. } => stale_paths(&[path]),
+        EditError::Stopped => {
+            Failure::refused("cancelled", "cancelled before anything was changed")
+        }
+        error => Failure::refused("proposal_refused", error.to_string())
+            .hint("nothing was changed; `act run --dry-run` makes a proposal by today's rules"),
+    }
+}
+
+/// What cannot be written now is written before the next action.
+fn audited(ticket: &Ticket, applied: &Applied) {
+    let Some(audit) = ticket.audit() else { return };
+    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
+    let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
+    let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
+    let _ = audit.append(edit);
+}
+
+fn edit(applied: &Applied) -> EventKind {
+    EventKind::Edit {
+        path: applied.path.clone(),
+        op: applied.op.to_owned(),
+        version: applied.version.as_ref().map_or(0, |version| version.number),
+        sha256_before: applied.sha256_before.clone(),
+        sha256_after: applied.sha256_after.clone(),
+    }
+}

@@ -1,0 +1,271 @@
+//! A proposal as it is stored: the files of a dry run and what was thought about them, in a file that is ours
+//! because the store knows its digest.
+
+use serde::{Deserialize, Serialize};
+
+use super::ticket::Desk;
+use crate::context::sha256;
+use crate::editor::Draft;
+use crate::output::Failure;
+use crate::store::{ProposalRecord, ProposalState};
+use crate::workspace::{Blob, ProposedFile, is_repo_path};
+
+/// Of this form of the file.
+const VERSION: u32 = 1;
+/// Files of proposals that are kept; those of older ones go.
+const KEPT: u32 = 20;
+
+/// What a dry run thought out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) files: Vec<ProposedFile>,
+    pub(super) draft: Draft,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    v: u32,
+    task_id: String,
+    repo: String,
+    files: Vec<File>,
+    draft: Draft,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+    from: Option<String>,
+    /// What it was made for is known by its digest.
+    before: Option<Content>,
+    after: Option<Content>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    sha256: String,
+    mode: u32,
+    /// Of the file after: its bytes, as text where they are UTF-8, else in hex.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+/// Keeps it under the dry run's id, and lets go of those that are too old.
+pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<(), String> {
+    let files = proposal.files.iter().map(|file| File {
+        path: file.path.clone(),
+        from: file.from.clone(),
+        before: file.before.as_ref().map(|blob| Content::of(blob, false)),
+        after: file.after.as_ref().map(|blob| Content::of(blob, true)),
+    });
+    let document = Document {
+        v: VERSION,
+        task_id: task_id.to_owned(),
+        repo: desk.repo.clone(),
+        files: files.collect(),
+        draft: proposal.draft.clone(),
+    };
+    let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
+    let Desk { store, artifacts, repo, .. } = desk;
+    artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
+    store.add_proposal(task_id, repo, &sha256(&bytes)).map_err(|error| error.to_string())?;
+    for old in store.old_proposals(KEPT).map_err(|error| error.to_string())? {
+        artifacts.remove_proposal(&old.task_id).map_err(|error| error.to_string())?;
+        let gone = store.set_proposal(&old.task_id, ProposalState::Removed, None);
+        gone.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The proposal of this dry run, or the newest of the repository that was not applied. Whose it is and what
+/// became of it, not yet whether its file can be trusted.
+pub(super) fn find(desk: &Desk, task_id: Option<&str>) -> Result<ProposalRecord, Failure> {
+    let Some(task_id) = task_id else {
+        let open = |record: &ProposalRecord| {
+            matches!(record.state, ProposalState::Open | ProposalState::Applying)
+        };
+        let all = desk.store.proposals(&desk.repo)?;
+        return all.into_iter().find(open).ok_or_else(|| {
+            Failure::refused("no_proposal", "there is no proposal to apply in this repository")
+                .hint("make one with `act run --dry-run \"…\"`; `act history` lists earlier ones")
+        });
+    };
+    let Some(record) = desk.store.proposal(task_id)? else {
+        return Err(Failure::refused("no_proposal", format!("there is no proposal of {task_id}"))
+            .hint("`act history` lists the tasks; those that ended PROPOSED have one"));
+    };
+    if record.repo != desk.repo {
+        let message = format!("the proposal of {task_id} was made in another repository");
+        return Err(Failure::refused("proposal_foreign", message)
+            .hint("go into that repository, or name it with --repo"));
+    }
+    match record.state {
+        ProposalState::Open | ProposalState::Applying => Ok(record),
+        ProposalState::Applied => {
+            let by = record.applied_by.as_deref().unwrap_or("another task");
+            let message = format!("the proposal of {task_id} was applied by {by}");
+            Err(Failure::refused("proposal_applied", message)
+                .hint("`act verify` looks at the tree as it is"))
+        }
+        ProposalState::Removed => {
+            let message = format!("the proposal of {task_id} is not kept any more");
+            Err(Failure::refused("proposal_removed", message).hint(format!(
+                "the {KEPT} newest are kept; make it again with `act run --dry-run`"
+            )))
+        }
+    }
+}
+
+/// Byte for byte what the dry run left; everything else is refused.
+pub(super) fn open(desk: &Desk, record: &ProposalRecord) -> Result<Proposal, Failure> {
+    let altered = |why: String| {
+        let message = format!("the proposal of {} cannot be used: {why}", record.task_id);
+        Failure::refused("proposal_altered", message).hint("make it again with `act run --dry-run`")
+    };
+    let read = desk.artifacts.read_proposal(&record.task_id);
+    let bytes = read.map_err(|error| altered(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
+    if sha256(&bytes) != record.sha256 {
+        return Err(altered("its file is not the one that was written".to_owned()));
+    }
+    parse(&bytes, record).map_err(altered)
+}
+
+fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
+    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if document.v != VERSION {
+        return Err(format!("it has version {}, this act knows {VERSION}", document.v));
+    }
+    if document.task_id != record.task_id || document.repo != record.repo {
+        return Err("it is of another task or repository".to_owned());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut files = vec![];
+    for file in document.files {
+        let before = file.before.map(Content::before);
+        let after = file.after.map(Content::after).transpose()?;
+        if !is_repo_path(&file.path) || !seen.insert(file.path.clone()) || before == after {
+            return Err(format!("{:?} is no file to change, or is there twice", file.path));
+        }
+        files.push(ProposedFile { path: file.path, from: file.from, before, after });
+    }
+    Ok(Proposal { files, draft: document.draft })
+}
+
+impl Content {
+    fn of(blob: &Blob, with_bytes: bool) -> Self {
+        let text = std::str::from_utf8(&blob.bytes).ok().filter(|_| with_bytes);
+        let hex = || blob.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            sha256: blob.sha256.clone(),
+            mode: blob.mode,
+            hex: (with_bytes && text.is_none()).then(hex),
+            text: text.map(str::to_owned),
+        }
+    }
+
+    fn before(self) -> Blob {
+        Blob { bytes: [].into(), mode: self.mode & 0o777, sha256: self.sha256 }
+    }
+
+    fn after(self) -> Result<Blob, String> {
+        let bytes = match (self.text, self.hex) {
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(hex)) => unhex(&hex).ok_or("its bytes cannot be read")?,
+            _ => return Err("it says nothing or two things about a file".to_owned()),
+        };
+        let blob = Blob::new(bytes, self.mode & 0o777);
+        if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    pairs.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn record() -> ProposalRecord {
+        ProposalRecord {
+            task_id: "t-aaaaaa".into(),
+            repo: "r".into(),
+            sha256: String::new(),
+            state: ProposalState::Open,
+            written_at: String::new(),
+            applied_by: None,
+        }
+    }
+
+    fn document() -> Value {
+        let plan = json!({"criteria": [], "acceptance": [], "non_goals": [], "strategy": "s", "questions": {}});
+        json!({
+            "v": 1, "task_id": "t-aaaaaa", "repo": "r",
+            "files": [{"path": "a", "from": null, "before": null,
+                "after": {"sha256": sha256(b"x\xff"), "mode": 0o644, "hex": "78ff"}}],
+            "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
+                "reports": [], "decisions": [], "had_tests": null, "account": null},
+        })
+    }
+
+    fn parsed(change: impl Fn(&mut Value)) -> Result<Proposal, String> {
+        let mut document = document();
+        change(&mut document);
+        parse(document.to_string().as_bytes(), &record())
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_went() {
+        let proposal = parsed(|_| {}).unwrap();
+        let after = proposal.files[0].after.as_ref().unwrap();
+        assert_eq!(&*after.bytes, b"x\xff");
+        let stored = Content::of(after, true);
+        assert_eq!((stored.text.as_deref(), stored.hex.as_deref()), (None, Some("78ff")));
+        assert_eq!(stored.after().unwrap(), *after);
+        let text = Content::of(&Blob::new("é\r\n".as_bytes(), 0o755), true);
+        assert_eq!((text.text.as_deref(), text.mode), (Some("é\r\n"), 0o755));
+    }
+
+    // TASK-42
+    #[test]
+    fn what_is_not_whole_and_plain_is_refused() {
+        let file = |document: &mut Value, name: &str, value: Value| {
+            document["files"][0][name] = value;
+        };
+        for (name, value) in [
+            ("path", json!("../a")),
+            ("path", json!("/a")),
+            ("path", json!("./a")),
+            ("after", json!({"sha256": sha256(b"y"), "mode": 420, "text": "x"})),
+            ("after", json!({"sha256": sha256(b""), "mode": 420})),
+            ("after", json!(null)),
+            ("more", json!(1)),
+        ] {
+            assert!(
+                parsed(|document| file(document, name, value.clone())).is_err(),
+                "{name} {value}"
+            );
+        }
+        for (name, value) in [("v", json!(2)), ("repo", json!("s")), ("task_id", json!("t-bbbbbb"))]
+        {
+            assert!(parsed(|document| document[name] = value.clone()).is_err(), "{name}");
+        }
+        let twice = |document: &mut Value| {
+            let files = document["files"].as_array_mut().unwrap();
+            files.push(files[0].clone());
+        };
+        assert!(parsed(twice).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! The end of a dry run: its proposal is kept, shown and told.
+
+use super::proposal::{self, Proposal};
+use super::ticket::Ticket;
+use crate::editor::Draft;
+use crate::event::{EventKind, Events, Patch, ProposedChange};
+use crate::output::Output;
+use crate::secret::Secrets;
+use crate::workspace::{Overlay, ProposedFile, patch};
+
+/// A proposal that cannot be kept is shown all the same.
+pub(super) fn propose(
+    ticket: &Ticket,
+    overlay: &Overlay,
+    draft: Draft,
+    events: &Events,
+    output: &Output,
+) {
+    // What a model or a Scout said may hold a key; what it wrote into a file is shown before it is applied.
+    let draft = without(&draft, output.secrets()).unwrap_or(draft);
+    let proposal = Proposal { files: overlay.files(), draft };
+    let kept = match proposal.files.is_empty() {
+        // There is nothing to apply.
+        true => Ok(None),
+        false => proposal::keep(&ticket.desk, &ticket.task_id, &proposal)
+            .map(|()| Some(format!("act apply {}", ticket.task_id))),
+    };
+    let apply = kept.unwrap_or_else(|error| {
+        output.caution(&format!("the proposal cannot be kept, only shown: {error}"));
+        None
+    });
+    events.emit(EventKind::Proposed {
+        files: changes(&proposal.files),
+        apply,
+        diff: Patch(patch(&proposal.files).into()),
+    });
+}
+
+fn without(draft: &Draft, secrets: &Secrets) -> Option<Draft> {
+    let text = serde_json::to_string(draft).ok()?;
+    serde_json::from_str(&secrets.redact(&text)).ok()
+}
+
+/// As people see them: a file that was moved is one change.
+fn changes(files: &[ProposedFile]) -> Vec<ProposedChange> {
+    let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
+    let change = |file: &ProposedFile| {
+        let op = match (&file.from, &file.before, &file.after) {
+            (Some(_), _, _) => "move",
+            (None, _, None) => "delete",
+            (None, None, Some(_)) => "create",
+            (None, Some(_), Some(_)) => "replace",
+        };
+        ProposedChange { path: file.path.clone(), from: file.from.clone(), op: op.to_owned() }
+    };
+    files.iter().filter(|file| file.after.is_some() || !moved(&file.path)).map(change).collect()
+}

@@ -1,0 +1,96 @@
+//! WORKSPACE-52: a proposal is made whole, on the bytes that it was made for, or not at all.
+
+use super::*;
+use crate::workspace::WriteRules;
+use crate::workspace::testing::Fixture;
+
+fn blob(text: &str) -> Option<Blob> {
+    Some(Blob::new(text.as_bytes(), 0o644))
+}
+
+fn file(path: &str, before: Option<Blob>, after: Option<Blob>) -> ProposedFile {
+    ProposedFile { path: path.into(), from: None, before, after }
+}
+
+fn writer(fixture: &Fixture) -> RepoWriter {
+    RepoWriter::open(&fixture.root, WriteRules::new(&[], &[]).unwrap()).unwrap()
+}
+
+#[test]
+fn one_file_that_changed_meanwhile_keeps_all_as_they_are() {
+    let fixture = Fixture::new(&[("a", "a\n"), ("b", "b\n"), ("z", "changed\n")]);
+    let before = Fixture::picture(&fixture.root);
+    let files = [
+        file("a", blob("a\n"), blob("A\n")),
+        file("b", blob("b\n"), None),
+        file("c/d", None, blob("d\n")),
+        file("z", blob("z\n"), blob("Z\n")),
+    ];
+    let error = writer(&fixture).adopt(&files, &|| false).unwrap_err();
+    assert!(matches!(error, EditError::Conflict { ref path, .. } if path == "z"), "{error}");
+    assert_eq!(Fixture::picture(&fixture.root), before);
+    let made = writer(&fixture).adopt(&files[..3], &|| false).unwrap();
+    assert_eq!(made.len(), 3);
+    assert_eq!((fixture.text("a"), fixture.text("c/d")), ("A\n".into(), "d\n".into()));
+    assert!(!fixture.root.join("b").exists());
+}
+
+#[test]
+fn protected_and_guarded_paths_are_looked_at_again() {
+    // security lines 51, 52 and 55
+    let fixture = Fixture::new(&[]);
+    for (path, word) in [
+        (".git/hooks/pre-commit", "protected"),
+        ("sub/.GIT/config", "protected"),
+        ("agent.yaml", "protected"),
+        ("Agent/x", "protected"),
+        (".vscode/tasks.json", "guarded"),
+        (".env", "excluded"),
+    ] {
+        let files = [file("fine", None, blob("x")), file(path, None, blob("x"))];
+        let error = writer(&fixture).adopt(&files, &|| false).unwrap_err();
+        assert_eq!(error.word(), Some(word), "{path}");
+        assert!(!fixture.root.join("fine").exists(), "{path}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_is_no_file() {
+    let fixture = Fixture::new(&[]);
+    fixture.link(fixture.outside.join("file"), "a");
+    let files = [file("a", blob("outside"), blob("x"))];
+    assert!(writer(&fixture).adopt(&files, &|| false).is_err());
+    assert_eq!(std::fs::read_to_string(fixture.outside.join("file")).unwrap(), "outside");
+}
+
+#[test]
+fn what_stands_as_proposed_is_known_and_left_alone() {
+    let fixture = Fixture::new(&[("a", "A\n"), ("b", "b\n")]);
+    let files = [
+        file("a", blob("a\n"), blob("A\n")),
+        file("b", blob("b\n"), blob("B\n")),
+        file("c", blob("c\n"), None),
+    ];
+    let writer = writer(&fixture);
+    let stands: Vec<_> = files.iter().map(|file| writer.stands(file, &files).unwrap()).collect();
+    assert_eq!(stands, [Stands::AsProposed, Stands::AsBefore, Stands::AsProposed]);
+    assert_eq!(writer.adopt(&files, &|| false).unwrap().len(), 1);
+    assert_eq!(fixture.text("b"), "B\n");
+}
+
+#[test]
+fn a_file_that_becomes_executable_or_private_meanwhile() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new(&[("run", "x\n")]);
+    let path = fixture.root.join("run");
+    let files = [file("run", blob("x\n"), blob("y\n"))];
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(writer(&fixture).stands(&files[0], &files).unwrap(), Stands::Otherwise);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    writer(&fixture).adopt(&files, &|| false).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let moved = [file("new", None, Some(Blob::new(&b"z\n"[..], 0o755)))];
+    writer(&fixture).adopt(&moved, &|| false).unwrap();
+    let mode = std::fs::metadata(fixture.root.join("new")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}

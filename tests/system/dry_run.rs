@@ -1,0 +1,400 @@
+//! Looking before leaping: what a dry run leaves, shows and keeps, and what becomes of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::json::lines as events;
+use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::{Act, CANARY, Done, image};
+
+const GREEN: &str = "grep -qx right answer.txt || { echo FAIL: $(cat answer.txt); exit 1; }";
+
+fn repository() -> Act {
+    Act::new()
+        .file("answer.txt", "none\n")
+        .file("old.txt", "one\ntwo\nthree\n")
+        .file("dos.txt", "a\r\nb\r\nc")
+        .file("gone.txt", "x\n")
+        .pipeline(image(), &[("test", GREEN)])
+}
+
+/// The file as the tools know it, and then what is to be done with it.
+fn after_reading(path: &str, tool: &str, arguments: Value) -> Vec<Value> {
+    let mut arguments = arguments;
+    arguments["expect_version"] = "{{last_version}}".into();
+    vec![call("read", json!({"path": path})), call(tool, arguments)]
+}
+
+/// Every kind of change that a patch can hold.
+fn every_change() -> Vec<Value> {
+    let mut turns = opening("write it");
+    turns.extend(after_reading(
+        "answer.txt",
+        "full_rewrite",
+        json!({"path": "answer.txt", "content": "right\n"}),
+    ));
+    turns.push(call("create", json!({"path": "new/ä b.txt", "content": "no end"})));
+    turns.push(call("create", json!({"path": "empty.txt", "content": ""})));
+    turns.extend(after_reading(
+        "old.txt",
+        "move",
+        json!({"from": "old.txt", "to": "sub/moved.sh"}),
+    ));
+    turns.extend(after_reading("gone.txt", "delete", json!({"path": "gone.txt"})));
+    turns.extend(after_reading(
+        "dos.txt",
+        "edit_line",
+        json!({"path": "dos.txt", "index": 1, "new": "B"}),
+    ));
+    turns
+}
+
+fn proposal() -> Vec<Value> {
+    every_change().into_iter().chain([done()]).collect()
+}
+
+/// Everything of a tree that somebody could notice: bytes, modes and times.
+fn fingerprint(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
+    let (mut all, mut todo) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(path) = todo.pop() {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let bytes = match meta.is_file() {
+            true => fs::read(&path).unwrap(),
+            false => vec![],
+        };
+        if meta.is_dir() {
+            todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        all.insert(path, (meta.mode(), meta.mtime(), meta.mtime_nsec(), bytes));
+    }
+    all
+}
+
+fn git(root: &Path, arguments: &[&str], stdin: &str) {
+    let mut child = Command::new("git")
+        .args(arguments)
+        .current_dir(root)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}\n{stdin}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// The task whose proposal this is.
+fn named(done: &Done) -> String {
+    let text = done.stderr_text();
+    let (_, rest) = text.split_once("`act apply ").unwrap_or_else(|| panic!("{done}"));
+    rest.split('`').next().unwrap().to_owned()
+}
+
+/// Security line 174, CLI-50, EDITOR-50, WORKSPACE-50, WORKSPACE-53.
+#[test]
+fn a_dry_run_leaves_no_trace_and_its_patch_is_what_was_meant() {
+    let mut turns = every_change();
+    turns.extend([call("verify", json!({})), done()]);
+    let act = repository().without_engine();
+    fs::set_permissions(act.repo().join("old.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    let before = fingerprint(&act.repo());
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "write the answer"]);
+    let told = told.status(0).script_used_up();
+    assert_eq!(fingerprint(&act.repo()), before, "{told}");
+    assert!(told.agent_files().is_empty() && told.runs().is_empty(), "{told}");
+    let last = told.requests_of("editor").pop().unwrap().body.to_string();
+    assert!(last.contains("dry_run"), "the model is told that nothing is verified: {last}");
+    let told = told
+        .stderr_has("Proposed: 6 files")
+        .stderr_has("- move old.txt to sub/moved.sh")
+        .stderr_has("Wrote the answer.")
+        .stderr_has("PROPOSED: nothing was verified")
+        .stderr_lacks("Running verification");
+
+    let (patch, repo) = (told.stdout_text(), act.repo());
+    assert!(patch.starts_with("diff --git a/answer.txt b/answer.txt\n"), "{told}");
+    git(&repo, &["apply", "--check", "-"], &patch);
+    git(&repo, &["apply", "-"], &patch);
+    let text = |path: &str| fs::read_to_string(repo.join(path)).unwrap();
+    assert_eq!(text("answer.txt"), "right\n");
+    assert_eq!(text("new/ä b.txt"), "no end");
+    assert_eq!(text("empty.txt"), "");
+    assert_eq!(text("sub/moved.sh"), "one\ntwo\nthree\n");
+    assert_eq!(text("dos.txt"), "a\r\nB\r\nc");
+    assert!(!repo.join("gone.txt").exists() && !repo.join("old.txt").exists());
+    let mode = fs::metadata(repo.join("sub/moved.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o111, 0o111);
+}
+
+/// TASK-41, CLI-51: the model is not needed for what is green.
+#[test]
+fn a_proposal_is_applied_and_verified_without_a_word_of_the_model() {
+    let act = repository();
+    let dry = act.clone().script(&script(proposal())).act(["run", "--dry-run", "write the answer"]);
+    let dry = dry.status(0);
+    let told = act.clone().script("turns: []").act(["apply"]).status(0);
+    assert!(told.requests().is_empty(), "{told}");
+    let told = told.stderr_lines(&[
+        "Implementing changes...",
+        "Attempt 1/12...",
+        "Running verification...",
+    ]);
+    assert_eq!(told.read("answer.txt"), "right\n");
+    assert_eq!(told.read("sub/moved.sh"), "one\ntwo\nthree\n");
+    assert!(!told.repo().join("gone.txt").exists());
+    let run_id = &told.runs()[0];
+    assert!(told.stdout_text().contains(&format!("SUCCESS: verified by {run_id}\n")), "{told}");
+    assert!(told.read("agent/summary.md").contains("> Wrote the answer."), "{told}");
+    assert_eq!(told.agent_files().len(), 4, "{told}");
+    // Once is enough.
+    let task = named(&dry);
+    let again = act.clone().script("turns: []").act(["apply", &task]).status(1);
+    again.stderr_has("was applied by t-").stderr_has("hint:");
+    act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
+}
+
+/// TASK-41: what is red is mended by the usual rules, in a conversation that knows what was thought.
+#[test]
+fn an_applied_proposal_that_fails_is_mended() {
+    let act = repository();
+    let wrong =
+        opening("guess").into_iter().chain(attempt("wrong\n").into_iter().take(2)).chain([done()]);
+    act.clone().script(&script(wrong)).act(["run", "--dry-run", "write the answer"]).status(0);
+    let mending = attempt("right\n").into_iter().chain([done()]);
+    let told = act.script(&script(mending)).act(["apply", "--json"]).status(0).script_used_up();
+    let events = events(&told);
+    let of = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!((of("verify_started"), of("edit"), of("scout_started")), (2, 2, 0), "{told}");
+    let first = told.requests_of("editor")[0].body.to_string();
+    for words in ["guess", "FAIL: wrong", "answer.txt holds the answer", "dry run proposed"] {
+        assert!(first.contains(words), "no {words} in {first}");
+    }
+    assert_eq!(events.last().unwrap()["state"], "SUCCESS");
+}
+
+/// TASK-42: stale, edited, foreign: refused before the first byte.
+#[test]
+fn a_proposal_that_does_not_fit_any_more_changes_nothing() {
+    let act = repository();
+    let dry = || {
+        let told = act.clone().script(&script(proposal()));
+        named(&told.act(["run", "--dry-run", "write the answer"]).status(0))
+    };
+    #[track_caller]
+    fn refused(act: &Act, arguments: &[&str], words: &str, code: &str) {
+        let before = fingerprint(&act.repo());
+        let told = act.clone().script("turns: []").act([arguments, &["--json"]].concat()).status(1);
+        assert_eq!(fingerprint(&act.repo()), before, "{told}");
+        let line: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+        assert_eq!((&line["type"], &line["code"]), (&json!("refused"), &json!(code)), "{told}");
+        told.stderr_has(words).stderr_has("hint: ");
+    }
+    let task = dry();
+    let stale = act.repo().join("dos.txt");
+    let was = fs::read(&stale).unwrap();
+    fs::write(&stale, "changed").unwrap();
+    refused(&act, &["apply"], "changed since the dry run: dos.txt", "proposal_stale");
+    fs::remove_file(&stale).unwrap();
+    refused(&act, &["apply", &task], "dos.txt", "proposal_stale");
+    fs::write(&stale, was).unwrap();
+    let taken = act.repo().join("empty.txt");
+    fs::write(&taken, "mine").unwrap();
+    refused(&act, &["apply"], "empty.txt", "proposal_stale");
+    fs::remove_file(&taken).unwrap();
+
+    let file = act.artifacts().join(format!("state/proposals/{task}.json"));
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("answer.txt", ".git/hooks")).unwrap();
+    refused(&act, &["apply"], "is not the one that was written", "proposal_altered");
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
+    refused(&act, &["apply"], "cannot be used", "proposal_altered");
+    fs::remove_file(&file).unwrap();
+    refused(&act, &["apply"], "its file is gone", "proposal_altered");
+    fs::write(&file, text).unwrap();
+
+    refused(&act, &["apply", "t-zzzzzz"], "no proposal of t-zzzzzz", "no_proposal");
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::create_dir(elsewhere.path().join(".git")).unwrap();
+    let there = elsewhere.path().to_str().unwrap();
+    refused(&act, &["apply", &task, "--repo", there], "another repository", "proposal_foreign");
+    // All of that left it as good as it was.
+    act.clone().script("turns: []").act(["apply", &task]).status(0);
+}
+
+/// TASK-42: one that is killed on the way leaves each file old or new, the next one says so, and it can be finished.
+#[test]
+fn a_killed_apply_is_told_and_finished() {
+    let act = repository();
+    let dry = act.clone().script(&script(proposal())).act(["run", "--dry-run", "write the answer"]);
+    let task = named(&dry.status(0));
+    for place in ["applying", "written", "adopted_files"] {
+        let killed =
+            act.clone().script("turns: []").env("ACT_FAIL_POINT", place).act(["apply", &task]);
+        assert_eq!(killed.killed_by(), Some(9), "{place}: {killed}");
+        let answer = killed.read("answer.txt");
+        assert!(["none\n", "right\n"].contains(&answer.as_str()), "{answer}");
+        let next =
+            [json!({"role": "editor", "text": "hm"}), json!({"role": "editor", "text": "hm"})];
+        let next = next.into_iter().chain([json!({"role": "editor", "text": "hm"})]);
+        let told = act.clone().script(&script(next)).run("another").status(3);
+        told.stderr_has("was killed while it wrote")
+            .stderr_has(&format!("`act apply {task}` finishes it"));
+    }
+    let told = act.clone().script("turns: []").act(["apply"]).status(0);
+    let told = told.stderr_has("killed after 7 of 7 files; it is finished now");
+    assert_eq!(told.read("answer.txt"), "right\n");
+    let left = fs::read_dir(act.repo()).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("act-write")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let quiet = act.script("turns: []").act(["apply"]).status(1);
+    quiet.stderr_has("no proposal to apply");
+}
+
+/// CLI-50: for a program every line is an event, the patch among them.
+#[test]
+fn a_dry_run_for_programs() {
+    let act = repository().without_engine();
+    let told = act.script(&script(proposal())).act(["run", "--dry-run", "--json", "write it"]);
+    let told = told.status(0);
+    let events = events(&told);
+    let proposed = events.iter().find(|event| event["type"] == "proposed").unwrap();
+    assert!(proposed["diff"].as_str().unwrap().starts_with("diff --git "), "{told}");
+    assert_eq!(proposed["files"].as_array().unwrap().len(), 6);
+    let last = events.last().unwrap();
+    assert_eq!((&last["state"], &last["exit_code"]), (&json!("PROPOSED"), &json!(0)));
+}
+
+/// EDITOR-50: nothing to change is an end as well, and leaves nothing to apply.
+#[test]
+fn a_dry_run_without_a_change_has_an_empty_patch() {
+    let act = repository().without_engine();
+    let turns =
+        opening("look").into_iter().chain([json!({"role": "editor", "text": "all is well"})]);
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "look"]).status(0);
+    let told = told.stdout("").stderr_has("Proposed: no change").stderr_lacks("act apply");
+    drop(told);
+    act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
+}
+
+/// EDITOR-50: a dry run that comes to nothing leaves nothing either, and says why.
+#[test]
+fn a_dry_run_that_gets_stuck_writes_no_report() {
+    let act = repository().without_engine();
+    let silent = json!({"role": "editor", "text": "hm"});
+    let before = fingerprint(&act.repo());
+    let turns = [silent.clone(), silent.clone(), silent];
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(3);
+    assert_eq!(fingerprint(&act.repo()), before, "{told}");
+    told.stdout_has("STUCK: model_idle");
+}
+
+/// TASK-41, line 55: what the user allowed for the dry run is allowed for its proposal, and nothing else.
+#[test]
+fn guarded_paths_need_the_permission_of_the_dry_run() {
+    let act = repository();
+    let edit = || {
+        let mut turns = opening("write it");
+        turns.push(call("create", json!({"path": ".envrc", "content": "x\n"})));
+        turns.extend(attempt("right\n").into_iter().take(2));
+        turns.push(done());
+        turns
+    };
+    let dry = ["run", "--dry-run", "--allow-path", ".envrc", "write it"];
+    let told = act.clone().script(&script(edit())).act(dry).status(0);
+    assert!(told.stdout_text().contains("+++ b/.envrc"), "{told}");
+    let told = act.clone().script("turns: []").act(["apply"]).status(0);
+    assert!(told.read("agent/summary.md").contains(".envrc"), "{told}");
+}
+
+/// EDITOR-51: failures that were there before the first edit are named as such, and count as no attempt.
+#[test]
+fn a_baseline_is_no_attempt_and_stands_in_the_summary() {
+    let act = repository();
+    let turns = opening("write it").into_iter().chain(attempt("none\n")).chain(attempt("right\n"));
+    let told =
+        act.clone().script(&script(turns.chain([done()]))).act(["run", "--baseline", "write it"]);
+    let told = told.status(0).script_used_up();
+    assert_eq!(told.runs().len(), 3, "{told}");
+    let told = told
+        .stderr_has("Before the first edit: FAIL in step \"test\" (run_")
+        .stderr_has("- FAIL: none")
+        .stderr_has("Attempt 2/12...")
+        .stderr_lacks("Attempt 3/12...");
+    let summary = told.read("agent/summary.md");
+    for words in ["## Before the first edit", "FAIL: none", "Failed so as well: attempts 1."] {
+        assert!(summary.contains(words), "no {words} in {summary}");
+    }
+    let requests = told.requests_of("editor");
+    assert!(requests[0].body.to_string().contains("Before any edit the pipeline failed"));
+    assert!(requests.iter().any(|request| {
+        request.body.to_string().contains("it failed so before your first edit")
+    }));
+}
+
+/// Security line 171: neither git nor what its configuration names is ever run.
+#[test]
+fn no_command_runs_git_or_what_its_configuration_names() {
+    let act = repository();
+    let canary = act.artifacts().with_file_name("canary");
+    let program = |name: &str| {
+        let path = act.artifacts().with_file_name(name);
+        fs::write(&path, format!("#!/bin/sh\ntouch {}\nexit 1\n", canary.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let (monitor, git) = (program("monitor"), program("git"));
+    let config =
+        format!("[core]\n\tfsmonitor = {}\n\tpager = {}\n", monitor.display(), monitor.display());
+    fs::write(act.repo().join(".git/config"), config).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let act = act.env("PATH", format!("{}:{path}", git.parent().unwrap().display()));
+    assert!(Command::new(&git).status().unwrap().code() == Some(1) && canary.exists());
+    fs::remove_file(&canary).unwrap();
+
+    let green = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
+    act.clone().script(&script(proposal())).act(["run", "--dry-run", "x"]).status(0);
+    act.clone().script(&script(green)).run("write it").status(0);
+    for arguments in
+        [&["status"][..], &["queue"], &["history"], &["metrics"], &["verify"], &["logs"]]
+    {
+        act.clone().act(arguments).status(0);
+    }
+    for arguments in [&["init"][..], &["doctor"], &["report"], &["apply"]] {
+        act.clone().script("turns: []").act(arguments);
+    }
+    assert!(!canary.exists());
+}
+
+/// CLI-7, security line 169: a reader that wants the first line only changes nothing.
+#[test]
+fn a_patch_that_nobody_reads_to_its_end_is_no_trouble() {
+    let act = repository().without_engine().script(&script(proposal()));
+    let mut shell = Command::new("/bin/sh");
+    let line = "{ \"$0\" run --dry-run x; echo \"code $?\" >&2; } | head -n 1";
+    shell.args(["-c", line, crate::harness::program()]);
+    let told = act.start_command(shell).wait();
+    told.stderr_has("code 0")
+        .stderr_lacks("panic")
+        .stdout("diff --git a/answer.txt b/answer.txt\n");
+}
+
+/// EVENT-5, security line 162: what a model says about its proposal holds no key, wherever it is kept.
+#[test]
+fn a_key_that_the_model_says_is_not_kept_with_the_proposal() {
+    let text = format!("the key is {CANARY}");
+    let turns = every_change()
+        .into_iter()
+        .chain([call("done", json!({"what": text, "why": text, "tests": text}))]);
+    let act = repository().env("OPENAI_API_KEY", CANARY).without_engine();
+    let told = act.script(&script(turns)).act(["run", "--dry-run", "x"]).status(0);
+    assert_eq!(told.files_with(CANARY), Vec::<PathBuf>::new(), "{told}");
+    assert!(!told.to_string().contains(CANARY), "{told}");
+}
