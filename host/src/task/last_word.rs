@@ -254,8 +254,8 @@ mod tests {
     /// A task that waits, or has begun.
     fn accepted(running: bool) -> Place {
         use crate::artifacts::ArtifactDir;
-        use crate::task::RunArgs;
         use crate::task::ticket::Desk;
+        use crate::task::{Errand, RunArgs};
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         std::fs::create_dir(&repo).unwrap();
@@ -268,6 +268,7 @@ mod tests {
             verbose: false,
             allow_paths: vec![],
             max_tokens: None,
+            errand: Errand::Run { baseline: false },
         };
         let (ticket, _) = desk.submit(&args, &repo).unwrap();
         assert!(!running || ticket.start().unwrap());
