@@ -8,10 +8,9 @@ use rustix::process::{Resource, Rlimit, Signal, geteuid, prlimit};
 use super::{history, repository, silent, starts, states, until, whole_tasks};
 use crate::harness::{Act, Running, program};
 
-/// The program in a PID namespace of its own, as in another container.
+/// The program in a PID namespace of its own, as in another container; none where that needs root.
 fn in_another_container(act: &Act, arguments: &[&str]) -> Option<Running> {
     if !geteuid().is_root() {
-        eprintln!("not shown here: a namespace needs root");
         return None;
     }
     let mut command = Command::new("unshare");
@@ -26,7 +25,10 @@ fn in_another_container(act: &Act, arguments: &[&str]) -> Option<Running> {
 fn what_a_dead_process_of_another_container_left_is_adopted() {
     let act = repository().script(&whole_tasks(2));
     let dies = act.clone().env("ACT_FAIL_POINT", "accepted");
-    let Some(orphan) = in_another_container(&dies, &["run", "orphan"]) else { return };
+    let Some(orphan) = in_another_container(&dies, &["run", "orphan"]) else {
+        eprintln!("not shown here: a namespace needs root");
+        return;
+    };
     orphan.wait();
     assert_eq!(states(&act), [("orphan".to_owned(), "QUEUED".to_owned())]);
     let told = act.clone().run("host").status(0);
@@ -41,7 +43,10 @@ fn a_living_process_of_another_container_is_not_robbed() {
     let act = repository().script(&silent());
     let first = act.clone().start(["run", "first"]);
     first.until_stderr_has("Analyzing codebase...");
-    let Some(second) = in_another_container(&act, &["run", "second"]) else { return };
+    let Some(second) = in_another_container(&act, &["run", "second"]) else {
+        eprintln!("not shown here: a namespace needs root");
+        return;
+    };
     second.until_stderr_has("Waiting: place 1");
     let third = act.clone().start(["run", "third"]);
     third.until_stderr_has("Waiting: place 2");
