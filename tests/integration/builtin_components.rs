@@ -244,7 +244,7 @@ fn hostile_manifests(root: &Path) {
     }
 }
 
-// SCOUT-B-10, security line 9
+// SCOUT-B-10
 #[tokio::test]
 async fn scout_b_survives_every_manifest_and_says_which_it_cannot_read() {
     let temp = tempfile::tempdir().unwrap();

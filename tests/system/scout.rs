@@ -47,7 +47,7 @@ fn json_is_one_document_after_the_schema() {
     let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
     schema("scout").validate(&document).unwrap();
     assert_eq!(document["scout"], "b");
-    assert_eq!(document["report"]["test"]["commands"]["all"], "sh test.sh");
+    assert_eq!(document["report"]["test"]["detected_framework"], "custom");
     assert_eq!(told.stdout_text().lines().count(), 1);
     assert!(document["tokens"]["scout-b"]["input"].is_u64(), "{told}");
 }
@@ -128,6 +128,42 @@ fn facts_need_no_model_no_configuration_and_no_engine() {
     untouched(&told);
     let again = shop().act(["scout", "a", "--facts", "price", "--json"]).status(0);
     assert_eq!(told.stdout_text(), again.stdout_text());
+}
+
+/// A log of pytest with a failing test.
+const LOG: &str = "=== FAILURES ===\nE   assert 1 == 2\nsrc/price.py:2: in total\n\
+                   === short test summary info ===\nFAILED tests/test_price.py::test_total\n1 failed in 0.1s\n";
+
+// SCOUT-B-8, SCOUT-B-12
+#[test]
+fn facts_of_build_and_tests_name_their_places_and_a_log_is_analysed() {
+    let shop = || shop().file("requirements.txt", "flask\npytest\n").stdin(LOG);
+    let facts = |args: &[&str]| {
+        let told = shop().act(args).status(0);
+        let facts: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+        schema("scout-b-facts").validate(&facts).unwrap();
+        untouched(&told);
+        (told.stdout_text(), facts)
+    };
+    let (raw, told) = facts(&["scout", "b", "--facts", "--json"]);
+    assert_eq!((&told["scout"], &told["failure"]), (&json!("b"), &Value::Null));
+    assert_eq!(
+        told["projects"][0]["commands"]["test"],
+        json!({"command": "pytest", "source": {"path": "requirements.txt", "line": 2}})
+    );
+    assert_eq!(raw, facts(&["scout", "b", "--facts", "--json"]).0, "byte for byte");
+    let (_, told) = facts(&["scout", "b", "--facts", "--log", "-", "--json"]);
+    let failure = &told["failure"];
+    assert_eq!(failure["tool"], "pytest");
+    assert_eq!(failure["failing_tests"], json!(["tests/test_price.py::test_total"]));
+    assert_eq!(failure["locations"], json!([{"path": "src/price.py", "line": 2}]));
+
+    let told = shop().act(["scout", "b", "--facts", "--log", "-"]).status(0).inert();
+    let told = told.stdout_has("requirements.txt:2").stdout_has("error        assert 1 == 2");
+    assert!(
+        told.stdout_text().starts_with("Scout B, facts: pip project, tested by `pytest`"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -109,14 +109,21 @@ impl Report {
         }
     }
 
-    /// What its commands and texts name is there: targets, scripts, files, lines.
-    pub(crate) fn stands(&self, tree: &Tree<'_>, package: Option<&str>) -> Result<(), String> {
+    /// What its commands and texts name is there: targets, scripts, files, lines. A command that facts overrule
+    /// anyway may be wrong.
+    pub(crate) fn stands(
+        &self,
+        known: &Self,
+        tree: &Tree<'_>,
+        package: Option<&str>,
+    ) -> Result<(), String> {
         let (build, test) = (&self.build.commands, &self.test.commands);
+        let tested = !known.test.commands.all.is_empty();
         let commands = [
             ("build.commands.install", build.install.as_deref()),
             ("build.commands.build", Some(build.build.as_str())),
             ("build.commands.clean", build.clean.as_deref()),
-            ("test.commands.all", Some(test.all.as_str())),
+            ("test.commands.all", Some(test.all.as_str()).filter(|_| !tested)),
             ("test.commands.unit", test.unit.as_deref()),
             ("test.commands.integration", test.integration.as_deref()),
             ("test.coverage_command", self.test.coverage_command.as_deref()),

@@ -2,7 +2,7 @@
 
 use crate::facts::{Place, Problem};
 use crate::located::{self, Malformed, Node};
-use scouting::inventory::{Inventory, name};
+use scouting::inventory::{Inventory, is_test, name};
 use scouting::world::{File, Repository};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -65,6 +65,12 @@ impl<'a> Tree<'a> {
         let at = files.partition_point(|file| file.path.as_str() < prefix.as_str());
         let from = files.get(at..).unwrap_or_default().iter().map(|file| file.path.as_str());
         from.take_while(move |path| path.starts_with(&prefix))
+    }
+
+    /// Files below a directory that are tests by name or place, seen from there.
+    pub(crate) fn tests(&self, root: &str) -> impl Iterator<Item = &str> {
+        let cut = if root.is_empty() { 0 } else { root.len() + 1 };
+        self.below(root).filter(move |path| path.get(cut..).is_some_and(is_test))
     }
 
     /// The first of these names that the directory has.

@@ -12,6 +12,7 @@ mod components;
 mod demo;
 mod doctor;
 mod edit;
+mod facts_b;
 mod history;
 mod init;
 mod logs;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::runtime;
+use super::{facts_b, runtime};
 use crate::component::{ComponentName, NotAWord};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
@@ -116,7 +116,12 @@ fn show_facts(scout: &WhichScout, facts: &ScoutFacts, output: &Output) {
     output.result_line(
         &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", facts.summary)),
     );
-    for line in outline(&shortened(&facts.document)) {
+    let of_b = (*scout == WhichScout::B).then(|| serde_json::from_value(facts.document.clone()));
+    let lines = match of_b {
+        Some(Ok(facts)) => facts_b::lines(&facts),
+        _ => outline(&shortened(&facts.document)),
+    };
+    for line in lines {
         output.result_line(&line);
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 
 use super::facts_a::FactsA;
+use super::facts_b::FactsB;
 use super::grounding::{MOST, Ungrounded, ground_a, ground_b};
 use super::own_report::OwnReport;
 use super::query::ReportCheck;
@@ -98,6 +99,12 @@ pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, St
         "scout-a" => {
             let facts = FactsA::parse(raw).map_err(|error| error.to_string())?;
             let wrong = ground_facts(&facts, view)?;
+            if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
+        }
+        "scout-b" => {
+            let facts = FactsB::parse(raw).map_err(|error| error.to_string())?;
+            let mut files = Files::new(view.clone(), MAX_READ);
+            let wrong = facts.ungrounded(&mut |path| files.lines(path));
             if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
         }
         other => Err(format!("no schema of facts is known for {other}")),

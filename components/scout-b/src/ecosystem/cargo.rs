@@ -5,7 +5,6 @@ use crate::facts::{Kind, System};
 use crate::shell::Family;
 use crate::tree::{Tree, join, place, upwards};
 use crate::version::Claim;
-use scouting::inventory::is_test;
 
 /// How a test is marked in a source file.
 const MARK: &str = r"#\[test\]|#\[tokio::test|#\[cfg\(test\)\]|#\[rstest|#\[async_std::test";
@@ -35,7 +34,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     }
     draft.has_tests = integration
         || declared
-        || tree.below(root).any(|path| path.ends_with(".rs") && is_test(path))
+        || tree.tests(root).any(|path| path.ends_with(".rs"))
         || marked(tree, root);
 
     let inherited = |name: &str| {

@@ -5,7 +5,6 @@ use crate::facts::{Kind, System};
 use crate::shell::Family;
 use crate::tree::{Tree, join, place, upwards};
 use crate::version::Claim;
-use scouting::inventory::is_test;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = tree.first(root, &["build.gradle.kts", "build.gradle"])?;
@@ -28,9 +27,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     if text.contains("integrationTest") {
         draft.custom(Kind::Integration, &format!("{gradle} integrationTest"));
     }
-    draft.has_tests = tree.below(root).any(|path| {
-        is_test(path) && [".java", ".kt", ".groovy", ".scala"].iter().any(|end| path.ends_with(end))
-    });
+    let sources = [".java", ".kt", ".groovy", ".scala"];
+    draft.has_tests = tree.tests(root).any(|path| sources.iter().any(|end| path.ends_with(end)));
     for (line, number) in text.lines().zip(1..) {
         let digits = |after: &str| {
             let at = line.find(after)? + after.len();

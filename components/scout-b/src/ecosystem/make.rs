@@ -5,7 +5,6 @@ use crate::facts::{Kind, System};
 use crate::shell::Family;
 use crate::tasks;
 use crate::tree::{Tree, place};
-use scouting::inventory::is_test;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let makefile = tasks::makefile(tree, root)?;
@@ -15,7 +14,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     {
         draft.custom(Kind::Build, "make");
     }
-    draft.has_tests = tree.below(root).any(is_test);
+    draft.has_tests = tree.tests(root).next().is_some();
     draft.needs("make", None, draft.source.clone());
     let compiles = tree
         .below(root)

@@ -6,7 +6,6 @@ use crate::shell::Family;
 use crate::tree::{Tree, join, place, resolve, upwards};
 use crate::version::Claim;
 use roxmltree::{Document, Node};
-use scouting::inventory::is_test;
 
 /// Elements within each other; a parser that recurses is not asked about more.
 const DEPTH: usize = 200;
@@ -25,9 +24,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     draft.custom(Kind::Build, &format!("{mvn} package -DskipTests"));
     draft.custom(Kind::Clean, &format!("{mvn} clean"));
     draft.custom(Kind::Test, &format!("{mvn} test"));
-    draft.has_tests = tree.below(root).any(|path| {
-        is_test(path) && [".java", ".kt", ".groovy", ".scala"].iter().any(|end| path.ends_with(end))
-    });
+    let sources = [".java", ".kt", ".groovy", ".scala"];
+    draft.has_tests = tree.tests(root).any(|path| sources.iter().any(|end| path.ends_with(end)));
     let text = tree.text(&path).unwrap_or_default();
     if let Some(document) = parsed(tree, &path, &text) {
         let says = |word: &str| document.descendants().any(|node| node.text() == Some(word));

@@ -6,7 +6,6 @@ use crate::located::Node;
 use crate::shell::Family;
 use crate::tree::{Tree, join, place, upwards};
 use crate::version::Claim;
-use scouting::inventory::is_test;
 
 /// Lock file, its manager, what installs exactly what it says.
 pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
@@ -109,8 +108,11 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         }
     }
     let globs = test_globs(tree, root, &manifest);
-    draft.has_tests = own_sources(tree, root)
-        .any(|path| is_test(path) || globs.iter().any(|glob| loosely(glob, path)));
+    draft.has_tests = tree.tests(root).any(is_source)
+        || tree
+            .below(root)
+            .filter(|path| is_source(path))
+            .any(|path| globs.iter().any(|glob| loosely(glob, path)));
     versions(tree, root, &manifest, &path, &mut draft);
     Some(draft)
 }
@@ -175,9 +177,9 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-fn own_sources<'a>(tree: &'a Tree<'_>, root: &str) -> impl Iterator<Item = &'a str> {
+fn is_source(path: &str) -> bool {
     let extensions = [".js", ".jsx", ".ts", ".tsx", ".mjs", ".cjs", ".mts", ".vue", ".svelte"];
-    tree.below(root).filter(move |path| extensions.iter().any(|end| path.ends_with(end)))
+    extensions.iter().any(|end| path.ends_with(end))
 }
 
 /// Where the framework is told to look for tests.

@@ -6,7 +6,7 @@ use crate::located::Node;
 use crate::shell::Family;
 use crate::tree::{Tree, directory, join, place, upwards};
 use crate::version::Claim;
-use scouting::inventory::{is_test, name};
+use scouting::inventory::name;
 
 /// Lock file, its manager, what installs, what runs something in its environment.
 pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [
@@ -103,10 +103,10 @@ impl Manifests {
         let sources = tree
             .below(&self.root)
             .any(|path| path.ends_with(".py") && !["conf.py", "noxfile.py"].contains(&name(path)));
-        let documents = ["docs", "doc", ".github", "scripts", "tools"];
+        let beside = ["docs", "doc", ".github", "scripts", "tools", "tests", "test", "ci"];
         if let Some((path, _)) = self.requirements.last()
             && sources
-            && !documents.contains(&name(&self.root))
+            && !self.root.split('/').any(|part| beside.contains(&part))
         {
             return Some(place(path, 1));
         }
@@ -240,12 +240,11 @@ impl Manifests {
     fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
         let patterns = self.patterns();
         let own = tree.below(&self.root).filter(|path| path.ends_with(".py"));
-        let tests = own.filter(|path| {
-            let stem = name(path);
-            let in_tests = is_test(path) && !["conftest.py", "__init__.py"].contains(&stem);
-            in_tests || patterns.iter().any(|pattern| matches(pattern, stem))
-        });
-        let tests = tests.collect::<Vec<_>>();
+        let asked = own.filter(|path| patterns.iter().any(|pattern| matches(pattern, name(path))));
+        let helpers = ["conftest.py", "__init__.py"];
+        let named = tree.tests(&self.root);
+        let named = named.filter(|path| path.ends_with(".py") && !helpers.contains(&name(path)));
+        let tests = named.chain(asked).collect::<Vec<_>>();
         draft.has_tests = !tests.is_empty();
         let pytest = self.pytest(tree);
         if let Some(source) = &pytest {

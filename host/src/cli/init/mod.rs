@@ -9,20 +9,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::runtime;
 use crate::config::{self, Root};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
-use crate::workspace::{Profile, RepoView, Slice, read};
-use starter::Manifests;
+use crate::scout::facts_b::FactsB;
+use crate::task::{self, ScoutArgs, WhichScout};
 
 const NAME: &str = "agent.yaml";
-/// Of a manifest; where it names its scripts.
-const MANIFEST: u64 = 256 * 1024;
 
 /// Write an agent.yaml to begin with
 ///
-/// Image and steps come from the manifests of the project. Look at them before the first task: they decide
-/// when a task is done. An agent.yaml that is there is never touched.
+/// Image and steps come from what Scout B finds in manifests, CI and documents, each with its place. Look at them
+/// before the first task: they decide when a task is done. An agent.yaml that is there is never touched.
 #[derive(Debug, clap::Args)]
 pub(super) struct Init {
     /// Repository, or a directory in it
@@ -37,8 +36,7 @@ impl Init {
             Some(Root { path, has_config: false }) => path,
             None => self.repo.canonicalize().map_err(|error| unwritable(&self.repo, &error))?,
         };
-        let manifests = look(&root);
-        let starter = starter::choose(&manifests);
+        let starter = starter::choose(&found(&root, output)?);
         write(&root, &starter.yaml()).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&root),
             _ => unwritable(&root, &error),
@@ -49,8 +47,8 @@ impl Init {
                 .and(Tone::Plain, format!(" {} for {}", path.display(), starter.kind)),
         );
         output.result_line(&Line::plain(format!("  image  {}", starter.image)));
-        for (name, command) in &starter.steps {
-            output.result_line(&Line::plain(format!("  step   {name}: {command}")));
+        for step in &starter.steps {
+            output.result_line(&Line::plain(format!("  step   {}: {}", step.name, step.command)));
         }
         output.result_line(&Line::plain(starter.check()));
         output.result_line(&Line::plain("Then: act doctor"));
@@ -58,16 +56,14 @@ impl Init {
     }
 }
 
-/// The manifests of the root, read like a Scout reads: by handle and bounded.
-fn look(root: &Path) -> Manifests {
-    let Ok(view) = RepoView::open(root, Profile::Scout) else { return Manifests::default() };
-    let text = |name: &str| {
-        let slice = Slice { path: name.to_owned(), length: Some(MANIFEST), ..Slice::default() };
-        let chunk = read(&view, &slice, None).ok()?;
-        Some(String::from_utf8_lossy(&chunk.bytes).into_owned())
-    };
-    let found = starter::NAMES.iter().filter_map(|name| Some(((*name).to_owned(), text(name)?)));
-    Manifests(found.collect())
+/// What Scout B finds out about the repository, without a model.
+fn found(root: &Path, output: &Output) -> Result<FactsB, Failure> {
+    let args = ScoutArgs { scout: WhichScout::B, question: None, repo: root.to_owned(), log: None };
+    let facts = runtime::block_on(task::facts(args, output))??;
+    serde_json::from_value(facts.document).map_err(|error| {
+        Failure::refused("scout_failed", format!("the facts cannot be read: {error}"))
+            .hint("please report it; an agent.yaml by hand is in the README")
+    })
 }
 
 fn write(root: &Path, text: &str) -> io::Result<()> {

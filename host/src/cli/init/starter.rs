@@ -1,203 +1,287 @@
-//! Which image and steps fit which manifests (pure). Public images by tag: a person chooses the version.
+//! Which image and steps fit what Scout B found out (pure). Everything is said with the place it comes from: a
+//! person decides.
 
-use std::collections::BTreeMap;
+use crate::scout::facts_b::{Command, FactsB, Place, Project};
 
-/// What is looked for in the root.
-pub(super) const NAMES: [&str; 17] = [
-    "Cargo.lock",
-    "Cargo.toml",
-    "GNUmakefile",
-    "Makefile",
-    "build.gradle",
-    "build.gradle.kts",
-    "go.mod",
-    "gradlew",
-    "makefile",
-    "mvnw",
-    "package-lock.json",
-    "package.json",
-    "pnpm-lock.yaml",
-    "pom.xml",
-    "pyproject.toml",
-    "requirements.txt",
-    "setup.py",
-];
+/// Where a step may put a virtual environment; it lasts as long as the run.
+const VENV: &str = "/artifacts/home/venv";
 
-/// Names with their texts, of those that are there.
-#[derive(Debug, Default)]
-pub(super) struct Manifests(pub(super) BTreeMap<String, String>);
-
-impl Manifests {
-    fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
-
-    fn any(&self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.has(name))
-    }
-
-    fn says(&self, name: &str, word: &str) -> bool {
-        self.0.get(name).is_some_and(|text| text.contains(word))
-    }
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) command: String,
+    /// None leaves the default.
+    pub(super) network: Option<bool>,
+    pub(super) why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Starter {
-    pub(super) kind: &'static str,
-    pub(super) image: &'static str,
-    pub(super) steps: Vec<(&'static str, &'static str)>,
+    pub(super) kind: String,
+    pub(super) image: String,
+    /// The directory that the commands run in; none for the repository's.
+    pub(super) package: Option<String>,
+    pub(super) steps: Vec<Step>,
+    /// Something tests it.
+    known: bool,
 }
 
 impl Starter {
     pub(super) fn yaml(&self) -> String {
         // JSON strings are YAML strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        let steps: String = self
-            .steps
-            .iter()
-            .map(|(name, command)| {
-                format!("    - {{name: {}, command: {}}}\n", quoted(name), quoted(command))
-            })
-            .collect();
-        format!(
+        let mut out = format!(
             "# What \"done\" means: every step ends with exit code 0, in a fresh container of this image.\n\
-             verification:\n  container_image: {}\n  steps:\n{steps}",
-            quoted(self.image)
-        )
+             verification:\n\
+             \x20 # For {}; check the version.\n\
+             \x20 container_image: {}\n\
+             \x20 # Steps work on a copy of the tree, or an overlay of a large one; the repository is not written.\n\
+             \x20 workspace: auto\n\
+             \x20 steps:\n",
+            self.kind,
+            quoted(&self.image),
+        );
+        for Step { name, command, network, why } in &self.steps {
+            let network = match network {
+                None => "",
+                Some(true) => ", network: on",
+                Some(false) => ", network: off",
+            };
+            out.push_str(&format!(
+                "    # {}\n    - {{name: {name}, command: {}{network}}}\n",
+                one_line(why),
+                quoted(command)
+            ));
+        }
+        if let Some(package) = &self.package {
+            out.push_str(&format!(
+                "# The directory that the steps run in.\nmonorepo: {{package: {}}}\n",
+                quoted(package)
+            ));
+        }
+        out
     }
 
-    pub(super) fn check(&self) -> String {
-        match self.kind {
-            UNKNOWN => {
-                "Check: no manifest says how this project is tested. Put your image and your test \
-                        command in; until then the step fails."
-                    .to_owned()
-            }
-            _ => {
-                "Check: the image's version, and that the steps are what proves a change of yours."
-                    .to_owned()
-            }
+    pub(super) fn check(&self) -> &'static str {
+        if self.known {
+            "Check: the image's version, and that the steps are what proves a change of yours."
+        } else {
+            "Check: nothing says how this project is tested. Put your image and your test command in; until \
+             then the step fails."
         }
     }
 }
 
-const UNKNOWN: &str = "a project of unknown kind";
-
-/// The first row that fits.
-pub(super) fn choose(manifests: &Manifests) -> Starter {
-    let starter = |kind, image, steps: &[(&'static str, &'static str)]| Starter {
-        kind,
-        image,
-        steps: steps.to_vec(),
+pub(super) fn choose(facts: &FactsB) -> Starter {
+    let tested = facts.projects.iter().find(|project| project.commands.test.is_some());
+    // The image is for the first project.
+    let first = facts.projects.first();
+    let project = first.filter(|project| project.commands.test.is_some()).or(tested);
+    let image = facts.suggested_image.clone();
+    let Some((project, test)) = project.and_then(|p| Some((p, p.commands.test.as_ref()?))) else {
+        // Green by default would be a lie.
+        let step = Step {
+            name: "test",
+            command: "echo 'agent.yaml: put your test command here'; exit 1".to_owned(),
+            network: None,
+            why: "nothing says how this is tested".to_owned(),
+        };
+        let kind = "a project of unknown kind".to_owned();
+        return Starter { kind, image, package: None, steps: vec![step], known: false };
     };
-    if manifests.has("Cargo.toml") {
-        let locked = manifests.has("Cargo.lock");
-        let test = if locked { "cargo test --locked" } else { "cargo test" };
-        return starter("a Rust project", "rust:1", &[("test", test)]);
+    let kind = match project.package_manager.as_str() {
+        "none" => "this project".to_owned(),
+        manager => format!("this {manager} project"),
+    };
+    let package = Some(project.root.clone()).filter(|root| root != ".");
+    Starter { kind, image, package, steps: steps(project, test), known: true }
+}
+
+fn steps(project: &Project, test: &Command) -> Vec<Step> {
+    let manager = project.package_manager.as_str();
+    let mut steps = vec![];
+    let install =
+        project.commands.install.as_ref().filter(|_| !matches!(manager, "maven" | "gradle"));
+    if let Some(install) = install {
+        let command = installing(project, &install.command);
+        let why = said(&install.source);
+        steps.push(Step { name: "install", command, network: Some(true), why });
     }
-    if manifests.has("go.mod") {
-        let steps = [("vet", "go vet ./..."), ("test", "go test ./...")];
-        return starter("a Go project", "golang:1", &steps);
-    }
-    if manifests.has("package.json") {
-        let install = match (manifests.has("pnpm-lock.yaml"), manifests.has("package-lock.json")) {
-            (true, _) => {
-                "corepack enable --install-directory \"$TMPDIR\" && \"$TMPDIR/pnpm\" install --frozen-lockfile"
-            }
-            (_, true) => "npm ci",
-            _ => "npm install",
-        };
-        return starter(
-            "a Node.js project",
-            "node:22",
-            &[("install", install), ("test", "npm test")],
-        );
-    }
-    if manifests.any(&["pyproject.toml", "setup.py", "requirements.txt"]) {
-        let install = match manifests.any(&["pyproject.toml", "setup.py"]) {
-            true => {
-                "python -m venv /artifacts/home/venv && /artifacts/home/venv/bin/pip install -q . pytest"
-            }
-            false => {
-                "python -m venv /artifacts/home/venv && /artifacts/home/venv/bin/pip install -q -r requirements.txt pytest"
-            }
-        };
-        let test = "/artifacts/home/venv/bin/python -m pytest -q";
-        return starter(
-            "a Python project",
-            "python:3.12-slim",
-            &[("install", install), ("test", test)],
-        );
-    }
-    if manifests.has("pom.xml") {
-        let test = if manifests.has("mvnw") { "sh ./mvnw -B test" } else { "mvn -B test" };
-        return starter("a Maven project", "maven:3-eclipse-temurin-21", &[("test", test)]);
-    }
-    if manifests.any(&["build.gradle", "build.gradle.kts"]) {
-        let test = if manifests.has("gradlew") {
-            "sh ./gradlew --no-daemon test"
-        } else {
-            "gradle --no-daemon test"
-        };
-        return starter("a Gradle project", "gradle:8-jdk21", &[("test", test)]);
-    }
-    for makefile in ["GNUmakefile", "makefile", "Makefile"] {
-        if manifests.has(makefile) {
-            let test =
-                if manifests.says(makefile, "\ncheck:") && !manifests.says(makefile, "\ntest:") {
-                    "make check"
-                } else {
-                    "make test"
-                };
-            return starter("a project with a Makefile", "gcc:14", &[("test", test)]);
+    // A script of the repository may do anything; what a known tool tests with was installed before.
+    let script = test.command.starts_with(['.', '/']) || first_word(&test.command).contains('/');
+    let alone =
+        matches!(manager, "cargo" | "go" | "npm" | "yarn" | "pnpm" | "pip" | "uv" | "poetry");
+    let offline = !steps.is_empty() && alone && !script;
+    let command = match test.command.as_str() {
+        plain @ ("cargo test" | "cargo test --workspace") if install.is_some() => {
+            format!("{plain} --locked")
         }
+        command => inside(project, command),
+    };
+    let mut why = said(&test.source);
+    if offline {
+        why.push_str("; without network, as all it needs was installed before");
     }
-    // Green by default would be a lie.
-    let test = "echo 'agent.yaml: put your test command here'; exit 1";
-    starter(UNKNOWN, "debian:stable-slim", &[("test", test)])
+    steps.push(Step { name: "test", command, network: offline.then_some(false), why });
+    steps
+}
+
+fn said(source: &Place) -> String {
+    format!("{}:{}", source.path, source.line)
+}
+
+fn first_word(command: &str) -> &str {
+    command.split_whitespace().next().unwrap_or_default()
+}
+
+/// What installs, where only the run's own directory may be written.
+fn installing(project: &Project, command: &str) -> String {
+    let venv = format!("python -m venv {VENV} && . {VENV}/bin/activate");
+    match project.package_manager.as_str() {
+        "pip" => {
+            let pytest =
+                if project.framework == "pytest" { " && pip install -q pytest" } else { "" };
+            // Installed in place it would leave its traces in the tree.
+            let command = command.replace("pip install -e ", "pip install ");
+            format!("{venv} && {command}{pytest}")
+        }
+        manager @ ("uv" | "poetry" | "pdm" | "pipenv") => {
+            format!("{venv} && pip install -q {manager} && {}{command}", environment(manager))
+        }
+        "pnpm" => format!(
+            "corepack enable --install-directory \"$TMPDIR\" && {}",
+            inside(project, command)
+        ),
+        _ => inside(project, command),
+    }
+}
+
+/// A command among what was installed.
+fn inside(project: &Project, command: &str) -> String {
+    match project.package_manager.as_str() {
+        manager @ ("pip" | "uv" | "poetry" | "pdm" | "pipenv") => {
+            format!(". {VENV}/bin/activate && {}{command}", environment(manager))
+        }
+        "pnpm" => format!("PATH=\"$TMPDIR:$PATH\" {command}"),
+        // A wrapper need not be executable where the tree comes from an archive.
+        "maven" | "gradle" if command.starts_with("./") => format!("sh {command}"),
+        _ => command.to_owned(),
+    }
+}
+
+fn environment(manager: &str) -> &'static str {
+    if manager == "uv" { "UV_PROJECT_ENVIRONMENT=\"$VIRTUAL_ENV\" " } else { "" }
+}
+
+/// A comment ends with its line, whatever a path is made of.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn manifests(names: &[(&str, &str)]) -> Manifests {
-        Manifests(names.iter().map(|(name, text)| ((*name).into(), (*text).into())).collect())
+    fn facts(manager: &str, framework: &str, commands: &[(&str, &str)]) -> FactsB {
+        let at = json!({"path": "f", "line": 1});
+        let mut all = json!({"install": null, "build": null, "clean": null, "test": null,
+                             "unit": null, "integration": null, "coverage": null});
+        for (kind, command) in commands {
+            all[*kind] = json!({"command": command, "source": at});
+        }
+        let project = json!({
+            "root": ".", "system": "custom", "package_manager": manager, "framework": framework,
+            "commands": all, "prerequisites": [], "has_tests": true, "source": at});
+        let projects = if manager.is_empty() { json!([]) } else { json!([project]) };
+        let facts: Value = json!({
+            "schema_version": "1", "scout": "b", "projects": projects, "suggested_image": "x:1",
+            "conflicts": [], "problems": [], "truncated": false, "failure": null});
+        FactsB::parse(&facts.to_string()).unwrap()
+    }
+
+    #[track_caller]
+    fn loads(starter: &Starter) -> Vec<String> {
+        let temp = tempfile::tempdir().unwrap();
+        std::fs::write(temp.path().join("agent.yaml"), starter.yaml()).unwrap();
+        let config = crate::config::load(temp.path()).unwrap();
+        assert_eq!(config.pipeline.image, starter.image);
+        config.pipeline.steps.iter().map(|step| step.command.clone()).collect()
     }
 
     #[test]
     fn every_row_is_a_configuration_that_loads() {
         // CLI-22
-        let rows: [&[(&str, &str)]; 12] = [
-            &[("Cargo.toml", ""), ("Cargo.lock", "")],
-            &[("Cargo.toml", "")],
-            &[("go.mod", "")],
-            &[("package.json", ""), ("package-lock.json", "")],
-            &[("package.json", ""), ("pnpm-lock.yaml", "")],
-            &[("pyproject.toml", "")],
-            &[("requirements.txt", "")],
-            &[("pom.xml", "")],
-            &[("build.gradle.kts", ""), ("gradlew", "")],
-            &[("Makefile", "all:\ntest:\n")],
-            &[("Makefile", "all:\ncheck:\n")],
-            &[],
-        ];
-        for row in rows {
-            let starter = choose(&manifests(row));
-            let temp = tempfile::tempdir().unwrap();
-            std::fs::write(temp.path().join("agent.yaml"), starter.yaml()).unwrap();
-            let config = crate::config::load(temp.path()).unwrap();
-            assert_eq!(config.pipeline.image, starter.image);
-            let steps: Vec<_> = config.pipeline.steps.iter().map(|step| &*step.command).collect();
-            let expected: Vec<_> = starter.steps.iter().map(|(_, command)| *command).collect();
-            assert_eq!(steps, expected);
+        let venv = "python -m venv /artifacts/home/venv && . /artifacts/home/venv/bin/activate";
+        for (manager, framework, commands, expected) in [
+            ("npm", "jest", &[("install", "npm ci"), ("test", "npm test")][..], vec!["npm ci".to_owned(), "npm test".to_owned()]),
+            (
+                "cargo",
+                "cargo test",
+                &[("install", "cargo fetch --locked"), ("test", "cargo test --workspace")],
+                vec!["cargo fetch --locked".into(), "cargo test --workspace --locked".into()],
+            ),
+            ("cargo", "cargo test", &[("test", "cargo test")], vec!["cargo test".into()]),
+            (
+                "pip",
+                "pytest",
+                &[("install", "pip install -e '.[dev]'"), ("test", "pytest")],
+                vec![
+                    format!("{venv} && pip install '.[dev]' && pip install -q pytest"),
+                    ". /artifacts/home/venv/bin/activate && pytest".into(),
+                ],
+            ),
+            (
+                "pnpm",
+                "vitest",
+                &[("install", "pnpm install --frozen-lockfile"), ("test", "pnpm test")],
+                vec![
+                    "corepack enable --install-directory \"$TMPDIR\" && PATH=\"$TMPDIR:$PATH\" pnpm install --frozen-lockfile".into(),
+                    "PATH=\"$TMPDIR:$PATH\" pnpm test".into(),
+                ],
+            ),
+            (
+                "maven",
+                "junit",
+                &[("install", "./mvnw -B dependency:go-offline"), ("test", "./mvnw -B test")],
+                vec!["sh ./mvnw -B test".into()],
+            ),
+            ("none", "custom", &[("test", "make \"check\" # all")], vec!["make \"check\" # all".into()]),
+        ] {
+            assert_eq!(loads(&choose(&facts(manager, framework, commands))), expected);
         }
     }
 
     #[test]
     fn an_unknown_project_is_not_green_by_default() {
         // CLI-22
-        let starter = choose(&Manifests::default());
-        assert!(starter.steps[0].1.ends_with("exit 1") && starter.check().contains("your test"));
+        for facts in [facts("", "", &[]), facts("npm", "custom", &[("install", "npm ci")])] {
+            let starter = choose(&facts);
+            assert!(
+                loads(&starter)[0].ends_with("exit 1") && starter.check().contains("your test")
+            );
+        }
+    }
+
+    #[test]
+    fn each_step_says_where_it_comes_from_and_tests_have_no_network_after_an_install() {
+        // CLI-22
+        let npm = facts("npm", "jest", &[("install", "npm ci"), ("test", "npm test")]);
+        let yaml = choose(&npm).yaml();
+        assert!(
+            yaml.contains("    # f:1\n    - {name: install, command: \"npm ci\", network: on}\n"),
+            "{yaml}"
+        );
+        assert!(
+            yaml.contains("# f:1; without network") && yaml.contains("network: off}"),
+            "{yaml}"
+        );
+        let script = facts("npm", "jest", &[("install", "npm ci"), ("test", "scripts/test")]);
+        assert!(!choose(&script).yaml().contains("network: off"));
+        let mut hostile = facts("npm", "jest", &[("test", "npm test")]);
+        hostile.projects[0].commands.test.as_mut().unwrap().source.path =
+            "a\nverification: x".to_owned();
+        loads(&choose(&hostile));
     }
 }
