@@ -93,7 +93,7 @@ fn scout_b() -> Value {
         },
         "test": {
             "detected_framework": "custom",
-            "commands": {"all": "", "unit": null, "integration": null},
+            "commands": {"all": "sh test.sh", "unit": null, "integration": null},
             "coverage_command": null,
             "notes": "",
         },

@@ -58,7 +58,8 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     let accept = |text: &str| {
         let mut report = parse::<Report>(text)?;
         report.check()?;
-        report.stands(&known, &tree, package)?;
+        report.stands(&tree)?;
+        report.keep_commands(&tree, package);
         ground.keep_paths(&mut report.failure_analysis.affected_files);
         Ok(report)
     };

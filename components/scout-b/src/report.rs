@@ -109,34 +109,42 @@ impl Report {
         }
     }
 
-    /// What its commands and texts name is there: targets, scripts, files, lines. A command that facts overrule
-    /// anyway may be wrong.
-    pub(crate) fn stands(
-        &self,
-        known: &Self,
-        tree: &Tree<'_>,
-        package: Option<&str>,
-    ) -> Result<(), String> {
-        let (build, test) = (&self.build.commands, &self.test.commands);
-        let tested = !known.test.commands.all.is_empty();
-        let commands = [
-            ("build.commands.install", build.install.as_deref()),
-            ("build.commands.build", Some(build.build.as_str())),
-            ("build.commands.clean", build.clean.as_deref()),
-            ("test.commands.all", Some(test.all.as_str()).filter(|_| !tested)),
-            ("test.commands.unit", test.unit.as_deref()),
-            ("test.commands.integration", test.integration.as_deref()),
-            ("test.coverage_command", self.test.coverage_command.as_deref()),
-        ];
+    /// Drops commands that name targets, scripts or files which are not there, and says so in the notes: what the
+    /// manifests say is in the report anyway.
+    pub(crate) fn keep_commands(&mut self, tree: &Tree<'_>, package: Option<&str>) {
         let root = package.unwrap_or_default().trim_matches('/');
-        for (field, command) in commands {
-            for statement in line_of(command.unwrap_or_default(), field, 1, root, Rank::Documents) {
-                let missing = conflicts::missing(tree, &statement);
-                if let Some((_, why)) = missing.as_ref().and_then(|why| why.split_once(" says ")) {
-                    return Err(format!("{field} is {why}"));
-                }
+        let mut dropped = Vec::new();
+        let mut missing = |field: &str, command: &str| {
+            let statements = line_of(command, field, 1, root, Rank::Documents);
+            let why = statements.iter().find_map(|said| conflicts::missing(tree, said));
+            let why = why.as_ref().and_then(|why| why.split_once(" says ")).map(|(_, why)| why);
+            dropped.extend(why.map(|why| format!("{field} is left out: {why}")));
+            why.is_some()
+        };
+        let (build, test) = (&mut self.build.commands, &mut self.test.commands);
+        for (field, command) in
+            [("build.commands.build", &mut build.build), ("test.commands.all", &mut test.all)]
+        {
+            if missing(field, command) {
+                command.clear();
             }
         }
+        for (field, command) in [
+            ("build.commands.install", &mut build.install),
+            ("build.commands.clean", &mut build.clean),
+            ("test.commands.unit", &mut test.unit),
+            ("test.commands.integration", &mut test.integration),
+            ("test.coverage_command", &mut self.test.coverage_command),
+        ] {
+            if command.as_deref().is_some_and(|command| missing(field, command)) {
+                *command = None;
+            }
+        }
+        or_both(&mut self.build.notes, dropped.join("; "));
+    }
+
+    /// The lines that its texts name are there.
+    pub(crate) fn stands(&self, tree: &Tree<'_>) -> Result<(), String> {
         for text in &self.failure_analysis.suggested_investigation {
             for (path, line) in mentions(text) {
                 if let Some(lines) = tree.lines(path.trim_start_matches("./"))
@@ -218,10 +226,11 @@ impl Report {
         join(&mut out.build.prerequisites, self.build.prerequisites);
         or_both(&mut out.build.notes, self.build.notes);
 
-        if out.test.commands.all.is_empty() {
+        // A framework without a word in the schema is known all the same, and named in the notes.
+        if out.test.detected_framework == Framework::Custom && out.test.notes.is_empty() {
             out.test.detected_framework = self.test.detected_framework;
-            or_said(&mut out.test.commands.all, self.test.commands.all);
         }
+        or_said(&mut out.test.commands.all, self.test.commands.all);
         out.test.commands.unit = out.test.commands.unit.or(self.test.commands.unit);
         out.test.commands.integration =
             out.test.commands.integration.or(self.test.commands.integration);

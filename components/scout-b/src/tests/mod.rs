@@ -141,40 +141,47 @@ fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
     assert!(sent < 5_000, "{sent}");
 }
 
+/// Two files, and two targets to make.
+fn makefile() -> Files {
+    Files::of(&[("Makefile", "lint:\n\tx\nverify:\n\ty\n"), ("b.txt", "1\n2\n")])
+}
+
 // SCOUT-B-18
 #[test]
-fn what_a_report_names_and_is_not_there_goes_back_to_the_model_once() {
-    let right = json!({"test": {"commands": {"all": "make verify"}},
-                       "failure_analysis": {"root_cause": "x", "affected_files": ["b.txt", "ghost"],
-                                            "suggested_investigation": ["b.txt:2"]}});
-    let wrong = [
-        (
-            json!({"test": {"commands": {"all": "make ghost"}}}),
-            "test.commands.all is `make ghost`, but",
-        ),
-        (
-            json!({"build": {"commands": {"build": "sh ghost/build.sh"}}}),
-            "there is no file ghost/build.sh",
-        ),
-        (
-            json!({"failure_analysis": {"root_cause": "x", "suggested_investigation": ["see b.txt:99"]}}),
-            "b.txt has 2 lines, not 99",
-        ),
-    ];
-    for (wrong, why) in wrong {
-        let files =
-            || Files::of(&[("Makefile", "lint:\n\tx\nverify:\n\ty\n"), ("b.txt", "1\n2\n")]);
-        let (wrong, right) = (wrong.to_string(), right.to_string());
-        let rehearsal =
-            Rehearsal::new(files()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
-        let report = asked(&rehearsal, &question(&[]));
-        assert!(rehearsal.heard()[2].contains(why), "{:?}", rehearsal.heard()[2]);
-        assert_eq!(report["test"]["commands"]["all"], "make verify");
-        assert_eq!(report["failure_analysis"]["affected_files"], json!(["b.txt"]));
-        let twice =
-            Rehearsal::new(files()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
-        assert!(matches!(ask(twice.world(), &question(&[])), Err(Failure::Model(_))));
+fn commands_that_are_not_there_are_left_out_and_named() {
+    let said = json!({"build": {"commands": {"build": "sh ghost/build.sh", "clean": "make lint"}, "notes": "n"},
+                      "test": {"commands": {"all": "make ghost", "unit": "make verify"}}});
+    let rehearsal = Rehearsal::new(makefile()).calls(&[("report", &said.to_string())]);
+    let report = asked(&rehearsal, &question(&[]));
+    assert_eq!(report["build"]["commands"]["build"], "make", "of the facts");
+    assert_eq!(report["build"]["commands"]["clean"], "make lint");
+    assert_eq!(report["test"]["commands"]["unit"], "make verify");
+    assert_ne!(report["test"]["commands"]["all"], "make ghost");
+    let notes = report["build"]["notes"].as_str().unwrap();
+    for why in ["there is no file ghost/build.sh", "test.commands.all is left out: `make ghost`"] {
+        assert!(notes.contains(why), "{notes}");
     }
+}
+
+// SCOUT-B-18
+#[test]
+fn a_line_that_is_not_there_goes_back_to_the_model_once() {
+    let naming = |line: u32| {
+        let see = format!("see b.txt:{line}");
+        json!({"failure_analysis": {"root_cause": "x", "affected_files": ["b.txt", "ghost"],
+                                    "suggested_investigation": [see]}})
+        .to_string()
+    };
+    let (wrong, right) = (naming(99), naming(2));
+    let rehearsal =
+        Rehearsal::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
+    let report = asked(&rehearsal, &question(&[]));
+    let heard = &rehearsal.heard()[2];
+    assert!(heard.contains("b.txt has 2 lines, not 99"), "{heard:?}");
+    assert_eq!(report["failure_analysis"]["affected_files"], json!(["b.txt"]));
+    let twice =
+        Rehearsal::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
+    assert!(matches!(ask(twice.world(), &question(&[])), Err(Failure::Model(_))));
 }
 
 // SCOUT-B-5, SCOUT-B-6
