@@ -107,7 +107,8 @@ fn a_summary_says_when_no_test_and_no_reason_was_given() {
 fn at_odds(strategy: &str) -> Vec<Value> {
     let mut turns = opening(strategy);
     turns[1]["call"]["arguments"]["verification_tips"] = json!(["`npx jest` runs everything"]);
-    turns[2]["call"]["arguments"]["test"]["commands"]["all"] = "pytest -q".into();
+    // The command is the gate's; what it runs is Scout B's to say.
+    turns[2]["call"]["arguments"]["test"]["detected_framework"] = "pytest".into();
     turns
 }
 

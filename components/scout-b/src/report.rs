@@ -218,8 +218,11 @@ impl Report {
         join(&mut out.build.prerequisites, self.build.prerequisites);
         or_both(&mut out.build.notes, self.build.notes);
 
-        if out.test.commands.all.is_empty() {
+        // A gate says how to test and need not say with what.
+        if out.test.detected_framework == Framework::Custom && out.test.notes.is_empty() {
             out.test.detected_framework = self.test.detected_framework;
+        }
+        if out.test.commands.all.is_empty() {
             or_said(&mut out.test.commands.all, self.test.commands.all);
         }
         out.test.commands.unit = out.test.commands.unit.or(self.test.commands.unit);
