@@ -117,7 +117,7 @@ fn the_last_line_comes_after_a_signal_too() {
     // EVENT-3
     let act = Act::new()
         .file("answer.txt", "none\n")
-        .pipeline(image(), &[("test", "echo in the step; sleep 600")]);
+        .pipeline(image(), &[("test", "printf 'in the %s\\n' step; sleep 600")]);
     let turns = opening("write it").into_iter().chain(attempt("right\n"));
     let arguments = ["run", "write the answer", "--json", "--verbose"];
     let running = act.script(&script(turns)).start(arguments);

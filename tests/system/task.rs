@@ -137,7 +137,7 @@ fn signals_cancel_and_leave_changes_but_no_container() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let act = Act::new()
             .file("answer.txt", "none\n")
-            .pipeline(image(), &[("test", "echo in the step; sleep 600")]);
+            .pipeline(image(), &[("test", "printf 'in the %s\\n' step; sleep 600")]);
         let turns = opening("write it").into_iter().chain(attempt("right\n"));
         let running = act.script(&script(turns)).start(["run", "write the answer", "--verbose"]);
         running.until_stderr_has("in the step");

@@ -14,7 +14,7 @@ fn in_a_step() -> Act {
     let turns = opening("write it").into_iter().chain(attempt("right\n"));
     Act::new()
         .file("answer.txt", "none\n")
-        .pipeline(image(), &[("slow", "echo in the step; sleep 600")])
+        .pipeline(image(), &[("slow", "printf 'in the %s\\n' step; sleep 600")])
         .script(&script(turns))
 }
 

@@ -16,7 +16,7 @@ fn rounds() -> usize {
 
 /// A task of somebody else that runs all the time, with a container that nobody may touch.
 fn bystander() -> (Act, Running, String) {
-    let act = repository().pipeline(image(), &[("slow", "echo in the step; sleep 3600")]);
+    let act = repository().pipeline(image(), &[("slow", "printf 'in the %s\\n' step; sleep 3600")]);
     let turns = opening("look").into_iter().chain([call("verify", serde_json::json!({}))]);
     let running = act.clone().script(&script(turns)).start(["run", "bystander", "--verbose"]);
     running.until_stderr_has("in the step");

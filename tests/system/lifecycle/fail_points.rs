@@ -71,8 +71,8 @@ fn an_heir_that_dies_is_replaced_by_the_next() {
 /// TASK-24, security lines 111, 129: one that waits takes over within 5 s, and the container goes.
 #[test]
 fn a_waiting_task_starts_soon_after_the_death_and_removes_the_container() {
-    let act =
-        repository().pipeline(crate::harness::image(), &[("slow", "echo in the step; sleep 600")]);
+    let act = repository()
+        .pipeline(crate::harness::image(), &[("slow", "printf 'in the %s\\n' step; sleep 600")]);
     let turns =
         opening("look").into_iter().chain([crate::harness::script::call("verify", json!({}))]);
     let first = act.clone().script(&script(turns)).start(["run", "first", "--verbose"]);

@@ -48,7 +48,7 @@ fn a_signal_cancels_in_every_phase() {
     ] {
         cancelled_in(what, &repository().script(&turns), shows, tree);
     }
-    let slow = repository().pipeline(image(), &[("slow", "echo in the step; sleep 600")]);
+    let slow = repository().pipeline(image(), &[("slow", "printf 'in the %s\\n' step; sleep 600")]);
     let verifying = script(opened(attempt("partly\n")));
     cancelled_in("verifying", &slow.script(&verifying), "in the step", "partly\n");
 }
