@@ -1,5 +1,5 @@
 //! Which of a task's changes could have made the gate easier: a deleted or skipped test, the configuration of
-//! tests or CI, a build script, a file that a step's command names. Told, never refused: most are honest.
+//! tests or CI, a build script, rules of what is ignored, a file that a step's command names. Told, never refused: most are honest.
 
 /// One file that a task left different from how it found it.
 #[derive(Debug, Clone, Copy)]
@@ -16,8 +16,8 @@ pub struct GateChange<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInput {
     pub path: String,
-    /// `test_deleted`, `test_skipped`, `test_configuration`, `ci_configuration`, `build_script` or
-    /// `named_by_a_step`.
+    /// `test_deleted`, `test_skipped`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`
+    /// or `named_by_a_step`.
     pub why: &'static str,
 }
 
@@ -43,6 +43,10 @@ fn why(change: &GateChange<'_>, commands: &[&str]) -> Option<&'static str> {
     }
     if is_build_script(&lower, name) {
         return Some("build_script");
+    }
+    // What git ignores is in no tree that is tested.
+    if name == ".gitignore" {
+        return Some("ignore_rules");
     }
     if commands.iter().any(|command| names(command, path)) {
         return Some("named_by_a_step");
@@ -244,6 +248,8 @@ mod tests {
             ("crates/a/Cargo.toml", "build_script"),
             ("web/package.json", "build_script"),
             (".cargo/config.toml", "build_script"),
+            (".gitignore", "ignore_rules"),
+            ("tests/.gitignore", "ignore_rules"),
             ("scripts/check.sh", "named_by_a_step"),
             ("run", "named_by_a_step"),
         ] {

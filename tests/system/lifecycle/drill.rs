@@ -16,7 +16,13 @@ fn rounds() -> usize {
 
 /// A task of somebody else that runs all the time, with a container that nobody may touch.
 fn bystander() -> (Act, Running, String) {
-    let act = repository().pipeline(image(), &[("slow", "printf 'in the %s\\n' step; sleep 3600")]);
+    let slow = "printf 'in the %s\\n' step; sleep 3600";
+    let yaml = serde_json::json!({
+        "verification": {"container_image": image(), "steps": [{"name": "slow", "command": slow}]},
+        // Longer than the drill, which may take a quarter of an hour.
+        "timeouts": {"verification_step": 3_600_000},
+    });
+    let act = repository().file("agent.yaml", yaml.to_string());
     let turns = opening("look").into_iter().chain([call("verify", serde_json::json!({}))]);
     let running = act.clone().script(&script(turns)).start(["run", "bystander", "--verbose"]);
     running.until_stderr_has("in the step");
