@@ -191,7 +191,7 @@ mod tests {
             ("src/main/java/p/A.java", five),
         ];
         for (log, places) in [
-            ("  File \"/work/tree/src/a.py\", line 3, in f", &["src/a.py:3"][..]),
+            ("  File \"/srv/tree/src/a.py\", line 3, in f", &["src/a.py:3"][..]),
             ("src/a.py:5: AssertionError", &["src/a.py:5"]),
             ("src/a.py:6: AssertionError", &[]),
             ("/usr/lib/python3/src/a.py:3: x", &[]),
