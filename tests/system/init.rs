@@ -16,6 +16,19 @@ fn it_writes_what_fits_the_project_and_says_what_to_check() {
 }
 
 #[test]
+fn a_program_reads_what_was_written_and_scripts_with_tests_are_a_project() {
+    // CLI-21, SCOUT-B-2
+    let tests = "import app\n\ndef test_add():\n    assert app.add(1, 2) == 3\n";
+    let act = Act::new().file("app.py", "def add(a, b): return a + b\n").file("test_app.py", tests);
+    let told = act.act(["init", "--json"]).status(0);
+    let document: serde_json::Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    assert_eq!(document["image"], "python:3.12-slim", "{told}");
+    assert!(document["steps"][0]["command"].as_str().unwrap().contains("pytest"), "{told}");
+    assert!(document["steps"][0]["why"].as_str().unwrap().contains("test_app.py:3"), "{told}");
+    assert!(told.read("agent.yaml").contains("pytest"), "{told}");
+}
+
+#[test]
 fn what_it_wrote_is_enough_for_a_task() {
     // CLI-22
     let first = Act::new().file("go.mod", "module x\n");

@@ -4,6 +4,7 @@ use crate::ci::{self, Ci};
 use crate::conflicts;
 use crate::documents;
 use crate::draft::{Draft, Offer};
+use crate::ecosystem::python;
 use crate::facts::{Facts, Kind, Place, System};
 use crate::gate::{self, Gate};
 use crate::images::{self, Docker};
@@ -37,7 +38,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
     let mut survey = Survey { drafts: found.drafts, statements, ci, docker, gate };
     let mut conflicts = found.conflicts;
     if survey.drafts.is_empty() {
-        survey.drafts.extend(bare(tree, &survey));
+        survey.drafts.extend(python::scripts(tree).or_else(|| bare(tree, &survey)));
     }
     survey.offer(tree);
     conflicts.extend(conflicts::all(tree, &survey));

@@ -161,7 +161,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Scout(scout) => (scout.verbose, scout.json),
         Command::Components(components) => (false, components.json),
         Command::Doctor(doctor) => (false, doctor.json),
-        Command::Init(_) => (false, false),
+        Command::Init(init) => (false, init.json),
         Command::Demo(demo) => (demo.verbose, false),
         Command::Edit(_) => (false, true),
         Command::Completions(_) | Command::Man(_) | Command::TakeOver(_) => (false, false),
@@ -170,6 +170,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let bounded = matches!(
         cli.command,
         Command::Run(_)
+            | Command::Apply(_)
             | Command::Verify(_)
             | Command::Scout(_)
             | Command::Demo(_)

@@ -43,19 +43,57 @@ struct Manifests {
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let manifests = Manifests::read(tree, root);
     let source = manifests.source(tree)?;
-    let mut draft = Draft::new(root, System::Custom, Family::Python, source);
-    let (manager, install, run) = manifests.manager(tree);
-    draft.package_manager = manager.to_owned();
-    if let Some((command, place, rank)) = install {
-        draft.offer(Kind::Install, rank, &command, place);
-    }
-    manifests.build(tree, &mut draft, manager);
-    manifests.tests(tree, &mut draft, run);
-    manifests.versions(tree, &mut draft);
-    Some(draft)
+    Some(manifests.draft(tree, source))
+}
+
+/// A repository of scripts: no manifest, but tests that a known framework runs.
+pub(crate) fn scripts(tree: &Tree<'_>) -> Option<Draft> {
+    let manifests = Manifests::read(tree, "");
+    let tests = manifests.test_files(tree);
+    let (_, source) = read_framework(tree, &tests)?;
+    Some(manifests.draft(tree, source))
+}
+
+/// Test files that are read for the framework they are written in.
+const READ: usize = 8;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Framework {
+    Pytest,
+    Unittest,
+}
+
+/// The framework that the first tests are written in, and the line that says so.
+fn read_framework(tree: &Tree<'_>, tests: &[&str]) -> Option<(Framework, Place)> {
+    let says = |path: &str, words: &[&str]| {
+        let text = tree.text(path)?;
+        let line = text.lines().position(|line| words.iter().any(|word| line.starts_with(word)))?;
+        Some(place(path, line as u32 + 1))
+    };
+    tests.iter().take(READ).find_map(|path| {
+        let pytest = || says(path, &["import pytest", "from pytest"]);
+        let unittest = || says(path, &["import unittest", "from unittest import TestCase"]);
+        let plain = || says(path, &["def test_", "async def test_"]);
+        let pytest = pytest().or_else(|| unittest().is_none().then(plain).flatten());
+        let pytest = pytest.map(|place| (Framework::Pytest, place));
+        pytest.or_else(|| unittest().map(|place| (Framework::Unittest, place)))
+    })
 }
 
 impl Manifests {
+    fn draft(&self, tree: &Tree<'_>, source: Place) -> Draft {
+        let mut draft = Draft::new(&self.root, System::Custom, Family::Python, source);
+        let (manager, install, run) = self.manager(tree);
+        draft.package_manager = manager.to_owned();
+        if let Some((command, place, rank)) = install {
+            draft.offer(Kind::Install, rank, &command, place);
+        }
+        self.build(tree, &mut draft, manager);
+        self.tests(tree, &mut draft, run);
+        self.versions(tree, &mut draft);
+        draft
+    }
+
     fn read(tree: &Tree<'_>, root: &str) -> Self {
         let manifest = |name: &str| {
             let path = join(root, name);
@@ -237,40 +275,44 @@ impl Manifests {
         None
     }
 
-    fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
+    fn test_files<'t>(&self, tree: &'t Tree<'_>) -> Vec<&'t str> {
         let patterns = self.patterns();
         let own = tree.below(&self.root).filter(|path| path.ends_with(".py"));
         let asked = own.filter(|path| patterns.iter().any(|pattern| matches(pattern, name(path))));
         let helpers = ["conftest.py", "__init__.py"];
         let named = tree.tests(&self.root);
         let named = named.filter(|path| path.ends_with(".py") && !helpers.contains(&name(path)));
-        let tests = named.chain(asked).collect::<Vec<_>>();
+        named.chain(asked).collect()
+    }
+
+    fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
+        let tests = self.test_files(tree);
         draft.has_tests = !tests.is_empty();
-        let pytest = self.pytest(tree);
-        if let Some(source) = &pytest {
-            draft.framework = Some("pytest".to_owned());
-            draft.offer(Kind::Test, Rank::Custom, &format!("{run}pytest"), source.clone());
-            for (kind, part) in
-                [(Kind::Unit, "tests/unit"), (Kind::Integration, "tests/integration")]
-            {
-                if tree.has_directory(&self.path(part)) {
-                    draft.offer(kind, Rank::Custom, &format!("{run}pytest {part}"), source.clone());
-                }
-            }
-            if let Some(source) = self.mentions(tree, "pytest-cov") {
-                draft.offer(Kind::Coverage, Rank::Custom, &format!("{run}pytest --cov"), source);
-            }
-        } else if let Some(first) = tests.first() {
-            let text = tree.text(first).unwrap_or_default();
-            let unittest = text.lines().position(|line| line.contains("unittest"));
-            if let Some(line) = unittest {
+        let asked = self.pytest(tree).map(|place| (Framework::Pytest, place));
+        match asked.or_else(|| read_framework(tree, &tests)) {
+            Some((Framework::Pytest, source)) => self.pytest_commands(tree, draft, run, source),
+            Some((Framework::Unittest, source)) => {
                 draft.framework = Some("unittest".to_owned());
-                let below = directory(first).strip_prefix(self.root.as_str()).unwrap_or_default();
-                let below = below.trim_start_matches('/');
+                let below = directory(&source.path).strip_prefix(self.root.as_str());
+                let below = below.unwrap_or_default().trim_start_matches('/');
                 let start = if below.is_empty() { String::new() } else { format!(" -s {below}") };
                 let command = format!("{run}python -m unittest discover{start}");
-                draft.offer(Kind::Test, Rank::Custom, &command, place(first, line as u32 + 1));
+                draft.offer(Kind::Test, Rank::Custom, &command, source);
             }
+            None => {}
+        }
+    }
+
+    fn pytest_commands(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str, source: Place) {
+        draft.framework = Some("pytest".to_owned());
+        draft.offer(Kind::Test, Rank::Custom, &format!("{run}pytest"), source.clone());
+        for (kind, part) in [(Kind::Unit, "tests/unit"), (Kind::Integration, "tests/integration")] {
+            if tree.has_directory(&self.path(part)) {
+                draft.offer(kind, Rank::Custom, &format!("{run}pytest {part}"), source.clone());
+            }
+        }
+        if let Some(source) = self.mentions(tree, "pytest-cov") {
+            draft.offer(Kind::Coverage, Rank::Custom, &format!("{run}pytest --cov"), source);
         }
     }
 

@@ -27,6 +27,33 @@ pub(super) struct Init {
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// What `act init --json` answers.
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Written<'a> {
+    path: String,
+    /// What kind of project it is for, in words.
+    kind: &'a str,
+    image: &'a str,
+    /// The directory that the steps run in; null for the repository's.
+    package: Option<&'a str>,
+    steps: Vec<WrittenStep<'a>>,
+    /// What a person should look at.
+    check: &'static str,
+}
+
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrittenStep<'a> {
+    name: &'a str,
+    command: &'a str,
+    /// Why this command: the place that names it.
+    why: &'a str,
 }
 
 impl Init {
@@ -42,6 +69,24 @@ impl Init {
             _ => unwritable(&root, &error),
         })?;
         let path = root.join(NAME);
+        if self.json {
+            let steps = starter.steps.iter();
+            output.document(&Written {
+                path: path.display().to_string(),
+                kind: &starter.kind,
+                image: &starter.image,
+                package: starter.package.as_deref(),
+                steps: steps
+                    .map(|step| WrittenStep {
+                        name: step.name,
+                        command: &step.command,
+                        why: &step.why,
+                    })
+                    .collect(),
+                check: starter.check(),
+            });
+            return Ok(Exit::Ok);
+        }
         output.result_line(
             &Line::of(Tone::Good, "Wrote")
                 .and(Tone::Plain, format!(" {} for {}", path.display(), starter.kind)),
@@ -75,8 +120,12 @@ fn write(root: &Path, text: &str) -> io::Result<()> {
         Errno::LOOP => Errno::EXIST,
         other => other,
     })?);
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half a file would be found, and never written again.
+        rustix::fs::unlinkat(&directory, NAME, rustix::fs::AtFlags::empty()).ok();
+    }
+    written
 }
 
 fn exists(root: &Path) -> Failure {
@@ -87,4 +136,14 @@ fn exists(root: &Path) -> Failure {
 fn unwritable(root: &Path, error: &io::Error) -> Failure {
     let message = format!("{NAME} cannot be written in {}: {error}", root.display());
     Failure::refused("config_unwritable", message).hint("name a directory that you may write")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_is_written_down() {
+        crate::event::schema::holds::<Written<'_>>("init");
+    }
 }
