@@ -18,7 +18,8 @@ const SHOWN: usize = 400;
 
 /// Whether a file that begins like this is no text.
 pub fn is_binary(head: &[u8]) -> bool {
-    head.iter().take(SNIFFED).any(|byte| *byte == 0)
+    // Not `any`: this one looks at many bytes at once, and every file of a repository passes here.
+    head[..head.len().min(SNIFFED)].contains(&0)
 }
 
 /// One line: `text` without `ending`, which is `\n`, `\r\n` or, at the end of a file only, nothing.
