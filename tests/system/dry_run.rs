@@ -160,6 +160,18 @@ fn a_proposal_is_applied_and_verified_without_a_word_of_the_model() {
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
+/// TASK-41, WORKSPACE-32: `agent/` is added to a `.gitignore` of the proposal when that is written, so it still fits.
+#[test]
+fn a_proposal_may_hold_ignore_rules() {
+    let act = repository();
+    let ignore = call("create", json!({"path": ".gitignore", "content": "*.o\n"}));
+    let turns = opening("write it").into_iter().chain(attempt("right\n").into_iter().take(2));
+    let dry = act.clone().script(&script(turns.chain([ignore, done()])));
+    dry.act(["run", "--dry-run", "write it"]).status(0);
+    let told = act.script("turns: []").act(["apply"]).status(0);
+    assert_eq!(told.read(".gitignore"), "*.o\nagent/\n");
+}
+
 /// TASK-41: what is red is mended by the usual rules, in a conversation that knows what was thought.
 #[test]
 fn an_applied_proposal_that_fails_is_mended() {

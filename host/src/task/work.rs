@@ -146,11 +146,9 @@ impl Task<'_> {
                 return Ok(editor::end_before_work(&brief, notes, events, None, trouble));
             }
         };
-        if notes.is_some()
-            && let Err(error) = append_gitignore_once(&config.root)
-        {
-            // agent/ is left out of every view by name; only the user's own git would show it.
-            events.emit(EventKind::Diagnosis { text: error.to_string() });
+        // A proposal may hold `.gitignore`, and fits only as long as that is what the dry run saw.
+        if matches!(ready.errand, Errand::Run { .. }) {
+            self.hide_notes_from_git();
         }
         let gate = match &ready.engine {
             None => None,
@@ -194,7 +192,10 @@ impl Task<'_> {
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
             match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
-                Ok(proposal) => editor.draft = Some(proposal.draft),
+                Ok(proposal) => {
+                    self.hide_notes_from_git();
+                    editor.draft = Some(proposal.draft);
+                }
                 Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
                 Err(refusal) => return Err(refusal),
             }
@@ -204,6 +205,13 @@ impl Task<'_> {
             propose(ticket, &overlay, draft, events, output);
         }
         Ok(finished)
+    }
+
+    /// agent/ is left out of every view by name; only the user's own git would show it.
+    fn hide_notes_from_git(&self) {
+        if let Err(error) = append_gitignore_once(&self.ready.config.root) {
+            self.events.emit(EventKind::Diagnosis { text: error.to_string() });
+        }
     }
 
     async fn gate(&self, engine: &Engine) -> Gate {
