@@ -91,6 +91,21 @@ fn nobody_reads_stderr_and_the_task_goes_on_to_its_end() {
     assert_eq!(told.runs().len(), 2, "{told}");
 }
 
+/// CLI-33, CLI-51: a proposal that is applied ends as any task does.
+#[test]
+fn nobody_reads_stderr_and_apply_ends() {
+    let step = "yes 0123456789 | head -c 3000000; grep -qx right answer.txt";
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", step)]);
+    let turns = opening("write it").into_iter().chain(attempt("right\n").into_iter().take(2));
+    let dry = act.clone().script(&script(turns.chain([done()])));
+    dry.act(["run", "--dry-run", "write it"]).status(0);
+    let act = act.script("turns: []");
+    let (_held, path) = unread(&act);
+    let mut apply = shell("exec \"$0\" apply --verbose 2>\"$1\"");
+    apply.arg(&path);
+    act.start_command(apply).wait().status(0).stdout_has("SUCCESS");
+}
+
 /// CLI-33, TASK-14, security line 139
 #[test]
 fn nobody_reads_stderr_and_a_signal_ends_the_task() {
