@@ -7,12 +7,21 @@ use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::task::{self, ApplyArgs};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act apply              the newest proposal of this repository
+  act apply t-p2jww3     this one
+
+Exit codes:
+  0 SUCCESS, 1 refused and nothing changed, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+
 /// Make the changes that a dry run proposed, and verify them
 ///
 /// All files are changed or none. A proposal is refused when it was edited, when one of its files has changed
 /// since, or when it touches what a task may not change. Then the pipeline runs; what fails is mended as in any
 /// task. A green run needs no model.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Apply {
     /// The dry run, as it was named; the newest proposal of the repository without one
     #[arg(value_name = "TASK")]

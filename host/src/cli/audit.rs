@@ -10,11 +10,21 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output};
 use crate::task::{self, AuditFilter};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act audit list --deny
+  act audit explain run_20260131_235959_a1b2c3
+  act audit verify
+
+Exit codes:
+  0 in order, 1 not, or there is no such record";
+
 /// Read and check the record of everything that was done
 ///
 /// Components that were loaded or refused, what their queries used, every denial and every edit, and what each
 /// verification was made of. Records are chained by their hashes: what was changed afterwards is found.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Audit {
     #[command(subcommand)]
     what: What,

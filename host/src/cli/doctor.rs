@@ -7,10 +7,17 @@ use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act doctor
+  act doctor --model       asks the model for one call of a tool; spends a few tokens
+  act doctor --excluded    tracked files that no Scout sees";
+
 /// Look at everything a task needs
 ///
 /// Changes nothing. Each red line says what to do; with one the exit code is 1.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Doctor {
     /// Also make one real request to the model, with a tool to call
     #[arg(long)]

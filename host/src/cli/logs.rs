@@ -6,10 +6,17 @@ use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::task;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act logs                                     the last run here
+  act logs t-p2jww3 --step test                one step of the last run of a task
+  act logs run_20260131_235959_a1b2c3 --json";
+
 /// Print the log of a run, or of one step of it
 ///
 /// Whatever a terminal would act on is taken out or shown by its code. The exact bytes are in the run's directory.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Logs {
     /// A run, or a task for its last one; the last run in this repository when it is left out
     #[arg(value_name = "RUN_ID")]

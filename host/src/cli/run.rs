@@ -11,12 +11,24 @@ use crate::output::{Failure, Output};
 use crate::task::{Errand, RunArgs};
 use crate::workspace::{GlobError, PathGlobs};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act run \"fix the failing test in parser\"
+  act run --file task.md --verbose 2> progress.txt
+  act run --dry-run \"use tabs\" | git apply --check
+  act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
+
+Exit codes:
+  0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
+`act --help` lists what the environment says.";
+
 /// Run one task until the pipeline of `agent.yaml` is green
 ///
 /// The text is free. Lines that are just `Constraints:`, `Non-goals:` or `Boundaries:` open lists that hold
 /// for the whole task. The working tree is left changed for you to review; nothing is committed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["text", "file"]))]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Run {
     /// What is to be done; `-` reads it from standard input
     text: Option<String>,

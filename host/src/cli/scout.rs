@@ -17,11 +17,21 @@ const LOG: u64 = 64 * 1024;
 /// What standard input may hold before its end is taken.
 const MAX_STDIN: u64 = 64 << 20;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act scout a \"where are dates parsed\"
+  act scout b --facts --json                  what can be computed, without a model
+  make test 2>&1 | act scout b --log - \"why does it fail\"
+
+Exit codes:
+  0 a report, 1 refused, 4 no report after all attempts";
+
 /// Ask a Scout about this repository
 ///
 /// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
 /// Needs a model (not with --facts), but no agent.yaml and no Docker.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Scout {
     /// Which one: a maps the code, b looks at build and tests, any other by the name it was approved under
     #[arg(value_name = "SCOUT", value_parser = which)]

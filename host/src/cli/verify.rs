@@ -7,11 +7,17 @@ use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::verifier::{Status, VerifyResponse};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act verify && git commit
+  act verify --json > response.json";
+
 /// Run the pipeline of `agent.yaml` on the tree as it is
 ///
 /// The same container, view and rules as in a task, without model or edits. Exit code 0 is PASS, 3 FAIL and 4
 /// INFRA_ERROR.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]

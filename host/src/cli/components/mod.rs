@@ -11,11 +11,22 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::capabilities::{self as task, Narrow};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act components inspect scout.wasm
+  act components approve scout.wasm --name licences
+  act components narrow licences --path src
+  act components why scout-a .env
+
+Exit codes:
+  0 done, 1 refused and nothing changed";
+
 /// Show and decide what components may do
 ///
 /// A component is WebAssembly that takes part in tasks: a Scout or tools. A repository can only ask for one; what it
 /// may do is decided here, by you, and holds for exactly the bytes that you saw.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Components {
     #[command(subcommand)]
     action: Option<Action>,

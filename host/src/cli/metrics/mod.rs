@@ -9,10 +9,16 @@ use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::task;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act metrics
+  act metrics --prometheus > /var/lib/node_exporter/act.prom";
+
 /// Show how tasks ended, how long Scouts and verifications took, and what they cost in tokens
 ///
 /// Of every repository of this ARTIFACT_DIR, since its first task. What is kept of runs does not matter.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Metrics {
     /// In the exposition format of Prometheus
     #[arg(long, conflicts_with = "json")]
