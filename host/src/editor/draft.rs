@@ -32,6 +32,9 @@ struct Report {
     payload: String,
 }
 
+const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
+    fortieth turn): look whether all of it is there.";
+
 /// How a task goes on after what was proposed has been verified.
 pub(super) enum TakenUp {
     Finished(Option<Done>),
@@ -65,7 +68,7 @@ impl Session<'_> {
                     let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
                     format!("{what}\n\n{why}{tests}")
                 }
-                None => "The Editor gave no account of it.".to_owned(),
+                None => NO_ACCOUNT.to_owned(),
             }),
             gate_inputs_changed: self.gate_inputs_named(),
             draft,

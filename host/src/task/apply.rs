@@ -148,6 +148,8 @@ fn refusal(error: &EditError) -> Failure {
         EditError::Stopped => {
             Failure::refused("cancelled", "cancelled before anything was changed")
         }
+        EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
+            .hint("everything was taken back; `act apply` makes it again when that can be written"),
         error => Failure::refused("proposal_refused", error.to_string())
             .hint("nothing was changed; `act run --dry-run` makes a proposal by today's rules"),
     }

@@ -43,7 +43,7 @@ pub fn report(start: &Path) -> Result<Report, Failure> {
         let none = Failure::refused("no_report", "there is no stuck report in this repository");
         let record = lookup.store.stuck_report(&desk.repo)?;
         return Err(match record.filter(|record| record.resolved_at.is_none()) {
-            None => none,
+            None => none.hint("`act history` says how the tasks here ended"),
             Some(record) => none.hint(format!(
                 "the file of {} is gone; `act report --resolve` lets go of its runs",
                 record.task_id
@@ -76,7 +76,7 @@ pub fn resolve_report(start: &Path) -> Result<Resolved, Failure> {
         Some(Found { note, .. }) if note.origin == Origin::Foreign => {
             nothing.hint(format!("{} is foreign: it starts nothing and keeps nothing", note.path))
         }
-        _ => nothing,
+        _ => nothing.hint("the next task here begins without one"),
     })
 }
 

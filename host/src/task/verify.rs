@@ -74,7 +74,7 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
             "task_running",
             "a task or a verification runs in this repository",
         )
-        .hint("wait for it to end, or cancel it")),
+        .hint("wait for it to end; `act status` says what it is, `act cancel` ends a task")),
         Err(error) => Err(unlockable(root, &error)),
     }
 }
