@@ -128,7 +128,14 @@ fn completions_and_manual_page_are_made_from_the_arguments() {
     }
     Act::new().act(["completions", "csh"]).status(2);
     let page = Act::new().act(["man"]).status(0).stderr("");
-    for words in [".TH act 1", "ACT APPLY", "\\-\\-dry\\-run", "AGENT_LLM_BASE_URL", "130"] {
+    for words in [
+        ".TH act 1",
+        "ACT APPLY",
+        "ACT COMPONENTS APPROVE",
+        "\\-\\-dry\\-run",
+        "AGENT_LLM_BASE_URL",
+        "130",
+    ] {
         assert!(page.stdout_text().contains(words), "no {words} in {page}");
     }
     assert!(!page.stdout_text().contains("TAKE-OVER"), "{page}");

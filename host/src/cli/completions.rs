@@ -68,20 +68,29 @@ fn page() -> std::io::Result<String> {
     whole.render_description_section(&mut page)?;
     whole.render_options_section(&mut page)?;
     for command in program.get_subcommands() {
-        let name = format!("act {}", command.get_name());
-        page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
-        let part = clap_mangen::Man::new(command.clone().name("act"));
-        let mut text = vec![];
-        part.render_description_section(&mut text)?;
-        part.render_options_section(&mut text)?;
-        let text = String::from_utf8_lossy(&text);
-        page.extend(
-            text.lines()
-                .filter(|line| !line.starts_with(".SH"))
-                .flat_map(|line| format!("{line}\n").into_bytes()),
-        );
+        section(&mut page, command, "act")?;
     }
     whole.render_extra_section(&mut page)?;
     whole.render_version_section(&mut page)?;
     Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// A command, then each of its own.
+fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Result<()> {
+    let name = format!("{above} {}", command.get_name());
+    page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
+    let part = clap_mangen::Man::new(command.clone().name("act"));
+    let mut text = vec![];
+    part.render_description_section(&mut text)?;
+    part.render_options_section(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    page.extend(
+        text.lines()
+            .filter(|line| !line.starts_with(".SH"))
+            .flat_map(|line| format!("{line}\n").into_bytes()),
+    );
+    for inner in command.get_subcommands() {
+        section(page, inner, &name)?;
+    }
+    Ok(())
 }
