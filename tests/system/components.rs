@@ -264,6 +264,7 @@ fn revoking_takes_it_out_everywhere() {
     act.clone().act(["scout", "probe"]).status(1).stderr_has("no Scout `probe` is approved");
     act.clone().act(components(["revoke", "probe"])).status(1).stderr_has("revoked already");
     act.clone().act(components(["revoke", "other"])).status(1).stderr_has("no component `other`");
+    act.clone().act(components(["revoke", "scout-a"])).status(1).stderr_has("is builtin");
 }
 
 #[test]

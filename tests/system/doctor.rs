@@ -70,7 +70,14 @@ fn a_key_is_told_to_be_there_and_never_shown() {
 fn the_doctor_and_a_task_agree() {
     type Prepare = fn(&Act);
     let place = |act: &Act, name: &str| act.repo().parent().unwrap().join(name);
-    let cases: [(&str, &str, Prepare); 6] = [
+    let cases: [(&str, &str, Prepare); 7] = [
+        ("grants", "needs approval", |act| {
+            let asked = json!({"name": "theirs", "path": "x.wasm", "sha256": "0".repeat(64), "kind": "scout"});
+            let steps = json!([{"name": "test", "command": "true"}]);
+            let verification = json!({"container_image": image(), "steps": steps});
+            let yaml = json!({"verification": verification, "components": [asked]});
+            fs::write(act.repo().join("agent.yaml"), yaml.to_string()).unwrap();
+        }),
         ("agent_dir", "agent is a link", |act| {
             std::os::unix::fs::symlink("/tmp", act.repo().join("agent")).unwrap();
         }),

@@ -50,6 +50,17 @@ fn a_step_without_name_or_command() {
     refused(act.run("fix it"), &["2", "name"]);
 }
 
+/// Security line 166: an image and a step by names that a terminal would act on.
+#[test]
+fn names_with_control_characters_are_shown_by_their_codes() {
+    let image = "verification:\n  container_image: \"a\\e[31m\\u009b2J\"\n  steps: [{name: a, command: b}]\n";
+    let step = "verification:\n  container_image: a\n  steps: [{name: \"a\\e[31m\\u009b2J\", command: b}]\n";
+    for yaml in [image, step] {
+        let told = with_model().file("agent.yaml", yaml).run("fix it").inert();
+        refused(told, &["without control characters", "a\\u{1b}[31m\\u{9b}2J"]);
+    }
+}
+
 #[test]
 fn malformed_yaml_is_named_with_its_place() {
     let act = with_model().file("agent.yaml", "verification:\n  steps: [\n  x: }\n");

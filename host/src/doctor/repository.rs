@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Check, Config, Root, config};
+use crate::task;
 use crate::workspace::AgentDir;
 
 pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
@@ -23,6 +24,10 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
             if let Err(error) = AgentDir::check(&config.root) {
                 let fix = "remove it or give it another name";
                 checks.push(Check::red("agent_dir", error.to_string(), fix));
+            }
+            if let Err(refused) = task::granted(&config) {
+                let fix = refused.hint.unwrap_or_default();
+                checks.push(Check::red("grants", refused.message, fix));
             }
             (root, Some(config), checks)
         }

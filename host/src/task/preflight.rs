@@ -57,6 +57,11 @@ fn capabilities(config: &Config) -> Result<(Vec<Member>, Grant), Failure> {
     Ok((members, registry.policy.ceiling))
 }
 
+/// Whether everything that a task of this configuration would load was granted; makes nothing.
+pub fn granted(config: &Config) -> Result<(), Failure> {
+    capabilities(config).map(|_| ())
+}
+
 /// An image that its tag could move away from under us, where the administrator does not want that.
 fn allow_image(registry: &Registry, config: &Config) -> Result<(), Failure> {
     let image = &config.pipeline.image;

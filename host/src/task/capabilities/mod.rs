@@ -86,6 +86,11 @@ pub fn list(start: &Path) -> Result<ComponentList, Failure> {
 
 pub fn revoke(start: &Path, name: &str) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
+    if builtin::ALL.iter().any(|one| one.name == name.as_str()) {
+        let message = format!("`{name}` is builtin, so there is nothing to revoke");
+        return Err(Failure::refused("nothing_to_revoke", message)
+            .hint("`act components approve FILE --replaces` lets another one take its place"));
+    }
     apply(start, Change::Revoke { name: name.clone() })?;
     Here::open(start)?.document(name.as_str(), &used(ALL))
 }
