@@ -25,7 +25,7 @@ fn entry() -> Entry {
     let subject = Subject {
         name: "file-tools".into(),
         sha256: digest.clone(),
-        world: Some("agentcommand:worlds/tool@0.1.0".into()),
+        world: Some("agentcommand:worlds/tool@1.1.0".into()),
     };
     Entry::new(Event::Query)
         .subject(&subject)

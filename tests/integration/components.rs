@@ -12,7 +12,9 @@ use act::workspace::{RepoWriter, WriteRules};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::hostile::{Heard, PLENTY, Repository, bytes, host, load_with, nothing, packed};
+use crate::hostile::{
+    Heard, PLENTY, Repository, attack, bytes, host, load_with, nothing, packed, reading,
+};
 
 fn refused(bytes: &[u8]) -> LoadError {
     host().load(bytes, Grant::builtin_scout(), &Events::silent()).err().unwrap()
@@ -72,7 +74,7 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
         let shown = refused(&importing(import)).to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
     }
-    let edits = refused(&importing("agentcommand:repo/edit@0.1.0"));
+    let edits = refused(&importing("agentcommand:repo/edit@1.1.0"));
     assert!(matches!(edits, LoadError::ScoutThatEdits { .. }), "{edits}");
     let unknown = refused(&importing("evil:shell/run@1.0.0"));
     assert!(
@@ -81,11 +83,55 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
     );
 }
 
+/// The same component as its author's toolchain makes it from interfaces of another version: only their names differ.
+fn built_against(from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len(), "names have a length in front");
+    let mut component = packed("hostile", &["repo.read"]);
+    let mut at = 0;
+    let mut changed = 0;
+    while let Some(found) = component[at..].windows(from.len()).position(|w| w == from.as_bytes()) {
+        component[at + found..at + found + to.len()].copy_from_slice(to.as_bytes());
+        at += found + to.len();
+        changed += 1;
+    }
+    assert!(changed > 0, "{from} is nowhere in it");
+    component
+}
+
+// COMPONENT-2
+#[tokio::test]
+async fn a_component_built_against_an_older_minor_version_still_runs() {
+    let older = built_against("agentcommand:repo/read@1.1.0", "agentcommand:repo/read@1.0.0");
+    let loaded = host().load(&older, Grant::builtin_scout(), &Events::silent()).unwrap();
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.0.0"));
+    let repository = Repository::new();
+    let view = &repository.views()[0];
+    let read = attack(&loaded, "batch-read", &["a.txt"], reading(view)).await.unwrap();
+    assert_eq!(read["a.txt"]["ok"], "hello");
+}
+
+// COMPONENT-3
+#[test]
+fn a_newer_minor_and_another_major_version_are_refused_with_both_versions() {
+    for (from, to, code) in [
+        ("agentcommand:repo/read@1.1.0", "agentcommand:repo/read@1.2.0", "interface_newer"),
+        ("agentcommand:repo/read@1.1.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
+        ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@1.1.0", "interface_newer"),
+        ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@0.1.0", "interface_foreign"),
+    ] {
+        let error = refused(&built_against(from, to));
+        assert_eq!(error.code(), code, "{error}");
+        let ours = from.rsplit_once('@').unwrap().1.strip_suffix(".0").unwrap();
+        let told = error.to_string();
+        assert!(told.contains(to) && told.contains(&format!(" {ours}")), "{told}");
+    }
+}
+
 #[test]
 fn a_declared_need_that_was_not_granted_is_refused_at_load() {
     let refused = load_with(&["repo.read", "llm"], Grant { llm: None, ..Grant::builtin_scout() });
     let shown = refused.err().unwrap().to_string();
-    assert!(shown.contains("agentcommand:model/chat@0.1.0") && shown.contains("`llm`"), "{shown}");
+    assert!(shown.contains("agentcommand:model/chat@1.0.0") && shown.contains("`llm`"), "{shown}");
 }
 
 #[test]
@@ -101,9 +147,9 @@ fn the_kind_is_what_the_component_exports() {
 #[test]
 fn loading_tells_what_it_found() {
     let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
-    assert_eq!(loaded.world, "agentcommand:worlds/scout@0.1.0");
+    assert_eq!(loaded.world, "agentcommand:worlds/scout@1.1.0");
     assert_eq!(loaded.sha256, act::workspace::digest(&packed("hostile", &["repo.read"])));
-    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@0.1.0"));
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.1.0"));
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
 
@@ -182,7 +228,7 @@ impl Tools {
 #[tokio::test]
 async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
     let tools = Tools::new();
-    assert_eq!(tools.loaded.world, "agentcommand:worlds/tool@0.1.0");
+    assert_eq!(tools.loaded.world, "agentcommand:worlds/tool@1.1.0");
     let read = tools.call("read", json!({ "path": "a.txt" })).await;
     assert_eq!(read["version"], 1, "{read}");
     let edit = json!({ "path": "a.txt", "expect_version": 1, "index": 0, "new": "goodbye" });

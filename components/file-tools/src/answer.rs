@@ -1,17 +1,10 @@
 //! What the model reads: `{ok:true,…}` or `{ok:false,reason,…}`.
 
 use crate::repository::Denial;
+use act_kit::tool::Outcome;
 use edit_protocol::Document;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
-
-/// A tool's result; `data` is what events want to know beside it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub text: String,
-    pub data: Option<String>,
-    pub is_error: bool,
-}
 
 /// A refusal that the model can act on, as it grows facts on its way out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,13 +34,13 @@ impl Refused {
         self.with("line_count", document.lines.len()).with("lines", lines.collect::<Map<_, _>>())
     }
 
-    pub(crate) fn into_answer(self, op: &str, path: &str) -> Answer {
+    pub(crate) fn into_answer(self, op: &str, path: &str) -> Outcome {
         let data = json!({"op": op, "path": path, "reason": self.reason});
         let mut text = Map::new();
         text.insert("ok".to_owned(), Value::from(false));
         text.insert("reason".to_owned(), Value::from(self.reason));
         text.extend(self.facts);
-        Answer {
+        Outcome {
             text: Value::Object(text).to_string(),
             data: Some(data.to_string()),
             is_error: true,

@@ -1,36 +1,16 @@
 //! The component's export, and its repository: the host's, through WIT.
 
-#[expect(unsafe_code, reason = "generated code crosses the component boundary")]
-#[allow(clippy::all, unreachable_pub, missing_docs, reason = "generated")]
-mod bindings {
-    use super::FileTools;
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "agentcommand:worlds/tool@0.1.0",
-        generate_all,
-    });
-    export!(FileTools);
-}
-
 use crate::repository::{Change, Chunk, Denial, Entry, Hit, Kind, Page, Repository, Version};
-use crate::tools::{NotRun, run};
-use bindings::agentcommand::repo::{edit, read};
-use bindings::agentcommand::types::types;
-use bindings::exports::agentcommand::tool::tool::{Failure, Guest, Outcome};
+use act_kit::bindings::agentcommand::repo::read;
+use act_kit::bindings::agentcommand::types::types;
+use act_kit::tool::{NotRun, Outcome, edit};
+use act_kit::world::World;
 
-struct FileTools;
+act_kit::tool!(call);
 
-impl Guest for FileTools {
-    fn call(name: String, arguments: String) -> Result<Outcome, Failure> {
-        match run(&Host, &name, &arguments) {
-            Ok(answer) => {
-                Ok(Outcome { text: answer.text, data: answer.data, is_error: answer.is_error })
-            }
-            Err(NotRun::UnknownTool) => Err(Failure::UnknownTool),
-            Err(NotRun::BadArguments(why)) => Err(Failure::BadArguments(why)),
-            Err(NotRun::Failed(why)) => Err(Failure::Other(why)),
-        }
-    }
+/// What the kit's world has is not enough here: versions are of the essence.
+fn call(_: World<'_>, name: &str, arguments: &str) -> Result<Outcome, NotRun> {
+    crate::run(&Host, name, arguments)
 }
 
 struct Host;

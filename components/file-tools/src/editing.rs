@@ -1,9 +1,10 @@
 //! The tools that change something: read under a version, compute the bytes, ask the host.
 
-use crate::answer::{Answer, Refused, Trouble};
+use crate::answer::{Refused, Trouble};
 use crate::path;
 use crate::reading::{MAX_FILE, whole};
 use crate::repository::{Change, Denial, Repository, Version};
+use act_kit::tool::Outcome;
 use edit_protocol::{
     Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
 };
@@ -62,7 +63,7 @@ pub(crate) fn rewrite(
     path: &str,
     expected: u64,
     rewrite: Rewrite,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     let file = whole(repository, &path).map_err(|trouble| unseen(repository, &path, trouble))?;
     let document = Document::parse(&file.bytes)?;
@@ -101,7 +102,7 @@ pub(crate) fn create(
     repository: &dyn Repository,
     path: &str,
     content: String,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     check_text("content", &content)?;
     within(content.len())?;
@@ -113,7 +114,7 @@ pub(crate) fn delete(
     repository: &dyn Repository,
     path: &str,
     expected: u64,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     let version = expected_version(repository, &path, expected)?;
     repository
@@ -127,7 +128,7 @@ pub(crate) fn rename(
     from: &str,
     to: &str,
     expected: u64,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let (from, to) = (path::clean_file(from)?, path::clean_file(to)?);
     let version = expected_version(repository, &from, expected)?;
     let now = repository
@@ -189,7 +190,7 @@ fn changed(
     before: Option<&Version>,
     after: Option<&Version>,
     line_count: Option<usize>,
-) -> Answer {
+) -> Outcome {
     let mut text = json!({"ok": true, "path": path});
     if let Some(after) = after {
         text["new_version"] = Value::from(after.number);
@@ -204,5 +205,5 @@ fn changed(
         "sha256_before": before.map(|version| &version.digest),
         "sha256_after": after.map(|version| &version.digest),
     });
-    Answer { text: text.to_string(), data: Some(data.to_string()), is_error: false }
+    Outcome { text: text.to_string(), data: Some(data.to_string()), is_error: false }
 }

@@ -15,5 +15,4 @@ pub mod repository;
 mod tests;
 mod tools;
 
-pub use answer::Answer;
-pub use tools::{NotRun, run};
+pub use tools::run;

@@ -1,8 +1,9 @@
 //! `list`, `read`, `search`: answers of bounded size that say how to go on.
 
-use crate::answer::{Answer, Refused, Trouble};
+use crate::answer::{Refused, Trouble};
 use crate::path;
 use crate::repository::{Chunk, Denial, Entry, Kind, Repository};
+use act_kit::tool::Outcome;
 use edit_protocol::Document;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -22,12 +23,12 @@ const HIT_BYTES: usize = 200;
 /// Larger files are not for line edits.
 pub(crate) const MAX_FILE: u64 = 4 << 20;
 
-fn answer(value: &Value) -> Answer {
-    Answer { text: value.to_string(), data: None, is_error: false }
+fn answer(value: &Value) -> Outcome {
+    Outcome { text: value.to_string(), data: None, is_error: false }
 }
 
 /// Every file below `path`; when those are too many, its own names, directories with how much is in them.
-pub(crate) fn list(repository: &dyn Repository, path: &str) -> Result<Answer, Trouble> {
+pub(crate) fn list(repository: &dyn Repository, path: &str) -> Result<Outcome, Trouble> {
     let path = path::clean(path)?;
     let mut entries = Vec::new();
     let (mut cursor, mut truncated) = (None, false);
@@ -107,7 +108,7 @@ pub(crate) fn read(
     path: &str,
     start: Option<usize>,
     end: Option<usize>,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     let file = whole(repository, &path)?;
     let document = Document::parse(&file.bytes)?;
@@ -153,7 +154,7 @@ pub(crate) fn search(
     repository: &dyn Repository,
     pattern: &str,
     glob: Option<&str>,
-) -> Result<Answer, Trouble> {
+) -> Result<Outcome, Trouble> {
     let (mut hits, mut count, mut truncated) = (Map::new(), 0, false);
     let mut cursor = None;
     'pages: loop {

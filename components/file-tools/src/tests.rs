@@ -1,7 +1,8 @@
 //! The ten tools against a repository in memory.
 
 use crate::repository::{Change, Chunk, Denial, Entry, Hit, Kind, Page, Repository, Version};
-use crate::{Answer, NotRun, run};
+use crate::run;
+use act_kit::tool::{NotRun, Outcome};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -45,7 +46,7 @@ impl Memory {
     }
 
     fn call(&self, tool: &str, arguments: Value) -> Value {
-        let Answer { text, is_error, .. } = run(self, tool, &arguments.to_string()).unwrap();
+        let Outcome { text, is_error, .. } = run(self, tool, &arguments.to_string()).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["ok"], json!(!is_error));
         value

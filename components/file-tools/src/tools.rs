@@ -1,21 +1,12 @@
 //! From a tool's name and the model's text to the tool.
 
-use crate::answer::{Answer, Refused, Trouble};
+use crate::answer::{Refused, Trouble};
 use crate::editing::{self, Rewrite};
 use crate::reading;
 use crate::repository::Repository;
+use act_kit::tool::{NotRun, Outcome, arguments as parse};
 use edit_protocol::Edit;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
-/// Why no tool ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NotRun {
-    UnknownTool,
-    /// Says which argument, and what was expected.
-    BadArguments(String),
-    Failed(String),
-}
 
 macro_rules! arguments {
     ($($name:ident { $($field:ident: $type:ty),* })*) => {
@@ -39,7 +30,7 @@ arguments! {
 }
 
 /// Runs the tool `name`.
-pub fn run(repository: &dyn Repository, name: &str, arguments: &str) -> Result<Answer, NotRun> {
+pub fn run(repository: &dyn Repository, name: &str, arguments: &str) -> Result<Outcome, NotRun> {
     let (path, outcome) = match name {
         "list" => {
             let List { path } = parse(arguments)?;
@@ -101,17 +92,4 @@ pub fn run(repository: &dyn Repository, name: &str, arguments: &str) -> Result<A
         Err(Trouble::Refused(refused)) => Ok(Refused::into_answer(refused, name, &path)),
         Err(Trouble::Failed(why)) => Err(NotRun::Failed(why)),
     }
-}
-
-/// No text at all means no arguments, which is how some models call a tool that needs none.
-fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, NotRun> {
-    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let place = error.path().to_string();
-        let why = error.into_inner();
-        NotRun::BadArguments(if place == "." { why.to_string() } else { format!("{place}: {why}") })
-    })?;
-    reader.end().map_err(|error| NotRun::BadArguments(error.to_string()))?;
-    Ok(parsed)
 }

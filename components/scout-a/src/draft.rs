@@ -2,7 +2,7 @@
 
 use crate::facts::{Known, Level as Danger};
 use crate::report::{Conventions, Level, Relevance, RelevantFile, RepoMap, Report, RiskZone};
-use scouting::world::World;
+use act_kit::world::World;
 use serde_json::Value;
 
 /// Files that are named, zones, what a file is said to depend on, tests.

@@ -1,7 +1,7 @@
 //! What the model named and is not there. What is clearly meant is put right; what is no file at all is left out; the
 //! rest is told to the model, which has one more try.
 
-use scouting::inventory::{Inventory, language, name};
+use act_kit::inventory::{Inventory, language, name};
 
 /// Faults that are told at a time.
 const TOLD: usize = 8;

@@ -2,8 +2,8 @@
 //! them leans on the file that defines it, not on the one that hands it on.
 
 use crate::survey::Edge;
-use scouting::inventory::{Inventory, name};
-use scouting::world::Import;
+use act_kit::inventory::{Inventory, name};
+use act_kit::world::Import;
 use std::collections::HashMap;
 
 /// Names that are followed; with more the files themselves are as good.
@@ -77,7 +77,7 @@ fn hands_on(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scouting::rehearsal::Files;
+    use act_kit::rehearsal::Files;
 
     #[test]
     fn what_is_handed_on_leads_to_where_it_is_defined() {

@@ -6,8 +6,6 @@
 //! model, `report` is the shape of the answer, `grounding` what it may name, `draft` what fills its gaps. Rules
 //! SCOUT-A-1 and following.
 
-#[cfg(any(target_family = "wasm", clippy))]
-mod component;
 mod draft;
 mod facts;
 mod grounding;
@@ -19,13 +17,15 @@ mod resolve;
 mod survey;
 mod terms;
 
+use act_kit::grounding::Ground;
+use act_kit::inquiry::{Brief, inquire, parse};
+use act_kit::inventory::Inventory;
+use act_kit::world::{Failure, Question, World};
 use facts::Known;
 use report::Report;
-use scouting::grounding::Ground;
-use scouting::inquiry::{Brief, inquire, parse};
-use scouting::inventory::Inventory;
-use scouting::world::{Failure, Question, World};
 use serde::Serialize;
+
+act_kit::scout!(ask);
 
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");

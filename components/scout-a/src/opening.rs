@@ -2,9 +2,9 @@
 
 use crate::facts::{Convention, Known};
 use crate::survey::Survey;
-use scouting::inventory::identifiers;
-use scouting::quoting::{cut, file, log};
-use scouting::world::{Question, Repository, World};
+use act_kit::inventory::identifiers;
+use act_kit::quoting::{cut, file, log};
+use act_kit::world::{Question, Repository, World};
 use std::collections::HashSet;
 
 /// Bytes of the parts. Together with the tools they leave a small repository's prompt near 6 kB.

@@ -1,7 +1,7 @@
 //! The report, schema version 1: lenient about what is missing, strict about what is unknown.
 
 use crate::grounding::Faults;
-use scouting::grounding::Ground;
+use act_kit::grounding::Ground;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

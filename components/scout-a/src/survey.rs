@@ -4,8 +4,8 @@
 use crate::handed_on::HandedOn;
 use crate::resolve::Resolver;
 use crate::terms::{Matches, Terms};
-use scouting::inventory::{Inventory, is_test, language};
-use scouting::world::{Outline, World};
+use act_kit::inventory::{Inventory, is_test, language};
+use act_kit::world::{Outline, World};
 
 /// Outlines that are asked for at a time.
 const PART: usize = 128;
@@ -163,7 +163,7 @@ fn unit(path: &str, terms: &Terms) -> Unit {
 /// By the customs of those who generate.
 fn is_generated(path: &str) -> bool {
     let lower = path.to_lowercase();
-    let name = scouting::inventory::name(&lower);
+    let name = act_kit::inventory::name(&lower);
     let within = |part: &str| lower.split('/').rev().skip(1).any(|dir| dir == part);
     name.contains(".min.")
         || name.contains(".pb.")
@@ -196,7 +196,7 @@ fn spoken(language: &str) -> Option<&'static str> {
     })
 }
 
-fn is_main(language: &str, symbol: &scouting::world::Symbol) -> bool {
+fn is_main(language: &str, symbol: &act_kit::world::Symbol) -> bool {
     symbol.name == "main"
         && match language {
             "c" | "cpp" | "go" | "rust" => symbol.kind == "function" && symbol.container.is_none(),

@@ -1,8 +1,8 @@
 //! Scout A against a world in memory.
 
 use super::*;
-use scouting::rehearsal::{Files, Rehearsal};
-use scouting::world::{Import, Outline, Symbol};
+use act_kit::rehearsal::{Files, Rehearsal};
+use act_kit::world::{Import, Outline, Symbol};
 use serde_json::{Value, json};
 
 fn shop() -> Files {

@@ -3,7 +3,7 @@
 use crate::draft::Rank;
 use crate::statement::{Statement, line_of};
 use crate::tree::{Tree, directory};
-use scouting::inventory::name;
+use act_kit::inventory::name;
 
 const MOST: usize = 30;
 

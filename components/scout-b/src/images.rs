@@ -6,7 +6,7 @@ use crate::shell::Family;
 use crate::statement::{Statement, script};
 use crate::tree::{Tree, directory, place};
 use crate::version::{Claim, allows, numbers};
-use scouting::inventory::name;
+use act_kit::inventory::name;
 
 /// Of one file.
 const LINES: usize = 400;

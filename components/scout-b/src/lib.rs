@@ -4,8 +4,6 @@
 //! the last word on what they say. The model judges the rest. Rules SCOUT-B-1 and following.
 
 mod ci;
-#[cfg(any(target_family = "wasm", clippy))]
-mod component;
 mod conflicts;
 mod documents;
 mod draft;
@@ -26,12 +24,14 @@ mod tools;
 mod tree;
 mod version;
 
+use act_kit::grounding::Ground;
+use act_kit::inquiry::{Brief, inquire, parse};
+use act_kit::inventory::Inventory;
+use act_kit::world::{Failure, Question, World};
 use report::Report;
-use scouting::grounding::Ground;
-use scouting::inquiry::{Brief, inquire, parse};
-use scouting::inventory::Inventory;
-use scouting::world::{Failure, Question, World};
 use tree::Tree;
+
+act_kit::scout!(ask);
 
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");

@@ -1,9 +1,9 @@
 //! The first message to the model: question, the failing run as data, and the facts.
 
 use crate::facts::{Facts, Kind, Project};
-use scouting::inventory::Inventory;
-use scouting::quoting::{self, cut};
-use scouting::world::Question;
+use act_kit::inventory::Inventory;
+use act_kit::quoting::{self, cut};
+use act_kit::world::Question;
 
 /// Bytes of its parts.
 const QUESTION: usize = 4_000;

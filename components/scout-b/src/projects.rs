@@ -8,7 +8,7 @@ use crate::ecosystem::{MANIFESTS, maven, projects};
 use crate::facts::{Conflict, Topic};
 use crate::located::Node;
 use crate::tree::{Tree, directory, join, place, resolve};
-use scouting::inventory::name;
+use act_kit::inventory::name;
 use std::collections::BTreeSet;
 
 /// More directories are not looked at.

@@ -13,7 +13,7 @@ use crate::shell::Family;
 use crate::statement::Statement;
 use crate::tasks;
 use crate::tree::{Tree, place};
-use scouting::inventory::is_test;
+use act_kit::inventory::is_test;
 
 /// Conflicts that are listed.
 const CONFLICTS: usize = 40;
@@ -150,7 +150,7 @@ fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offe
 
 /// What a Dockerfile runs prepares an image; it is compared, not recommended.
 fn docker_only(statement: &Statement) -> bool {
-    let name = scouting::inventory::name(&statement.place.path);
+    let name = act_kit::inventory::name(&statement.place.path);
     name.contains("Dockerfile")
 }
 

@@ -171,8 +171,8 @@ fn nox(tree: &Tree<'_>, draft: &mut Draft) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scouting::inventory::Inventory;
-    use scouting::rehearsal::Files;
+    use act_kit::inventory::Inventory;
+    use act_kit::rehearsal::Files;
 
     #[test]
     fn targets_have_lines_needs_and_recipes_and_talking_is_not_acting() {

@@ -2,8 +2,8 @@
 
 use crate::facts::{Place, Problem};
 use crate::located::{self, Malformed, Node};
-use scouting::inventory::{Inventory, is_test, name};
-use scouting::world::{File, Repository};
+use act_kit::inventory::{Inventory, is_test, name};
+use act_kit::world::{File, Repository};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -165,7 +165,7 @@ impl<'a> Tree<'a> {
 
     pub(crate) fn problem(&self, path: &str, line: Option<u32>, message: &str) {
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-        let message = scouting::quoting::cut(&message, 200);
+        let message = act_kit::quoting::cut(&message, 200);
         self.problems.borrow_mut().push(Problem { path: path.to_owned(), line, message });
     }
 

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::grant::{Clock, Grant, Http, Llm, Random, RepoRead, Set};
+use super::interfaces;
 use super::manifest::SuggestedLimits;
 use super::words::{EnvName, Method, Origin, RepoPart};
 
@@ -143,7 +144,7 @@ impl Capability {
 
 /// Package, and package with interface, without the version.
 fn parts(import: &str) -> (&str, &str) {
-    let interface = import.split('@').next().unwrap_or(import);
+    let (interface, _) = interfaces::split(import);
     (interface.split_once('/').map_or(interface, |(package, _)| package), interface)
 }
 
@@ -168,6 +169,14 @@ pub enum Mismatch {
         "it imports {0}, which this program does not have; build it against the interfaces in `wit/`"
     )]
     UnknownImport(String),
+    #[error(
+        "it is built against {import}, a newer minor version than the {ours} of this program; update act, or build it against the interfaces in `wit/`"
+    )]
+    Newer { import: String, ours: String },
+    #[error(
+        "it is built against {import}, and this program has {ours}, another generation; build it against the interfaces in `wit/`"
+    )]
+    Foreign { import: String, ours: String },
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
     #[error("it needs `{0}`, which is no grant; the grants are {known}", known = grants())]
@@ -183,6 +192,8 @@ impl Mismatch {
             Self::Missing(_) => "grant_missing",
             Self::Undeclared(_) => "need_undeclared",
             Self::UnknownImport(_) => "import_unknown",
+            Self::Newer { .. } => "interface_newer",
+            Self::Foreign { .. } => "interface_foreign",
             Self::NeedWithoutImport(_) => "need_without_import",
             Self::UnknownNeed(_) => "need_unknown",
             Self::Ceiling(_) => "ceiling",
@@ -296,6 +307,7 @@ pub fn usual(needs: &[Need], limits: super::grant::Limits) -> Grant {
 
 /// What the component really gets, or why it is not to be loaded.
 pub fn effective(imports: &[String], needs: &[Need], terms: &Terms) -> Result<Grant, Mismatch> {
+    interfaces::check(imports)?;
     if let Some(unknown) = imports.iter().find(|import| !is_known(import)) {
         return Err(Mismatch::UnknownImport(unknown.clone()));
     }

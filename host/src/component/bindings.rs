@@ -6,9 +6,9 @@
 pub(super) mod scout {
     wasmtime::component::bindgen!({
         path: "../wit",
-        world: "agentcommand:worlds/scout@0.1.0",
+        world: "agentcommand:worlds/scout@1.1.0",
         imports: {
-            "agentcommand:model/chat@0.1.0.[method]conversation.next": async | trappable,
+            "agentcommand:model/chat@1.0.0.[method]conversation.next": async | trappable,
             default: trappable,
         },
         exports: { default: async },
@@ -19,7 +19,7 @@ pub(super) mod scout {
 pub(super) mod tool {
     wasmtime::component::bindgen!({
         path: "../wit",
-        world: "agentcommand:worlds/tool@0.1.0",
+        world: "agentcommand:worlds/tool@1.1.0",
         imports: { default: trappable },
         exports: { default: async },
         with: {

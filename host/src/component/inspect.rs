@@ -2,8 +2,9 @@
 
 use wasmparser::{Parser, Payload};
 
-use super::admission::Need;
+use super::admission::{Mismatch, Need};
 use super::failure::{MAX_LINE, one_line};
+use super::interfaces;
 use super::manifest::{Kind, Manifest, ManifestError};
 use super::wasm_file::NotAComponent;
 
@@ -42,7 +43,12 @@ impl Inspection {
     /// Whether it exports what its kind is.
     pub fn is_what_it_says(&self) -> bool {
         let export = self.manifest.kind.export();
-        self.exports.iter().any(|name| name == export)
+        self.exports.iter().any(|name| interfaces::is(name, export))
+    }
+
+    /// Of what it exports; what it imports is a matter of admission.
+    pub fn exports_fit(&self) -> Result<(), Mismatch> {
+        interfaces::check(&self.exports)
     }
 
     pub fn kind(&self) -> Kind {

@@ -39,15 +39,15 @@ impl Kind {
 
     pub fn world(self) -> &'static str {
         match self {
-            Self::Scout => "agentcommand:worlds/scout@0.1.0",
-            Self::Tool => "agentcommand:worlds/tool@0.1.0",
+            Self::Scout => "agentcommand:worlds/scout@1.1.0",
+            Self::Tool => "agentcommand:worlds/tool@1.1.0",
         }
     }
 
     pub(super) fn export(self) -> &'static str {
         match self {
-            Self::Scout => "agentcommand:scout/scout@0.1.0",
-            Self::Tool => "agentcommand:tool/tool@0.1.0",
+            Self::Scout => "agentcommand:scout/scout@1.0.0",
+            Self::Tool => "agentcommand:tool/tool@1.0.0",
         }
     }
 }

@@ -22,6 +22,7 @@ mod grant;
 mod imports;
 mod inspect;
 mod instance;
+mod interfaces;
 mod limits;
 mod linker;
 mod manifest;
@@ -299,15 +300,19 @@ impl ComponentHost {
         let component_type = component.component_type();
         let imports: Vec<_> =
             component_type.imports(engine).map(|(import, _)| import.to_owned()).collect();
+        let exports: Vec<_> =
+            component_type.exports(engine).map(|(export, _)| export.to_owned()).collect();
+        let refused = |mismatch| LoadError::Refused { name: name.clone(), mismatch };
+        // First of all: what follows reads the names by what they mean here.
+        interfaces::check(imports.iter().chain(&exports)).map_err(refused)?;
         let edits = imports.iter().find(|import| import.starts_with("agentcommand:repo/edit@"));
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
         let Manifest { needs, limits, .. } = &manifest;
         let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
-        let grant = admission::effective(&imports, needs, &terms)
-            .map_err(|mismatch| LoadError::Refused { name: name.clone(), mismatch })?;
-        if !component_type.exports(engine).any(|(export, _)| export == manifest.kind.export()) {
+        let grant = admission::effective(&imports, needs, &terms).map_err(refused)?;
+        if !exports.iter().any(|export| interfaces::is(export, manifest.kind.export())) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
 

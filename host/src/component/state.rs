@@ -52,7 +52,7 @@ impl State {
         Self {
             table,
             wasi,
-            limits: StoreLimits::new(limits),
+            limits: StoreLimits::new(limits, query.usage.clone()),
             random,
             query,
             stderr,

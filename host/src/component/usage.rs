@@ -33,6 +33,7 @@ struct Used {
     origins: BTreeSet<String>,
     env: BTreeSet<String>,
     denials: u64,
+    memory: u64,
 }
 
 impl Usage {
@@ -97,6 +98,11 @@ impl Usage {
         used.origins.insert(origin.to_owned());
     }
 
+    /// Its memories together, in bytes.
+    pub(super) fn memory(&self, bytes: u64) {
+        self.lock().memory = bytes;
+    }
+
     pub(super) fn denied(&self) {
         self.lock().denials += 1;
     }
@@ -121,6 +127,7 @@ impl Usage {
             origins: used.origins.iter().cloned().collect(),
             env: used.env.iter().cloned().collect(),
             denials: used.denials,
+            memory_bytes: used.memory,
         }
     }
 

@@ -140,6 +140,8 @@ pub enum EventKind {
         env: Vec<String>,
         /// Refused, all of them.
         denials: u64,
+        /// The most that it held.
+        memory_bytes: u64,
     },
     ScoutStarted {
         scout: String,

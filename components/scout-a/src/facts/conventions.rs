@@ -3,8 +3,8 @@
 //! A sample of the files that people wrote, spread evenly over the repository and the same each time, is read for it.
 
 use crate::survey::Survey;
-use scouting::inventory::name;
-use scouting::world::Repository;
+use act_kit::inventory::name;
+use act_kit::world::Repository;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,8 +2,8 @@
 
 use crate::resolve::{binaries, directory};
 use crate::survey::Survey;
-use scouting::inventory::name;
-use scouting::world::Repository;
+use act_kit::inventory::name;
+use act_kit::world::Repository;
 use serde_json::Value;
 
 /// Manifests that are read for it.

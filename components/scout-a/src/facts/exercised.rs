@@ -3,7 +3,7 @@
 use super::Test;
 use crate::resolve::directory;
 use crate::survey::Survey;
-use scouting::inventory::name;
+use act_kit::inventory::name;
 use std::collections::{BTreeSet, HashMap};
 
 /// Files that one test is said to exercise at most.

@@ -11,8 +11,8 @@ mod risk;
 use crate::rank;
 use crate::survey::Survey;
 use crate::terms::{self, Matches, Terms};
-use scouting::inventory::{Inventory, identifiers};
-use scouting::world::{Outline, World};
+use act_kit::inventory::{Inventory, identifiers};
+use act_kit::world::{Outline, World};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -151,7 +151,7 @@ impl Known {
 
     /// The names in a file that say most about it.
     fn telling(&self, outline: &Outline) -> Vec<String> {
-        let weight = |symbol: &scouting::world::Symbol| {
+        let weight = |symbol: &act_kit::world::Symbol| {
             let kind = match symbol.kind.as_str() {
                 "type" => 3,
                 "function" | "macro" => 2,
@@ -315,7 +315,7 @@ impl Known {
 }
 
 /// Not what only tests use.
-fn is_telling(symbol: &scouting::world::Symbol) -> bool {
+fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
     let in_tests = symbol.container.as_deref() == Some("tests");
     symbol.kind != "test" && !in_tests && !(symbol.kind == "module" && symbol.name == "tests")
 }

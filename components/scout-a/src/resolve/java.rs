@@ -34,7 +34,7 @@ fn in_package(resolver: &Resolver<'_>, package: &str) -> Vec<usize> {
     let directories = resolver.by_directory.iter().filter(|(directory, _)| ends(directory));
     let mut found = directories.flat_map(|(_, files)| files.iter().copied()).collect::<Vec<_>>();
     found.retain(|at| {
-        resolver.path(*at).ends_with(".java") && !scouting::inventory::is_test(resolver.path(*at))
+        resolver.path(*at).ends_with(".java") && !act_kit::inventory::is_test(resolver.path(*at))
     });
     found.sort_unstable();
     found.truncate(DIRECTORY);

@@ -1,8 +1,8 @@
 //! Names that manifests give to directories: crates, Go modules, packages, short names of paths.
 
 use super::{directory, join};
-use scouting::inventory::{Inventory, name};
-use scouting::world::Repository;
+use act_kit::inventory::{Inventory, name};
+use act_kit::world::Repository;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use toml::de::{DeTable, DeValue};

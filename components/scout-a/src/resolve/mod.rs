@@ -9,10 +9,10 @@ mod manifests;
 mod python;
 mod rust;
 
+use act_kit::inventory::{Inventory, name};
+use act_kit::world::{Import, Repository};
 use manifests::Manifests;
 pub(crate) use manifests::binaries;
-use scouting::inventory::{Inventory, name};
-use scouting::world::{Import, Repository};
 use std::collections::HashMap;
 
 /// Files that one import of a directory means at most.

@@ -2,7 +2,7 @@
 //! taken from a package may be a module of it.
 
 use super::{Resolver, directory, join, upwards};
-use scouting::world::Import;
+use act_kit::world::Import;
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {
     let dots = import.target.chars().take_while(|c| *c == '.').count();

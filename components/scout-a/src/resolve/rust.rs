@@ -1,7 +1,7 @@
 //! Rust: modules are files below the directory of the crate's root, crates of the workspace have names.
 
 use super::{Resolver, directory, join, normal, upwards};
-use scouting::inventory::name;
+use act_kit::inventory::name;
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
     file(resolver, from, target).into_iter().collect()

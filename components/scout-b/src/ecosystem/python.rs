@@ -6,7 +6,7 @@ use crate::located::Node;
 use crate::shell::Family;
 use crate::tree::{Tree, directory, join, place, upwards};
 use crate::version::Claim;
-use scouting::inventory::name;
+use act_kit::inventory::name;
 
 /// Lock file, its manager, what installs, what runs something in its environment.
 pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [

@@ -3,7 +3,7 @@
 use super::log::Log;
 use super::{EnvironmentIssue, Severity};
 use crate::tree::Tree;
-use scouting::quoting::cut;
+use act_kit::quoting::cut;
 
 const MOST: usize = 10;
 

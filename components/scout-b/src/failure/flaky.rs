@@ -59,7 +59,7 @@ fn both(log: &Log) -> Option<String> {
         if seen.insert(name.clone(), passed).is_some_and(|before| before != passed) {
             return Some(format!(
                 "{} passed and failed in one run",
-                scouting::quoting::cut(&name, 120)
+                act_kit::quoting::cut(&name, 120)
             ));
         }
     }

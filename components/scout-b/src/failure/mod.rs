@@ -18,10 +18,10 @@ mod rust;
 
 use crate::facts::Place;
 use crate::tree::Tree;
+use act_kit::quoting::cut;
 use log::Log;
 use places::Places;
 pub(crate) use places::mentions;
-use scouting::quoting::cut;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 

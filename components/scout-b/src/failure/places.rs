@@ -3,7 +3,7 @@
 use super::log::Log;
 use crate::facts::Place;
 use crate::tree::Tree;
-use scouting::inventory::name;
+use act_kit::inventory::name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of one line of a log.
@@ -166,8 +166,8 @@ fn leading(text: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scouting::inventory::Inventory;
-    use scouting::rehearsal::Files;
+    use act_kit::inventory::Inventory;
+    use act_kit::rehearsal::Files;
 
     fn found(files: &[(&str, &str)], log: &str) -> Vec<String> {
         let files = Files::of(files);

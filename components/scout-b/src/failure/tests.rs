@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::tests::corpus::{Score, fixtures};
-use scouting::inventory::Inventory;
-use scouting::rehearsal::Files;
+use act_kit::inventory::Inventory;
+use act_kit::rehearsal::Files;
 use serde_json::{Value, json};
 
 fn analysed(log: &str, files: &[(String, String)]) -> Failure {

@@ -3,7 +3,7 @@
 //! An archive holds files below lines `-- path --`; the first is `expected.json`.
 
 use super::*;
-use scouting::rehearsal::{Files, Rehearsal};
+use act_kit::rehearsal::{Files, Rehearsal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 pub(crate) mod corpus;
 
 use super::*;
-use scouting::rehearsal::{Files, Rehearsal};
+use act_kit::rehearsal::{Files, Rehearsal};
 use serde_json::{Value, json};
 
 fn crate_files() -> Files {

@@ -2,6 +2,7 @@
 
 mod approve;
 mod lines;
+mod new;
 
 use std::path::PathBuf;
 
@@ -46,6 +47,7 @@ enum Action {
     Inspect {
         file: PathBuf,
     },
+    New(new::New),
     Approve(approve::Approve),
     /// Take an approval back; nothing of it is loaded any more
     Revoke {
@@ -99,6 +101,7 @@ impl Components {
                 let document = task::inspect(&file)?;
                 print(output, &document, || lines::inspected(&document));
             }
+            Some(Action::New(new)) => return new.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
             Some(Action::Revoke { name }) => {
                 let document = task::revoke(&start, &name)?;

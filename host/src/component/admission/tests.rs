@@ -1,8 +1,8 @@
 use super::*;
 
-const READ: &str = "agentcommand:repo/read@0.1.0";
-const CHAT: &str = "agentcommand:model/chat@0.1.0";
-const EDIT: &str = "agentcommand:repo/edit@0.1.0";
+const READ: &str = "agentcommand:repo/read@1.1.0";
+const CHAT: &str = "agentcommand:model/chat@1.0.0";
+const EDIT: &str = "agentcommand:repo/edit@1.1.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.6";
 const TCP: &str = "wasi:sockets/tcp@0.2.6";
 const HTTP: &str = "wasi:http/outgoing-handler@0.2.6";
@@ -54,7 +54,7 @@ fn an_undeclared_import_of_the_base_world_is_linked_closed() {
         "wasi:cli/environment@0.2.6",
         "wasi:clocks/wall-clock@0.2.6",
         "wasi:random/random@0.2.6",
-        "agentcommand:progress/progress@0.1.0",
+        "agentcommand:progress/progress@1.0.0",
     ]);
     assert_eq!(judge(&base, &[], &Grant::default()).unwrap(), Grant::default());
     let all = Grant { limits: Default::default(), ..Grant::everything() };

@@ -123,6 +123,19 @@ impl Host for State {
             .collect()
     }
 
+    fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, Refusal>> {
+        self.query.go_on()?;
+        let mut room = self.query.grant.limits.host_call_bytes;
+        let whole = Slice { path: path.clone(), offset: 0, length: None, with_version: false };
+        Ok(self.read_slice(whole, &mut room).and_then(|Chunk { bytes, size, .. }| {
+            if (bytes.len() as u64) < size {
+                let told = format!("too_large: {path} has {size} bytes; read it in parts");
+                return Err(Refusal::Limit(told));
+            }
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }))
+    }
+
     fn search(
         &mut self,
         want: Pattern,

@@ -102,6 +102,9 @@ pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
 
 /// What no grant could heal.
 fn problem(inspection: &Inspection) -> Option<String> {
+    if let Err(mismatch) = inspection.exports_fit() {
+        return Some(mismatch.to_string());
+    }
     if !inspection.is_what_it_says() {
         let kind = what(inspection.kind());
         return Some(format!("it says that it is a {kind} and does not export what one exports"));
@@ -113,15 +116,22 @@ fn problem(inspection: &Inspection) -> Option<String> {
     component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
 }
 
-/// Looks at everything, compiles, and decides nothing.
-pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
-    let name = component_name(&args.name)?;
+/// A name that is none of ours.
+pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
+    let name = component_name(text)?;
     let taken = builtin::ALL.iter().any(|one| one.name == name.as_str());
     if taken || RESERVED.contains(&name.as_str()) {
         let message = format!("`{name}` is a name of our own");
-        return Err(Failure::refused("name_reserved", message)
-            .hint("choose another --name; to take a built-in component's place add --replaces"));
+        return Err(Failure::refused("name_reserved", message).hint(
+            "choose another name; to take a built-in component's place approve with --replaces",
+        ));
     }
+    Ok(name)
+}
+
+/// Looks at everything, compiles, and decides nothing.
+pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
+    let name = free_name(&args.name)?;
     let here = Here::open(&args.start)?;
     let (bytes, inspection) = read(&args.file)?;
     let manifest = &inspection.manifest;

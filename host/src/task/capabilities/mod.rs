@@ -8,7 +8,7 @@ mod why;
 
 use std::path::{Path, PathBuf};
 
-pub use approval::{Approve, Difference, InspectDocument, Proposal, inspect, propose};
+pub use approval::{Approve, Difference, InspectDocument, Proposal, free_name, inspect, propose};
 pub use narrowing::{Narrow, narrow};
 pub use packing::{Packed, pack};
 pub use show::{Shown, UsedDocument, show};

@@ -189,6 +189,7 @@ impl From<export::Question> for Question {
 impl From<Failure> for export::Failure {
     fn from(failure: Failure) -> Self {
         match failure {
+            Failure::OutOfScope(why) => Self::OutOfScope(why),
             Failure::Model(why) => Self::Model(why),
             Failure::Other(why) => Self::Other(why),
         }

@@ -151,6 +151,9 @@ impl Question {
 /// Why there is no report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
+    /// Not a question for this Scout; says what is.
+    OutOfScope(String),
+    /// The model did not deliver something to report.
     Model(String),
     Other(String),
 }
