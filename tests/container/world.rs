@@ -98,6 +98,7 @@ impl World {
                 user: User::Caller,
                 ca_bundle: None,
                 limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
+                cut_off: vec![],
             },
             step_timeout: Duration::from_secs(60),
             package: None,

@@ -358,6 +358,53 @@ fn a_full_disk_is_said_before_anything_is_done() {
     document(&act, "audit-verify", 0, &["verify"]);
 }
 
+/// AUDIT-23: where the administrator wants the head elsewhere, nothing begins that could be taken back unseen.
+#[test]
+fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
+    use std::os::unix::fs::PermissionsExt;
+    let act = repository();
+    let around = act.repo().parent().unwrap().to_owned();
+    let policy = around.join("policy.toml");
+    fs::write(&policy, "require_anchor = true\n").unwrap();
+    let act = act.env("ACT_POLICY_FILE", &policy);
+    for arguments in [&["run", "write the answer"][..], &["run", "--detach", "x"], &["verify"]] {
+        let told = act.clone().script("turns: []").act(arguments.iter().copied()).status(1);
+        let told = told.stderr_has("sent to another machine: there is no command");
+        assert!(told.requests().is_empty() && told.runs().is_empty(), "{told}");
+    }
+    assert!(!act.artifacts().exists() && !act.repo().join("agent").exists());
+
+    let config = around.join("config/act");
+    fs::create_dir_all(&config).unwrap();
+    let (anchor, sent) = (config.join("anchor"), config.join("sent"));
+    let command = |text: &str| {
+        fs::write(&anchor, text).unwrap();
+        fs::set_permissions(&anchor, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    command("exit 3");
+    let told = act.clone().script("turns: []").run("write the answer").status(1);
+    let told = told.stderr_has("could not be sent off (failed)");
+    assert!(told.requests().is_empty() && told.runs().is_empty(), "{told}");
+    act.clone().act(["verify", "--json"]).status(1).stdout_has("\"anchor_failed\"");
+    assert_eq!(of(&records(&act), "anchored").len(), 2);
+    assert!(records(&act).iter().all(|record| record["event"] == "anchored"));
+
+    command(&format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD\" >> {}", sent.display()));
+    succeeded(&act);
+    let sent = fs::read_to_string(&sent).unwrap();
+    let told: Vec<_> = sent.lines().collect();
+    let all = records(&act);
+    let line = |record: &Value| format!("{} {}", record["seq"], record["hash"].as_str().unwrap());
+    assert_eq!(told[0], line(&all[1]), "before the task: the last record so far");
+    assert_eq!(told[1..], [line(of(&all, "task_finished")[0])]);
+    assert_eq!(all[2]["event"], "anchored");
+    assert_eq!(all[3]["event"], "task_started");
+    document(&act, "audit-verify", 0, &["verify"]);
+    // A file that others could have written is no command.
+    fs::set_permissions(&anchor, fs::Permissions::from_mode(0o644)).unwrap();
+    act.clone().act(["verify"]).status(1).stderr_has("must be a file of yours alone");
+}
+
 /// AUDIT-22: the head leaves the machine by the user's own command, and nobody else's.
 #[test]
 fn the_head_is_sent_off_by_the_command_of_the_user() {

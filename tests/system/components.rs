@@ -373,6 +373,42 @@ fn the_administrator_takes_away_and_what_he_did_not_write_does_not_count() {
     act.act(["verify"]).status(1).stderr_has("not pinned by digest");
 }
 
+/// CAPABILITY-40: also a step that asks for the network by name has none.
+#[test]
+fn the_administrator_takes_the_network_from_every_step() {
+    let steps = json!([
+        {"name": "fetch", "command": "ls /sys/class/net", "network": "on"},
+        {"name": "test", "command": "grep -qx none answer.txt", "network": "off"},
+    ]);
+    let yaml = json!({"verification": {"container_image": image(), "steps": steps}});
+    let act = Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string());
+    let interfaces = |act: &Act| {
+        let response = json_of(&act.clone().act(["verify", "--json"]).status(0));
+        (response["tail_log"].as_str().unwrap().to_owned(), response)
+    };
+    let (tail, response) = interfaces(&act);
+    assert_ne!(tail, "lo\n");
+    assert_eq!(response["warnings"], json!([]));
+
+    let policy = act.repo().parent().unwrap().join("policy.toml");
+    fs::write(&policy, "[verifier]\nnetwork = \"off\"\n").unwrap();
+    let act = act.env("ACT_POLICY_FILE", &policy);
+    let (tail, response) = interfaces(&act);
+    assert_eq!(tail, "lo\n", "{response:#}");
+    let manifest = &response["manifest"];
+    for command in manifest["commands_executed"].as_array().unwrap() {
+        assert_eq!(command["network"], "off", "{manifest:#}");
+    }
+    let warning = &response["warnings"][0];
+    assert_eq!(warning["code"], "network_cut_off", "{response:#}");
+    assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
+    let told = act.clone().act(["audit", "list", "--json"]).status(0);
+    let walls = json_of(&told)["records"].as_array().unwrap().iter().rev().find_map(|record| {
+        (record["event"] == "container_inspected").then(|| record["names"].to_string())
+    });
+    assert!(walls.unwrap().contains("network=none"), "{told}");
+}
+
 #[test]
 fn grants_that_somebody_else_could_have_written_stop_everything() {
     // CAPABILITY-23, security line 41

@@ -12,7 +12,12 @@ use crate::audit::{Audit, AuditError, Decision, Entry, Event, Subject};
 use crate::workspace::Applied;
 
 /// What stands in a record where a right was there and its amount was used up.
-const AMOUNTS: [&str; 4] = ["limits.", "repo.read.bytes", "llm.calls", "llm.tokens"];
+const AMOUNTS: [&str; 5] = ["limits.", "repo.read.bytes", "llm.calls", "llm.tokens", "http.bytes"];
+
+fn decision(grant: &str) -> Decision {
+    let used_up = AMOUNTS.iter().any(|amount| grant.starts_with(amount));
+    if used_up { Decision::Limit } else { Decision::Deny }
+}
 
 /// One loaded component and the log that its queries are told to.
 #[derive(Debug)]
@@ -53,9 +58,9 @@ impl Audited {
     }
 
     pub(super) fn denied(&self, grant: &str, object: &str) {
-        let used_up = AMOUNTS.iter().any(|amount| grant.starts_with(amount));
-        let decision = if used_up { Decision::Limit } else { Decision::Deny };
-        self.tell(Event::Denied, |entry| entry.decision(decision).reason(grant).object(object));
+        self.tell(Event::Denied, |entry| {
+            entry.decision(decision(grant)).reason(grant).object(object)
+        });
     }
 
     pub(super) fn more_denied(&self, total: u64) {
@@ -190,6 +195,20 @@ impl Drop for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // AUDIT-4
+    #[test]
+    fn an_amount_that_is_used_up_is_a_limit_and_a_right_that_is_not_there_a_denial() {
+        let amounts = ["limits.log", "repo.read.bytes", "llm.calls", "llm.tokens", "http.bytes"];
+        for (words, is) in [
+            (&amounts[..], Decision::Limit),
+            (&["repo.read", "repo.write", "llm", "http", "env"], Decision::Deny),
+        ] {
+            for word in words {
+                assert_eq!(decision(word), is, "{word}");
+            }
+        }
+    }
 
     // AUDIT-9
     #[test]

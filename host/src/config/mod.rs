@@ -49,6 +49,18 @@ pub struct Pipeline {
     /// An absolute path on the host.
     pub ca_bundle: Option<PathBuf>,
     pub limits: Limits,
+    /// Names of steps that would have had a network, if nobody had taken it away.
+    pub cut_off: Vec<String>,
+}
+
+impl Pipeline {
+    /// No step has a network any more, whatever `agent.yaml` says.
+    pub fn cut_off(&mut self) {
+        for step in self.steps.iter_mut().filter(|step| step.network) {
+            step.network = false;
+            self.cut_off.push(step.name.clone());
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

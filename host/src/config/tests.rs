@@ -43,6 +43,7 @@ fn a_minimal_file_gets_the_documented_defaults() {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits { cpus: 4.0, memory_mb: 8192, pids: 2048 },
+            cut_off: vec![],
         }
     );
     assert_eq!(

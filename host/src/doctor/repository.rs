@@ -25,7 +25,7 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
                 let fix = "remove it or give it another name";
                 checks.push(Check::red("agent_dir", error.to_string(), fix));
             }
-            if let Err(refused) = task::granted(&config) {
+            if let Err(refused) = task::granted(config.clone()) {
                 let fix = refused.hint.unwrap_or_default();
                 checks.push(Check::red("grants", refused.message, fix));
             }

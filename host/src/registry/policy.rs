@@ -19,11 +19,18 @@ pub struct Policy {
     pub require_anchor: bool,
     /// An image may be named by a tag alone.
     pub allow_unpinned_images: bool,
+    /// Steps of a verification may have a network.
+    pub step_network: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { ceiling: Grant::everything(), require_anchor: false, allow_unpinned_images: true }
+        Self {
+            ceiling: Grant::everything(),
+            require_anchor: false,
+            allow_unpinned_images: true,
+            step_network: true,
+        }
     }
 }
 
@@ -35,6 +42,21 @@ struct Written {
     /// Grants that nobody gets.
     deny: Vec<String>,
     ceiling: Ceiling,
+    verifier: Steps,
+}
+
+/// The words of `agent.yaml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Steps {
+    network: Option<Network>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Network {
+    On,
+    Off,
 }
 
 /// At most so much; what is not named is not bounded.
@@ -119,6 +141,7 @@ impl Policy {
             ceiling,
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
+            step_network: written.verifier.network != Some(Network::Off),
         })
     }
 }
@@ -184,11 +207,12 @@ mod tests {
         assert_eq!(parse("").unwrap(), Policy::default());
         let policy = parse(
             "allow_unpinned_images = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
-             [ceiling]\nenv = [\"FOO\"]\nclock = \"coarse\"\n[ceiling.llm]\ncalls = 2\n\
+             [verifier]\nnetwork = \"off\"\n[ceiling]\nenv = [\"FOO\"]\nclock = \"coarse\"\n[ceiling.llm]\ncalls = 2\n\
              [ceiling.limits]\nwall_ms = 5000\n",
         )
         .unwrap();
-        assert!(policy.require_anchor && !policy.allow_unpinned_images);
+        assert!(policy.require_anchor && !policy.allow_unpinned_images && !policy.step_network);
+        assert!(parse("[verifier]\nnetwork = \"on\"").unwrap().step_network);
         let Grant { http, repo_write, env, clock, llm, limits, repo_read, .. } = &policy.ceiling;
         assert_eq!((http.is_none(), *repo_write, *clock), (true, false, Clock::Coarse));
         assert_eq!(env.values().count(), 1);
@@ -202,6 +226,7 @@ mod tests {
         for (text, says) in [
             ("allow = true", "policy.toml:1:1: unknown field `allow`"),
             ("deny = [\n  \"shell\"]", "policy.toml:2:3: `shell` is no grant"),
+            ("[verifier]\nnetwork = \"none\"", "policy.toml:2:11: unknown variant `none`"),
             ("[ceiling.llm]\ncall = 1", "policy.toml:2:1: unknown field `call`"),
         ] {
             let refused = parse(text).unwrap_err();

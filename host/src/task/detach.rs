@@ -39,6 +39,7 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
     let Some(ready) = checked else { return Err(cancelled()) };
     let desk = preflight::desk(&ready)?;
     preflight::proposal(&ready, &desk)?;
+    anchoring::first(ready.anchored, &desk.audit, &ready.config.root, &cancel).await?;
     let (ticket, position) = desk.submit(&args, &ready.config.root)?;
     let begun = match start(&ticket, &ready.config.root) {
         Ok(child) => taken_over(&ticket, child, &cancel).await,

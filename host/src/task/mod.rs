@@ -20,6 +20,7 @@ mod logs;
 mod lookup;
 mod metrics;
 mod patience;
+mod policy;
 mod preflight;
 mod proposal;
 mod propose;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::apply;
 use super::interrupted;
+use super::policy;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
@@ -14,7 +15,7 @@ use crate::component::{self, Grant};
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
-use crate::registry::{FileError, Member, Refused, Registry, Repo};
+use crate::registry::{FileError, Member, Policy, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, HostWriteError, Overlay, PathGlobs, RepoWriter, WriteRules};
@@ -38,40 +39,31 @@ pub(super) struct Ready {
     pub(super) members: Vec<Member>,
     /// What the administrator allows any component.
     pub(super) ceiling: Grant,
+    /// The audit log's head must leave this machine before anything begins.
+    pub(super) anchored: bool,
 }
 
 impl Ready {
     /// Again, because a task that has waited counts with what holds now.
-    pub(super) fn look_again(&mut self, config: Config) -> Result<(), Failure> {
-        (self.members, self.ceiling) = capabilities(&config)?;
+    pub(super) fn look_again(&mut self, mut config: Config) -> Result<(), Failure> {
+        let (members, policy) = capabilities(&mut config)?;
+        (self.members, self.ceiling) = (members, policy.ceiling);
         self.config = config;
         Ok(())
     }
 }
 
-/// Who may take part in tasks of this configuration, and below which ceiling.
-fn capabilities(config: &Config) -> Result<(Vec<Member>, Grant), Failure> {
+/// Who may take part in tasks of this configuration, and under which policy.
+fn capabilities(config: &mut Config) -> Result<(Vec<Member>, Policy), Failure> {
     let registry = registry(Some(&config.root))?;
-    allow_image(&registry, config)?;
+    policy::hold(&registry.policy, config)?;
     let members = registry.members(&config.components)?;
-    Ok((members, registry.policy.ceiling))
+    Ok((members, registry.policy))
 }
 
 /// Whether everything that a task of this configuration would load was granted; makes nothing.
-pub fn granted(config: &Config) -> Result<(), Failure> {
-    capabilities(config).map(|_| ())
-}
-
-/// An image that its tag could move away from under us, where the administrator does not want that.
-fn allow_image(registry: &Registry, config: &Config) -> Result<(), Failure> {
-    let image = &config.pipeline.image;
-    if registry.policy.allow_unpinned_images || image.contains("@sha256:") {
-        return Ok(());
-    }
-    let message =
-        format!("image {image} is not pinned by digest, as the administrator's policy wants it");
-    Err(Failure::refused("image_unpinned", message)
-        .hint("write it as NAME@sha256:DIGEST in verification.container_image"))
+pub fn granted(mut config: Config) -> Result<(), Failure> {
+    capabilities(&mut config).map(|_| ())
 }
 
 /// Grants, policy and store as they stand; makes nothing.
@@ -100,9 +92,9 @@ impl From<Refused> for Failure {
 /// In the order of what a newcomer meets: the task, the repository, the model, the machine.
 pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
-    let config = config::load(&args.repo)?;
+    let mut config = config::load(&args.repo)?;
     AgentDir::check(&config.root)?;
-    let (members, ceiling) = capabilities(&config)?;
+    let (members, policy) = capabilities(&mut config)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
     let there = |name: &str| config.root.join(name).symlink_metadata().is_ok();
@@ -132,7 +124,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         errand,
         cache,
         members,
-        ceiling,
+        ceiling: policy.ceiling,
+        anchored: policy.require_anchor,
     })
 }
 
@@ -196,14 +189,17 @@ pub(super) struct GateReady {
     pub(super) config: Config,
     pub(super) artifacts: Arc<ArtifactDir>,
     pub(super) engine: Engine,
+    /// As in `Ready`.
+    pub(super) anchored: bool,
 }
 
 pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
-    let config = config::load(repo)?;
-    allow_image(&registry(Some(&config.root))?, &config)?;
+    let mut config = config::load(repo)?;
+    let policy = registry(Some(&config.root))?.policy;
+    policy::hold(&policy, &mut config)?;
     let engine = Engine::connect().await?;
     let artifacts = artifacts(&config.root)?;
-    Ok(GateReady { config, artifacts, engine })
+    Ok(GateReady { config, artifacts, engine, anchored: policy.require_anchor })
 }
 
 pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {

@@ -36,6 +36,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let desk = preflight::desk(&ready)?;
     preflight::proposal(&ready, &desk)?;
     let root = ready.config.root.clone();
+    anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
     let (ticket, position) = desk.submit(&args, &root)?;
     fail_point::reach("accepted");
     let exit = follow(Accepted { ticket, position, args, ready }, output, &cancel).await;

@@ -21,13 +21,13 @@ use crate::workspace::{Acquired, HeldRoot, RepoLock};
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.
 pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
-    let GateReady { config, artifacts, engine } = preflight::gate(repo).await?;
+    let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
-    let lock = lock(&config.root)?;
-    let desk = preflight::open_desk(&artifacts, &config.root)?;
-    let audit = desk.audit_here(&config.root)?;
-    let root = config.root.clone();
-    let ready = GateReady { config, artifacts, engine };
+    let root = ready.config.root.clone();
+    let lock = lock(&root)?;
+    let desk = preflight::open_desk(&ready.artifacts, &root)?;
+    let audit = desk.audit_here(&root)?;
+    anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
     let response = judge(ready, lock.root(), (&desk, audit), output, &cancel).await;
     drop(lock);
     retention::make_room(&desk, &cancel, output).await;
@@ -42,7 +42,7 @@ async fn judge(
     output: &Output,
     cancel: &CancellationToken,
 ) -> Option<VerifyResponse> {
-    let GateReady { config, artifacts, engine } = ready;
+    let GateReady { config, artifacts, engine, anchored: _ } = ready;
     let runs = Box::new(RunSink::new(desk, None, output));
     let timing = Box::new(TimingSink::new(desk, None, output));
     let events = Events::new("", vec![runs, timing, output.progress_sink()]);

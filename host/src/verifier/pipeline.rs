@@ -78,7 +78,8 @@ pub(super) const KILLED: i64 = 137;
 
 /// Steps in order; the first that does not succeed is the last that runs.
 pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Judged {
-    let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings: vec![] };
+    let warnings = cut_off_warning(pipeline).into_iter().collect();
+    let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings };
     for (number, step) in (1..).zip(&pipeline.steps) {
         let mut report = runner.run(number, step).await;
         judged.commands.push(record(step, &report));
@@ -144,6 +145,19 @@ fn record(step: &Step, report: &StepReport) -> CommandExecuted {
     }
 }
 
+/// A step that fails for want of a network says so in its own words, and those name another cause.
+fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
+    let steps: Vec<_> = pipeline.cut_off.iter().map(|name| format!("{name:?}")).collect();
+    (!steps.is_empty()).then(|| Warning {
+        code: "network_cut_off".to_owned(),
+        step: None,
+        message: format!(
+            "the administrator's policy.toml takes the network from every step, agent.yaml gives it to {}",
+            steps.join(", ")
+        ),
+    })
+}
+
 pub(super) fn oom_warning(step: Option<&Step>) -> Warning {
     Warning {
         code: "oom".to_owned(),
@@ -197,7 +211,24 @@ mod tests {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits::default(),
+            cut_off: vec![],
         }
+    }
+
+    // CAPABILITY-40
+    #[test]
+    fn steps_without_the_network_that_they_were_given_are_named() {
+        let mut script =
+            Script { ends: vec![GREEN, GREEN], writes: Writes::default(), ran: vec![] };
+        let mut pipeline = pipeline(2);
+        pipeline.cut_off();
+        let judged =
+            futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
+        let judged = judged.unwrap();
+        assert!(judged.commands.iter().all(|command| command.network == "off"));
+        assert_eq!(judged.warnings.len(), 1);
+        assert_eq!(judged.warnings[0].code, "network_cut_off");
+        assert!(judged.warnings[0].message.ends_with("gives it to \"s1\""));
     }
 
     fn wrote(policy: SourceWrites, end: StepEnd) -> Judged {

@@ -11,8 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, AuditError, Entry, Event, Head};
-use crate::output::Output;
+use crate::audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
+use crate::output::{Failure, Output};
 
 const NAME: &str = "anchor";
 const MAX_BYTES: u64 = 16 << 10;
@@ -35,11 +35,7 @@ pub(in crate::task) async fn anchor(
         Ok(Some(command)) => command,
         Err(error) => return output.caution(&format!("the audit log is not anchored: {error}")),
     };
-    let sent = {
-        let head = head.clone();
-        tokio::task::spawn_blocking(move || send(&command, &head)).await
-    };
-    let outcome = sent.unwrap_or(Sent::NotStarted);
+    let outcome = sent(command, head.clone()).await;
     if outcome != Sent::Yes {
         let what = outcome.word();
         output
@@ -48,6 +44,57 @@ pub(in crate::task) async fn anchor(
     if let Err(error) = record(audit, &head, outcome) {
         output.caution(&format!("that the audit log was anchored is not recorded: {error}"));
     }
+}
+
+/// Where the administrator wants the head on another machine: before anything begins, so that nothing does whose
+/// record could be taken back unseen. What a task leaves last goes with the next one, if it could not be sent then.
+pub(in crate::task) async fn first(
+    required: bool,
+    audit: &Audit,
+    repo: &Path,
+    cancel: &CancellationToken,
+) -> Result<(), Failure> {
+    if !required {
+        return Ok(());
+    }
+    let command = is_set_up(repo)?;
+    audit.ready()?;
+    // Of a log without records it is only seen that the way is open.
+    let head = audit.head().unwrap_or(Head { seq: 0, hash: GENESIS.to_owned(), end: 0 });
+    let outcome = tokio::select! {
+        outcome = sent(command, head.clone()) => outcome,
+        () = cancel.cancelled() => return Ok(()),
+    };
+    record(audit, &head, outcome)?;
+    if outcome == Sent::Yes {
+        return Ok(());
+    }
+    let message = format!(
+        "the head of the audit log could not be sent off ({}), as the administrator's policy wants it before \
+         anything begins",
+        outcome.word()
+    );
+    Err(Failure::refused("anchor_failed", message)
+        .hint("run your `anchor` command by hand, with ACT_AUDIT_SEQ and ACT_AUDIT_HEAD set"))
+}
+
+/// The command, where there must be one.
+pub(in crate::task) fn is_set_up(repo: &Path) -> Result<String, Failure> {
+    let why = match command(repo) {
+        Ok(Some(command)) => return Ok(command),
+        Ok(None) => "there is no command that does so".to_owned(),
+        Err(why) => why,
+    };
+    let message = format!(
+        "the administrator's policy wants the head of the audit log sent to another machine: {why}"
+    );
+    Err(Failure::refused("anchor_required", message)
+        .hint("write a shell command to ~/.config/act/anchor, with mode 0600 (AUDIT-22)"))
+}
+
+async fn sent(command: String, head: Head) -> Sent {
+    let sending = tokio::task::spawn_blocking(move || send(&command, &head));
+    sending.await.unwrap_or(Sent::NotStarted)
 }
 
 /// What the user wrote for it, for `/bin/sh`. Nobody else may have been able to.
