@@ -4,8 +4,10 @@
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
 mod audited;
+mod blocking;
 mod build_product;
 mod ca_bundle;
+mod cleanup;
 mod conclusion;
 mod container;
 mod copy_view;
@@ -33,8 +35,10 @@ mod prepare_elsewhere;
 mod reclaim;
 mod request;
 mod response;
+mod same_tree;
 mod sight;
 mod source_writes;
+mod starting;
 mod step;
 mod step_log;
 mod test_files;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::blocking::blocking;
 use super::ca_bundle;
 use super::copy_view;
 use super::depot::Depot;
 use super::docker_error::InfraError;
-use super::docker_verifier::blocking;
 use super::engine::Engine;
 use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
