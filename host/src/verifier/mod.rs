@@ -7,6 +7,8 @@ mod audited;
 mod blocking;
 mod build_product;
 mod ca_bundle;
+mod cache_there;
+mod cache_volumes;
 mod cleanup;
 mod conclusion;
 mod container;
@@ -49,6 +51,7 @@ mod walls;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use cache_volumes::CacheVolume;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
 pub use engine::{Engine, Machine};

@@ -41,8 +41,9 @@ pub(super) struct Started {
 }
 
 impl DockerVerifier {
-    /// A running container over a prepared view; None when cancelled. An overlay that nobody asked for by name
-    /// gives way to a copy where the engine cannot mount it.
+    /// A running container over a prepared view; None when cancelled. An engine that turns out not to see our
+    /// files is sent them, and an overlay that nobody asked for by name gives way to a copy where the engine
+    /// cannot mount it.
     pub(super) async fn start(
         &self,
         run: &Arc<RunDir>,
@@ -51,8 +52,7 @@ impl DockerVerifier {
         cancel: &CancellationToken,
     ) -> Result<Option<Started>, InfraError> {
         // To their end, cancelled or not: removing what the engine is still making would miss it.
-        let sees_files = self.engine.sees_files(run, &self.image).await?;
-        facts.elsewhere = !sees_files;
+        facts.elsewhere = !self.engine.find_sight(run, &self.image).await?;
         let passwd = self.passwd(run).await?;
         if cancel.is_cancelled() {
             return Ok(None);
@@ -70,11 +70,11 @@ impl DockerVerifier {
                 labels: labels.clone(),
                 without_overlay,
             };
-            let prepared = if sees_files {
+            let prepared = if !facts.elsewhere {
                 self.prepare(order, run, cancel).await?
             } else {
-                let ids = self.user().ids();
-                prepare_elsewhere(&self.engine, &self.image, order, run, ids, cancel).await?
+                let (engine, image, ids) = (&self.engine, &self.image, self.user().ids());
+                prepare_elsewhere(engine, image, order, run, ids, &self.audit, cancel).await?
             };
             let Some(prepared) = prepared else { return Ok(None) };
             let Prepared { view, guard, mut mounts, volume, mut files, cache, depot, .. } =
@@ -83,7 +83,7 @@ impl DockerVerifier {
             (facts.view, facts.cache) = (Some(view), cache);
             facts.warnings.extend(prepared.warnings);
             if let Some(text) = passwd.clone() {
-                if sees_files {
+                if !facts.elsewhere {
                     let lent = run.lend_file("passwd", &text);
                     let lent = lent.map_err(|error| InfraError::from_io("lend a file", &error))?;
                     mounts.push(bind(&lent, PASSWD, true)?);
@@ -117,23 +117,28 @@ impl DockerVerifier {
                     }
                     return Ok(None);
                 }
-                Err(error)
-                    if view == View::Overlay
+                Err(error) if error.error_type == ErrorType::ContainerCreation => {
+                    if !facts.elsewhere && self.engine.was_blind(run, &self.image).await? {
+                        facts.elsewhere = true;
+                        facts.warnings.clear();
+                    } else if view == View::Overlay
                         && self.gate.pipeline.workspace == Workspace::Auto
-                        && error.error_type == ErrorType::ContainerCreation =>
-                {
-                    without_overlay = true;
-                    facts.warnings.clear();
-                    facts.warnings.push(Warning {
-                        code: "overlay_unavailable".to_owned(),
-                        step: None,
-                        message: format!("the tree was copied instead: {}", error.message),
-                    });
+                    {
+                        without_overlay = true;
+                        facts.warnings.clear();
+                        facts.warnings.push(Warning {
+                            code: "overlay_unavailable".to_owned(),
+                            step: None,
+                            message: format!("the tree was copied instead: {}", error.message),
+                        });
+                    } else {
+                        return Err(error);
+                    }
                     facts.cache = None;
                     let run = run.clone();
                     blocking(move || run.remove_scratch())
                         .await
-                        .map_err(|error| InfraError::from_io("remove the overlay", &error))?;
+                        .map_err(|error| InfraError::from_io("begin again", &error))?;
                 }
                 Err(error) => return Err(error),
             }
