@@ -142,6 +142,11 @@ fn missing(pid: u32) -> Look {
     }
 }
 
+/// The name that this machine has for itself.
+pub(crate) fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 #[cfg(target_os = "macos")]
 fn boot_id() -> String {
     let mut sysctl = std::process::Command::new("/usr/sbin/sysctl");
@@ -153,7 +158,7 @@ fn boot_id() -> String {
 /// A start time is a date there, so that only machines need telling apart.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn boot_id() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    hostname()
 }
 
 #[cfg(not(target_os = "linux"))]

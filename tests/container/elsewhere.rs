@@ -164,6 +164,74 @@ async fn behind_a_tunnel_there_may_be_another_machine_and_the_guard_stands_there
     nothing_is_left(&docker).await;
 }
 
+// VERIFIER-33: a socket may be the end of a tunnel as well. Only what cannot be mounted tells.
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_socket_there_may_be_another_machine() {
+    let Some(own) = blind(None) else { return };
+    let docker = own.docker().await;
+    let engine = Engine::connect_to(&own.host()).await.unwrap();
+    for view in [Workspace::Auto, Workspace::Readonly] {
+        let world = world(&engine, &docker)
+            .await
+            .view(view)
+            .file("code", "one\n")
+            .step("read", "cat code; echo made > $TMPDIR/out");
+        let before = world.fingerprint();
+        let response = world.run().await;
+        assert_eq!(response.status, Status::Pass, "{response:#?}");
+        assert_eq!(World::warned(&response), Vec::<&str>::new(), "{response:#?}");
+        assert_eq!(response.tail_log.as_deref(), Some("one\n"));
+        assert_eq!(std::fs::read(world.run_dir(&response).join("tmp/out")).unwrap(), b"made\n");
+        assert_eq!(world.fingerprint(), before);
+        nothing_is_left(&docker).await;
+    }
+    // One that was asked for by name is refused for what it is.
+    let overlay = world(&engine, &docker).await.view(Workspace::Overlay).step("test", "true");
+    let response = overlay.run().await;
+    assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:#?}");
+    assert!(response.error_message.unwrap().contains("verification.workspace"));
+}
+
+// VERIFIER-36, VERIFIER-29
+#[tokio::test(flavor = "multi_thread")]
+async fn downloads_stay_on_the_engine_until_they_are_cleared_and_builds_do_not() {
+    let Some(own) = blind(None) else { return };
+    let docker = own.docker().await;
+    let tunnel = Tunnel::start(&own.host()).await;
+    let engine = Engine::connect_to(&tunnel.host).await.unwrap();
+    let mut world = world(&engine, &docker).await.file("code", "x").step(
+        "fill",
+        "mkdir -p $npm_config_cache/_cacache $GOCACHE && echo got > $npm_config_cache/_cacache/x && \
+         echo built > $GOCACHE/x",
+    );
+    assert_eq!(world.run().await.status, Status::Pass);
+    nothing_is_left(&docker).await;
+    let kept = engine.cache_volumes().await.unwrap();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(kept[0].repo.starts_with("repo-"), "{kept:?}");
+
+    world.pipeline.steps[0].command =
+        "cat $npm_config_cache/_cacache/x; test ! -e $GOCACHE/x; echo more >> $npm_config_cache/_cacache/x; \
+         echo ready; while [ -e /workspace/code ]; do sleep 1; done"
+            .into();
+    let gate = world.gate().await;
+    let cancel = world.cancel.clone();
+    let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+    let printed = world.printed("ready").await;
+    assert!(printed.ends_with("got\nready\n"), "{printed}");
+    assert_eq!(engine.clear_cache_volumes().await.unwrap(), (vec![], 1), "in use");
+    // A second run of the repository meanwhile has a cache of its own.
+    world.pipeline.steps[0].command = "ls -A /artifacts/cache".into();
+    let response = world.run().await;
+    assert_eq!((response.status, response.tail_log.as_deref()), (Status::Pass, Some("")));
+    world.cancel.cancel();
+    assert!(run.await.unwrap().is_none());
+    nothing_is_left(&docker).await;
+
+    assert_eq!(engine.clear_cache_volumes().await.unwrap(), (kept, 0));
+    assert_eq!(engine.cache_volumes().await.unwrap(), []);
+}
+
 // VERIFIER-33, VERIFIER-23, VERIFIER-26
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_this_machine_is_mounted_there_and_a_cancelled_run_leaves_nothing() {

@@ -203,6 +203,11 @@ fn size_of(directory: &OwnedFd) -> io::Result<(u64, u64)> {
 /// Handles waiting to be counted; what lies beyond is not.
 const MAX_OPEN: usize = 800;
 
+/// What a cache is called by image and repository, wherever it lies.
+pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
+    (image_name(image_digest), repo_name(repo))
+}
+
 pub(super) fn image_name(digest: &str) -> String {
     safe_name(digest.strip_prefix("sha256:").unwrap_or(digest))
 }

@@ -2,7 +2,7 @@
 //! made anew each time, because an old build is how a gate would lie.
 
 /// Paths below the cache, a `*` at the end of a part stands for any ending. Everything below them is kept.
-const KEPT: [&str; 14] = [
+pub(super) const KEPT: [&str; 14] = [
     "pip/http*",
     "npm/_cacache",
     "pnpm/*",

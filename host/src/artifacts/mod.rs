@@ -21,10 +21,11 @@ mod retention;
 mod run_dir;
 mod run_id;
 mod sweep;
+mod tidying;
 mod unpack;
 
 pub use archive::{ArchiveEntry, ArchiveReader};
-pub use cache::{Cache, CacheSize};
+pub use cache::{Cache, CacheSize, cache_names};
 pub use descent::{Descent, make_directory};
 pub use journal::Journal;
 pub use journals::newest_journals;
@@ -38,4 +39,5 @@ pub use remove::remove_tree;
 pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
 pub use run_id::{RunId, RunIdError};
 pub use sweep::{Swept, sweep};
+pub use tidying::tidying_script;
 pub use unpack::{ARTIFACTS, Allowance, LeftOut};

@@ -3,14 +3,17 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
+use super::runtime;
 use crate::artifacts::CacheSize;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
-use crate::task;
+use crate::task::{self, OnEngine};
+use crate::verifier::CacheVolume;
 
 /// Show or clear the download caches of the pipelines
 ///
-/// One cache for each image and repository, below the artifact directory. Only downloads are kept in them.
+/// One cache for each image and repository, below the artifact directory, and in volumes of an engine that does
+/// not see our files. Only downloads are kept in them.
 #[derive(Debug, clap::Args)]
 pub(super) struct Cache {
     #[command(subcommand)]
@@ -32,22 +35,26 @@ impl Cache {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let (document, text) = match self.action {
             None | Some(Action::Show) => {
-                let list = task::list_caches()?;
+                let list = runtime::block_on(task::list_caches())??;
+                warn(output, &list.on_engine);
                 let bytes: u64 = list.caches.iter().map(|cache| cache.bytes).sum();
                 let document = json!({
                     "path": list.path.to_string_lossy(),
                     "bytes": bytes,
                     "caches": documents(&list.caches),
+                    "on_engine": volumes(&list.on_engine),
                 });
                 let total = format!("{} in {}\n", size(bytes), list.path.display());
-                (document, lines(&list.caches) + &total)
+                (document, lines(&list.caches) + &there(&list.on_engine) + &total)
             }
             Some(Action::Clear) => {
-                let cleared = task::clear_caches()?;
+                let cleared = runtime::block_on(task::clear_caches())??;
+                warn(output, &cleared.on_engine);
                 let bytes: u64 = cleared.cleared.iter().map(|cache| cache.bytes).sum();
                 let document = json!({
                     "cleared": documents(&cleared.cleared),
                     "bytes": bytes,
+                    "cleared_on_engine": volumes(&cleared.on_engine),
                     "in_use": cleared.in_use,
                 });
                 let busy = match cleared.in_use {
@@ -55,7 +62,7 @@ impl Cache {
                     count => format!(", {count} in use and left"),
                 };
                 let total = format!("{} cleared{busy}\n", size(bytes));
-                (document, lines(&cleared.cleared) + &total)
+                (document, lines(&cleared.cleared) + &there(&cleared.on_engine) + &total)
             }
         };
         if self.json {
@@ -77,6 +84,27 @@ fn documents(caches: &[CacheSize]) -> Vec<Value> {
         })
     };
     caches.iter().map(document).collect()
+}
+
+/// Null where no engine answers.
+fn volumes(found: &OnEngine) -> Option<Vec<Value>> {
+    let document = |cache: &CacheVolume| json!({ "image": cache.image, "repo": cache.repo, "volume": cache.volume });
+    found.as_ref().ok().map(|caches| caches.iter().map(document).collect())
+}
+
+fn warn(output: &Output, found: &OnEngine) {
+    if let Err(why) = found {
+        output.caution(&format!("caches on an engine elsewhere were not looked for: {why}"));
+    }
+}
+
+/// Their size only the engine's machine knows.
+fn there(found: &OnEngine) -> String {
+    let line = |cache: &CacheVolume| {
+        let image: String = cache.image.chars().take(12).collect();
+        format!("{:>10}  {image}  {}\n", "on engine", cache.repo)
+    };
+    found.iter().flatten().map(line).collect()
 }
 
 fn lines(caches: &[CacheSize]) -> String {
@@ -116,6 +144,10 @@ mod tests {
             files: 7,
         };
         assert_eq!(lines(&[cache]), "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n");
+        let (image, volume) = ("0123456789abcdef".into(), "act-cache-1".into());
+        let cache = CacheVolume { volume, image, repo: "app-1".into() };
+        assert_eq!(there(&Ok(vec![cache])), " on engine  0123456789ab  app-1\n");
+        assert_eq!((there(&Err("no".into())), volumes(&Err("no".into()))), (String::new(), None));
         assert_eq!(
             (size(0), size(2048), size(3 << 40)),
             ("0 B".into(), "2.0 KiB".into(), "3.0 TiB".into())

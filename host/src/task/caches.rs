@@ -1,32 +1,50 @@
-//! The download caches of all repositories: shown, and thrown away.
+//! The download caches of all repositories, here and on the engine: shown, and thrown away.
 
 use std::path::Path;
 
 use crate::artifacts::{ArtifactDir, CacheSize};
 use crate::output::Failure;
+use crate::verifier::{CacheVolume, Engine, InfraError};
 
 #[derive(Debug)]
 pub struct CacheList {
     pub path: std::path::PathBuf,
     pub caches: Vec<CacheSize>,
+    pub on_engine: OnEngine,
 }
 
 #[derive(Debug)]
 pub struct Cleared {
     pub cleared: Vec<CacheSize>,
+    pub on_engine: OnEngine,
     /// Held by runs, and left alone.
     pub in_use: usize,
 }
 
-pub fn list_caches() -> Result<CacheList, Failure> {
+/// In volumes of an engine that did not see our files; or why nobody knows.
+pub type OnEngine = Result<Vec<CacheVolume>, String>;
+
+pub async fn list_caches() -> Result<CacheList, Failure> {
     let artifacts = open()?;
     let caches = artifacts.cache_sizes().map_err(unreadable)?;
-    Ok(CacheList { path: artifacts.path().join("cache"), caches })
+    let on_engine = match Engine::connect().await {
+        Ok(engine) => engine.cache_volumes().await.map_err(|error: InfraError| error.to_string()),
+        Err(absent) => Err(absent.to_string()),
+    };
+    Ok(CacheList { path: artifacts.path().join("cache"), caches, on_engine })
 }
 
-pub fn clear_caches() -> Result<Cleared, Failure> {
+pub async fn clear_caches() -> Result<Cleared, Failure> {
     let (cleared, in_use) = open()?.clear_caches().map_err(unreadable)?;
-    Ok(Cleared { cleared, in_use })
+    let there = match Engine::connect().await {
+        Ok(engine) => engine.clear_cache_volumes().await.map_err(|error| error.to_string()),
+        Err(absent) => Err(absent.to_string()),
+    };
+    let (on_engine, busy) = match there {
+        Ok((cleared, busy)) => (Ok(cleared), busy),
+        Err(why) => (Err(why), 0),
+    };
+    Ok(Cleared { cleared, on_engine, in_use: in_use + busy })
 }
 
 /// These commands need no repository; where there is one, ARTIFACT_DIR must not lie in it.

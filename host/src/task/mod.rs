@@ -46,7 +46,7 @@ pub use audit::{
     GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, audit_explain, audit_grants, audit_list,
     audit_restart, audit_show, audit_verify,
 };
-pub use caches::{CacheList, Cleared, clear_caches, list_caches};
+pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use facts::{ScoutFacts, facts};

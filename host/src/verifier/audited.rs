@@ -1,8 +1,9 @@
 //! A run of the gate in the audit log: on the disk before its first step, and before its manifest is written.
 
+use super::blocking::blocking;
 use super::conclusion::Facts;
 use super::docker_error::InfraError;
-use super::docker_verifier::{DockerVerifier, blocking};
+use super::docker_verifier::DockerVerifier;
 use super::response::{ErrorType, FailReason, Status};
 use crate::audit::{AuditError, Decision, Entry, Event};
 

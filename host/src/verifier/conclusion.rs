@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use super::blocking::blocking;
 use super::docker_error::InfraError;
-use super::docker_verifier::{DockerVerifier, blocking};
+use super::docker_verifier::DockerVerifier;
 use super::pipeline::{Judged, Verdict};
 use super::response::{FailReason, Status, VerifyResponse, Warning};
 use super::view::View;

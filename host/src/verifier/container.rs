@@ -160,7 +160,7 @@ impl Container {
 
 /// The engine's process numbers are ours where it is on this machine and no namespace stands between.
 fn kill_counter(engine: &Engine, found: ContainerInspectResponse) -> Option<KillCounter> {
-    if engine.sees_files.get() != Some(&true) || !cfg!(target_os = "linux") {
+    if !engine.sees_files() || !cfg!(target_os = "linux") {
         return None;
     }
     let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok())?;

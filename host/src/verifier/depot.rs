@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use bollard::models::{Mount, VolumeCreateRequest};
 use bollard::query_parameters::CreateContainerOptions;
 
+use super::cache_there::CacheThere;
 use super::container::Guard;
 use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, WORK};
@@ -28,6 +29,8 @@ pub(super) struct Depot {
     /// Of the container that holds the volumes, and of the volumes but for their endings.
     name: String,
     guard: Guard,
+    /// None where the run has a cache of its own among its parts.
+    cache: Option<CacheThere>,
 }
 
 impl Depot {
@@ -43,7 +46,7 @@ impl Depot {
         let name = format!("{run}-files");
         let volumes = ["artifacts", "tree", "git"].map(|end| format!("{name}-{end}"));
         let guard = Guard::arm(engine, &name, volumes.to_vec());
-        let depot = Self { engine: engine.clone(), name, guard };
+        let depot = Self { engine: engine.clone(), name, guard, cache: None };
         for volume in &volumes {
             let request = VolumeCreateRequest {
                 name: Some(volume.clone()),
@@ -85,6 +88,11 @@ impl Depot {
             })
             .await?;
         Ok(depot)
+    }
+
+    /// Given back when the depot is removed.
+    pub(super) fn keep(&mut self, cache: CacheThere) {
+        self.cache = Some(cache);
     }
 
     /// The tree that the steps work in, once.
@@ -134,6 +142,7 @@ impl Depot {
         if view == View::Copy {
             mounts.push(volume(&of("tree"), COPY, false));
         }
+        mounts.extend(self.cache.iter().map(CacheThere::mount));
         mounts.extend(git.iter().map(|target| volume(&of("git"), target, true)));
         mounts
     }
@@ -157,6 +166,10 @@ impl Depot {
 
     /// Only after the container of the steps is gone.
     pub(super) async fn remove(self) -> Result<(), EngineError> {
-        self.guard.remove().await
+        let released = match self.cache {
+            Some(cache) => cache.release().await,
+            None => Ok(()),
+        };
+        self.guard.remove().await.and(released)
     }
 }

@@ -13,11 +13,11 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use rustix::process::geteuid;
-use tokio::sync::OnceCell;
 
 use super::docker_error::{EngineError, EngineUnavailable, InfraError, Phase, io_cause};
 use super::engine_host::{self, Address};
 use super::owner::{RUN_ID, is_orphan};
+use super::sight::Sight;
 use crate::artifacts::EngineIdentity;
 use crate::process::{self, Process};
 
@@ -37,8 +37,8 @@ pub struct Engine {
     host: String,
     identity: EngineIdentity,
     rootless: bool,
-    /// Whether it sees the files of this machine, once that is known.
-    pub(super) sees_files: Arc<OnceCell<bool>>,
+    /// Whether it sees the files of this machine.
+    pub(super) sight: Arc<Sight>,
 }
 
 /// Of the machine that the engine runs on.
@@ -102,8 +102,8 @@ impl Engine {
         };
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
-        let sees_files = Arc::new(OnceCell::new_with(known_sight(host)));
-        Ok(Self { docker, host: host.to_owned(), identity, rootless, sees_files })
+        let sight = Arc::new(Sight::of(host, podman, info.name.as_deref()));
+        Ok(Self { docker, host: host.to_owned(), identity, rootless, sight })
     }
 
     pub fn host(&self) -> &str {
@@ -258,24 +258,6 @@ fn client(address: &Address, version: &ClientVersion) -> Result<Docker, Error> {
     Docker::connect_with_ssl(host, &key, &cert, &ca, NO_LIMIT, version)
 }
 
-/// A socket of this machine leads to an engine on it; an address elsewhere to one that has other files. What is
-/// behind a loopback address has to be tried: it may be the other end of a tunnel.
-fn known_sight(host: &str) -> Option<bool> {
-    if host.starts_with("unix://") {
-        return Some(true);
-    }
-    let address = host.split_once("://").map_or(host, |(_, address)| address);
-    let address = address.split('/').next().unwrap_or_default();
-    let name = match address.strip_prefix('[') {
-        Some(v6) => v6.split(']').next(),
-        None => address.split(':').next(),
-    };
-    let loopback = name.is_some_and(|name| {
-        name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
-    });
-    (!loopback).then_some(false)
-}
-
 fn hint(address: &Address, error: &Error) -> &'static str {
     if address.certificates.is_some() {
         return "DOCKER_CERT_PATH must hold the ca.pem, cert.pem and key.pem that the engine takes";
@@ -300,19 +282,6 @@ fn hint(address: &Address, error: &Error) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // VERIFIER-33
-    #[test]
-    fn a_socket_is_of_this_machine_an_address_elsewhere_is_not_and_loopback_is_tried() {
-        assert_eq!(known_sight("unix:///x.sock"), Some(true));
-        for host in ["tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"] {
-            assert_eq!(known_sight(host), None, "{host}");
-        }
-        for host in ["tcp://10.0.0.1:2375", "tcp://127.0.0.1.example.com:1", "https://[fe80::1]:2"]
-        {
-            assert_eq!(known_sight(host), Some(false), "{host}");
-        }
-    }
 
     #[test]
     fn the_older_of_two_versions_is_spoken() {

@@ -4,8 +4,12 @@
 //! `docker_error` says which trouble of the engine is which `error_type`.
 
 mod audited;
+mod blocking;
 mod build_product;
 mod ca_bundle;
+mod cache_there;
+mod cache_volumes;
+mod cleanup;
 mod conclusion;
 mod container;
 mod copy_view;
@@ -33,8 +37,10 @@ mod prepare_elsewhere;
 mod reclaim;
 mod request;
 mod response;
+mod same_tree;
 mod sight;
 mod source_writes;
+mod starting;
 mod step;
 mod step_log;
 mod test_files;
@@ -45,6 +51,7 @@ mod walls;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use cache_volumes::CacheVolume;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::DockerVerifier;
 pub use engine::{Engine, Machine};

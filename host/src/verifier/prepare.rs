@@ -48,7 +48,7 @@ pub(super) struct Prepared {
     pub(super) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
     pub(super) files: Vec<(&'static str, Vec<u8>)>,
-    /// None where the run has one of its own, on the engine.
+    /// None where it is on the engine.
     pub(super) cache: Option<Cache>,
     pub(super) digest: String,
     pub(super) commit: Option<String>,

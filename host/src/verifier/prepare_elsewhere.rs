@@ -8,25 +8,27 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::blocking::blocking;
 use super::ca_bundle;
+use super::cache_there::CacheThere;
 use super::copy_view;
 use super::depot::Depot;
 use super::docker_error::InfraError;
-use super::docker_verifier::blocking;
 use super::engine::Engine;
 use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
 use super::overlay;
 use super::pack::bytes_within;
 use super::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
-use super::response::Warning;
+use super::response::{ErrorType, Warning};
 use super::source_writes::{Guard, Place};
 use super::view::{View, WORKSPACE};
 use crate::artifacts::RunDir;
+use crate::audit::Audit;
 use crate::workspace::{CopySet, GitPlace, git_place, head_commit};
 
-/// A larger git directory is not sent.
-const MAX_GIT: u64 = 512 << 20;
+/// A larger git directory is not sent. It travels piece by piece, so this bounds a wait and a disk, no memory.
+const MAX_GIT: u64 = 4 << 30;
 
 /// What is read on this machine before anything is sent.
 struct Plan {
@@ -53,15 +55,20 @@ pub(super) async fn prepare_elsewhere(
     order: Order,
     run: &Arc<RunDir>,
     ids: (u32, u32),
+    audit: &Audit,
     cancel: &CancellationToken,
 ) -> Result<Option<Prepared>, InfraError> {
     let (name, labels, package) =
         (order.name.clone(), order.labels.clone(), order.gate.package.clone());
+    let repo = order.repo.clone();
     let there = run.clone();
     let planned = blocking(move || Ok(plan(&order, &there))).await;
     let plan = planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
     // To its end: removing what the engine is still making would miss it.
-    let depot = Depot::create(engine, &name, image, labels, ids).await?;
+    let mut depot = Depot::create(engine, &name, image, labels.clone(), ids).await?;
+    if let Some(cache) = CacheThere::hold(engine, image, &repo, &labels, ids, audit).await? {
+        depot.keep(cache);
+    }
     let filled = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
@@ -134,8 +141,27 @@ fn plan(order: &Order, run: &RunDir) -> Result<Plan, InfraError> {
     let mut warnings = vec![];
     let git = lend_git(&order.repo, &mut warnings)
         .map_err(|error| InfraError::from_io("lend the repository's .git", &error))?;
+    require_sendable(&git, MAX_GIT)?;
     let commit = head_commit(&order.repo);
     Ok(Plan { set, view, certificates: certificates.transpose()?, git, commit, warnings })
+}
+
+/// A gate without the history that it has here would be another gate.
+fn require_sendable(git: &Git, most: u64) -> Result<(), InfraError> {
+    let (Git::Whole(path) | Git::Linked(path, _)) = git else { return Ok(()) };
+    let within = open(path).and_then(|git| bytes_within(git, most));
+    match within.map_err(|error| InfraError::from_io("measure the git directory", &error))? {
+        Some(_) => Ok(()),
+        None => Err(InfraError::new(
+            ErrorType::ContainerCreation,
+            format!(
+                "{} holds more than {} MiB, too much to send to an engine that does not see our files; \
+                 run `git gc`, or use an engine of this machine",
+                path.display(),
+                most >> 20
+            ),
+        )),
+    }
 }
 
 fn lend_git(repo: &Path, warnings: &mut Vec<Warning>) -> io::Result<Git> {
@@ -150,18 +176,6 @@ fn lend_git(repo: &Path, warnings: &mut Vec<Warning>) -> io::Result<Git> {
             (common, Some(format!("gitdir: {LENT_GIT}/{}\n", inside.display())))
         }
     };
-    if bytes_within(open(&from)?, MAX_GIT)?.is_none() {
-        warnings.push(Warning {
-            code: "git_unavailable".to_owned(),
-            step: None,
-            message: format!(
-                "the git directory holds more than {} MiB, too much to send to the engine; steps have no \
-                 git history here",
-                MAX_GIT >> 20
-            ),
-        });
-        return Ok(Git::None);
-    }
     Ok(match pointer {
         None => Git::Whole(from),
         Some(pointer) => Git::Linked(from, pointer),
@@ -183,4 +197,22 @@ fn git_targets(git: &Git, view: View) -> Vec<String> {
 
 fn open(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
     Ok(File::open(path)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // VERIFIER-33
+    #[test]
+    fn a_git_directory_beyond_the_limit_is_refused_with_a_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("pack"), vec![0; 2 << 20]).unwrap();
+        let git = Git::Whole(dir.path().to_owned());
+        assert!(require_sendable(&git, 2 << 20).is_ok());
+        let refused = require_sendable(&git, (2 << 20) - 1).unwrap_err();
+        assert_eq!(refused.error_type, ErrorType::ContainerCreation);
+        assert!(refused.message.contains("more than 1 MiB") && refused.message.contains("git gc"));
+        assert!(require_sendable(&Git::None, 0).is_ok());
+    }
 }

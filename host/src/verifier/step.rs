@@ -10,10 +10,10 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
+use super::blocking::blocking;
 use super::container::Container;
 use super::depot::Depot;
 use super::docker_error::{EngineError, InfraError, Phase};
-use super::docker_verifier::blocking;
 use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;

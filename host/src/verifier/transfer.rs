@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
+use super::blocking::blocking;
 use super::docker_error::{EngineError, InfraError, Phase};
-use super::docker_verifier::blocking;
 use super::engine::{Engine, WORK};
 
 const PIECE: usize = 128 * 1024;

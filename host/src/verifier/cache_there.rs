@@ -1,0 +1,169 @@
+//! The download cache of a repository on an engine that does not see our files: a volume there, which outlives
+//! runs and is held by one at a time.
+//!
+//! Whoever makes the container of its name holds it. That container does one thing, before any step: it removes
+//! all but downloads. So what a run built is not there for the next, however that run ended.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bollard::models::{ContainerCreateBody, Mount, VolumeCreateRequest};
+use bollard::query_parameters::{
+    CreateContainerOptions, InspectContainerOptions, StartContainerOptions,
+};
+use rustix::process::geteuid;
+use sha2::{Digest, Sha256};
+
+use super::container::Guard;
+use super::docker_error::{EngineError, InfraError, Phase};
+use super::engine::{Engine, QUICK, WORK};
+use super::image::ResolvedImage;
+use super::request::{ContainerRequest, StepUser, volume};
+use super::walls;
+use crate::artifacts::{cache_names, tidying_script};
+use crate::audit::Audit;
+use crate::config::Limits;
+use crate::process;
+
+/// Whose it is; what `act cache` looks for.
+pub(super) const OWNER: &str = "act.cache.owner";
+pub(super) const IMAGE: &str = "act.cache.image";
+pub(super) const REPO: &str = "act.cache.repo";
+
+const PLACE: &str = "/act-cache";
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where steps have it.
+const TARGET: &str = "/artifacts/cache";
+
+pub(super) struct CacheThere {
+    name: String,
+    guard: Guard,
+}
+
+impl CacheThere {
+    /// None where another run holds it, or where it can be had in no good state. The labels are those of the
+    /// run, so that whoever finds its holder left over knows whose it was.
+    pub(super) async fn hold(
+        engine: &Engine,
+        image: &ResolvedImage,
+        repo: &Path,
+        labels: &HashMap<String, String>,
+        ids: (u32, u32),
+        audit: &Audit,
+    ) -> Result<Option<Self>, InfraError> {
+        let (image_name, repo_name) = cache_names(&image.digest, repo);
+        let owner = owner();
+        let name = name(&image_name, &repo_name, &owner);
+        // Once more from nothing, if what is there cannot be made good.
+        for _ in 0..2 {
+            let request = VolumeCreateRequest {
+                name: Some(name.clone()),
+                driver: Some("local".to_owned()),
+                labels: Some(HashMap::from([
+                    (OWNER.to_owned(), owner.clone()),
+                    (IMAGE.to_owned(), image_name.clone()),
+                    (REPO.to_owned(), repo_name.clone()),
+                ])),
+                ..VolumeCreateRequest::default()
+            };
+            let create = engine.docker.create_volume(request);
+            engine.call(Phase::Create, WORK, create).await?;
+            let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
+            let body = holder(image, &name, labels.clone(), ids);
+            audit.append(walls::requested(&name, &body))?;
+            let create = engine.docker.create_container(Some(options), body);
+            match engine.call(Phase::Create, WORK, create).await {
+                Err(error) if error.status() == Some(409) => return Ok(None),
+                created => created?,
+            };
+            // Not before: it would remove another run's.
+            let held = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
+            if tidy(engine, &name).await? {
+                return Ok(Some(held));
+            }
+            held.release().await?;
+            match engine.remove_volume(&name).await {
+                Err(error) if error.status() == Some(409) => return Ok(None),
+                removed => removed?,
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn mount(&self) -> Mount {
+        volume(&self.name, TARGET, false)
+    }
+
+    /// Only after the container of the steps is gone.
+    pub(super) async fn release(self) -> Result<(), EngineError> {
+        self.guard.remove().await
+    }
+}
+
+fn holder(
+    image: &ResolvedImage,
+    name: &str,
+    labels: HashMap<String, String>,
+    ids: (u32, u32),
+) -> ContainerCreateBody {
+    let request = ContainerRequest {
+        image_id: image.id.clone(),
+        mounts: vec![volume(name, PLACE, false)],
+        volume: None,
+        files: vec![],
+        environment: vec![],
+        user: StepUser::Root,
+        limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
+        network: false,
+        lifetime_seconds: 1,
+        labels,
+    };
+    ContainerCreateBody { cmd: Some(vec![tidying_script(PLACE, ids)]), ..request.body() }
+}
+
+/// Whether nothing but downloads is in it now.
+async fn tidy(engine: &Engine, name: &str) -> Result<bool, EngineError> {
+    let start = engine.docker.start_container(name, None::<StartContainerOptions>);
+    engine.call(Phase::Start, WORK, start).await?;
+    let ended = async {
+        loop {
+            let inspect = engine.docker.inspect_container(name, None::<InspectContainerOptions>);
+            let state = engine.call(Phase::Prepare, QUICK, inspect).await?.state;
+            let state = state.unwrap_or_default();
+            if state.running == Some(false) {
+                return Ok(state.exit_code == Some(0));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
+}
+
+/// Two users of one engine, or of two machines, do not share what they download.
+pub(super) fn owner() -> String {
+    format!("{}@{}", geteuid().as_raw(), process::hostname())
+}
+
+fn name(image: &str, repo: &str, owner: &str) -> String {
+    let digest = Sha256::digest([image, repo, owner].join("\n"));
+    let short: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    format!("act-cache-{short}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // VERIFIER-29, VERIFIER-36
+    #[test]
+    fn a_cache_belongs_to_one_user_and_one_repository_in_one_image() {
+        let first = name("aa", "app-1", "7@here");
+        assert_eq!(first, name("aa", "app-1", "7@here"));
+        for other in [("bb", "app-1", "7@here"), ("aa", "app-2", "7@here"), ("aa", "app-1", "8@x")]
+        {
+            assert_ne!(first, name(other.0, other.1, other.2));
+        }
+    }
+}

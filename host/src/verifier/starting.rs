@@ -1,0 +1,197 @@
+//! From the first look at the engine's sight of our files to a container that can take its first step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{getegid, geteuid};
+use tokio_util::sync::CancellationToken;
+
+use super::blocking::blocking;
+use super::conclusion::Facts;
+use super::container::Container;
+use super::depot::Depot;
+use super::docker_error::InfraError;
+use super::docker_verifier::DockerVerifier;
+use super::environment::step_environment;
+use super::image_probe::passwd_of;
+use super::owner;
+use super::passwd::{PASSWD, with_user};
+use super::prepare::{Order, Prepared, prepare};
+use super::prepare_elsewhere::prepare_elsewhere;
+use super::request::{ContainerRequest, StepUser, bind};
+use super::response::{ErrorType, Warning};
+use super::source_writes::Guard;
+use super::view::View;
+use crate::artifacts::RunDir;
+use crate::config::{User, Workspace};
+use crate::process::Process;
+use crate::workspace::PathGlobs;
+
+/// Beyond the steps' own time, before a forgotten container ends by itself.
+const LIFETIME_SLACK: u64 = 600;
+/// A cancelled run does not wait longer than this for its own files.
+pub(super) const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
+
+/// A run that can begin its steps.
+pub(super) struct Started {
+    pub(super) depot: Option<Depot>,
+    pub(super) container: Container,
+    pub(super) guard: Guard,
+    pub(super) view: View,
+}
+
+impl DockerVerifier {
+    /// A running container over a prepared view; None when cancelled. An engine that turns out not to see our
+    /// files is sent them, and an overlay that nobody asked for by name gives way to a copy where the engine
+    /// cannot mount it.
+    pub(super) async fn start(
+        &self,
+        run: &Arc<RunDir>,
+        include: &Arc<PathGlobs>,
+        facts: &mut Facts,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Started>, InfraError> {
+        // To their end, cancelled or not: removing what the engine is still making would miss it.
+        facts.elsewhere = !self.engine.find_sight(run, &self.image).await?;
+        let passwd = self.passwd(run).await?;
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        let mut without_overlay = false;
+        loop {
+            let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
+            let order = Order {
+                repo: self.repo.path().to_owned(),
+                gate: self.gate.clone(),
+                include: include.clone(),
+                artifacts: self.artifacts.clone(),
+                image_digest: self.image.digest.clone(),
+                name: format!("act-{}", run.id()),
+                labels: labels.clone(),
+                without_overlay,
+            };
+            let prepared = if !facts.elsewhere {
+                self.prepare(order, run, cancel).await?
+            } else {
+                let (engine, image, ids) = (&self.engine, &self.image, self.user().ids());
+                prepare_elsewhere(engine, image, order, run, ids, &self.audit, cancel).await?
+            };
+            let Some(prepared) = prepared else { return Ok(None) };
+            let Prepared { view, guard, mut mounts, volume, mut files, cache, depot, .. } =
+                prepared;
+            (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
+            (facts.view, facts.cache) = (Some(view), cache);
+            facts.warnings.extend(prepared.warnings);
+            if let Some(text) = passwd.clone() {
+                if !facts.elsewhere {
+                    let lent = run.lend_file("passwd", &text);
+                    let lent = lent.map_err(|error| InfraError::from_io("lend a file", &error))?;
+                    mounts.push(bind(&lent, PASSWD, true)?);
+                } else {
+                    files.push((PASSWD, text));
+                }
+            }
+            let readonly = view == View::Readonly;
+            let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
+            let request = ContainerRequest {
+                image_id: self.image.id.clone(),
+                mounts,
+                volume,
+                files,
+                environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
+                user: self.user(),
+                limits: self.gate.pipeline.limits,
+                network: self.gate.pipeline.steps.iter().any(|step| step.network),
+                lifetime_seconds: self.lifetime(),
+                labels,
+            };
+            let name = format!("act-{}", run.id());
+            let (image, audit) = (&self.image, &self.audit);
+            match Container::start(&self.engine, name, request, image, audit, cancel).await {
+                Ok(Some(container)) => {
+                    return Ok(Some(Started { depot, container, guard, view }));
+                }
+                Ok(None) => {
+                    if let Some(depot) = depot {
+                        depot.remove().await?;
+                    }
+                    return Ok(None);
+                }
+                Err(error) if error.error_type == ErrorType::ContainerCreation => {
+                    if !facts.elsewhere && self.engine.was_blind(run, &self.image).await? {
+                        facts.elsewhere = true;
+                        facts.warnings.clear();
+                    } else if view == View::Overlay
+                        && self.gate.pipeline.workspace == Workspace::Auto
+                    {
+                        without_overlay = true;
+                        facts.warnings.clear();
+                        facts.warnings.push(Warning {
+                            code: "overlay_unavailable".to_owned(),
+                            step: None,
+                            message: format!("the tree was copied instead: {}", error.message),
+                        });
+                    } else {
+                        return Err(error);
+                    }
+                    facts.cache = None;
+                    let run = run.clone();
+                    blocking(move || run.remove_scratch())
+                        .await
+                        .map_err(|error| InfraError::from_io("begin again", &error))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The image's `/etc/passwd` with a line for whom the steps run as, if it needs one.
+    async fn passwd(&self, run: &RunDir) -> Result<Option<Vec<u8>>, InfraError> {
+        let name = format!("act-{}-image", run.id());
+        let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
+        let text = passwd_of(&self.engine, &self.image, &self.artifacts, &name, labels).await?;
+        let user = self.user().named();
+        Ok(text.zip(user).and_then(|(text, (uid, gid))| with_user(text, uid, gid)))
+    }
+
+    /// None when cancelled.
+    async fn prepare(
+        &self,
+        order: Order,
+        run: &Arc<RunDir>,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Prepared>, InfraError> {
+        let (run, stop) = (run.clone(), cancel.clone());
+        let work = blocking(move || Ok(prepare(&order, &run, &stop)));
+        tokio::pin!(work);
+        let done = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                let _ = tokio::time::timeout(CANCELLED_CLEANUP, work).await;
+                return Ok(None);
+            }
+            done = &mut work => done,
+        };
+        done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
+    }
+
+    fn user(&self) -> StepUser {
+        match self.gate.pipeline.user {
+            User::Root => StepUser::Root,
+            User::Caller if self.engine.is_rootless() => StepUser::Rootless,
+            User::Caller => StepUser::Ids { uid: geteuid().as_raw(), gid: getegid().as_raw() },
+        }
+    }
+
+    fn lifetime(&self) -> u64 {
+        let steps = u64::try_from(self.gate.pipeline.steps.len()).unwrap_or(u64::MAX);
+        let steps = self.gate.step_timeout.as_secs().saturating_mul(steps);
+        // What every `sleep` takes.
+        steps.saturating_add(LIFETIME_SLACK).min(u64::from(u32::MAX / 2))
+    }
+
+    fn deadline(&self) -> i64 {
+        let lifetime = i64::try_from(self.lifetime()).unwrap_or(i64::MAX);
+        crate::clock::now().timestamp().saturating_add(lifetime)
+    }
+}
