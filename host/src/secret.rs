@@ -67,6 +67,16 @@ impl Secrets {
         }
         text
     }
+
+    /// The same of what may be no text; bytes that are none stay as they are.
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            out.extend(self.redact(chunk.valid()).as_bytes());
+            out.extend(chunk.invalid());
+        }
+        out
+    }
 }
 
 #[cfg(test)]

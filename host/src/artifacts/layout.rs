@@ -31,12 +31,22 @@ pub struct ArtifactDir {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactDirError {
-    #[error("no home directory for artifacts; set AGENT_ARTIFACT_DIR to an absolute path")]
+    #[error("no home directory for artifacts")]
     NoHome,
-    #[error("artifact directory {path} is {what}; set AGENT_ARTIFACT_DIR to another absolute path")]
+    #[error("artifact directory {path} is {what}")]
     Refused { path: PathBuf, what: &'static str },
-    #[error("artifact directory {path} cannot be used; make it writable or set AGENT_ARTIFACT_DIR")]
+    #[error("artifact directory {path} cannot be used")]
     Unusable { path: PathBuf, source: io::Error },
+}
+
+impl ArtifactDirError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoHome => "set AGENT_ARTIFACT_DIR to an absolute path",
+            Self::Refused { .. } => "set AGENT_ARTIFACT_DIR to another absolute path",
+            Self::Unusable { .. } => "make it writable, or set AGENT_ARTIFACT_DIR to another path",
+        }
+    }
 }
 
 impl ArtifactDir {
@@ -272,7 +282,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path, repo: &Path) -> Result<ArtifactDir, String> {
-        ArtifactDir::open(path, repo).map_err(|error| error.to_string())
+        ArtifactDir::open(path, repo).map_err(|error| format!("{error}; {}", error.hint()))
     }
 
     // ARTIFACT-1

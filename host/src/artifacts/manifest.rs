@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Manifest {
     pub run_id: String,
     pub task_id: Option<String>,
@@ -30,6 +31,7 @@ pub struct Manifest {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CommandExecuted {
     pub name: String,
     pub command: String,
@@ -44,6 +46,7 @@ pub struct CommandExecuted {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SourceWrite {
     pub path: String,
     pub change: String,
@@ -51,6 +54,7 @@ pub struct SourceWrite {
 
 /// Where the commands ran: the image's system, not the host's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Platform {
     pub os: String,
     pub arch: String,
@@ -58,12 +62,14 @@ pub struct Platform {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct EngineIdentity {
     pub name: String,
     pub version: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ComponentDigest {
     pub name: String,
     pub sha256: String,

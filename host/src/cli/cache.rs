@@ -1,7 +1,7 @@
 //! `act cache`: what the steps' tools downloaded, shown and thrown away.
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::runtime;
 use crate::artifacts::CacheSize;
@@ -38,11 +38,11 @@ impl Cache {
                 let list = runtime::block_on(task::list_caches())??;
                 warn(output, &list.on_engine);
                 let bytes: u64 = list.caches.iter().map(|cache| cache.bytes).sum();
-                let document = json!({
-                    "path": list.path.to_string_lossy(),
-                    "bytes": bytes,
-                    "caches": documents(&list.caches),
-                    "on_engine": volumes(&list.on_engine),
+                let document = Document::Shown(Shown {
+                    path: list.path.to_string_lossy().into_owned(),
+                    bytes,
+                    caches: documents(&list.caches),
+                    on_engine: volumes(&list.on_engine),
                 });
                 let total = format!("{} in {}\n", size(bytes), list.path.display());
                 (document, lines(&list.caches) + &there(&list.on_engine) + &total)
@@ -51,11 +51,11 @@ impl Cache {
                 let cleared = runtime::block_on(task::clear_caches())??;
                 warn(output, &cleared.on_engine);
                 let bytes: u64 = cleared.cleared.iter().map(|cache| cache.bytes).sum();
-                let document = json!({
-                    "cleared": documents(&cleared.cleared),
-                    "bytes": bytes,
-                    "cleared_on_engine": volumes(&cleared.on_engine),
-                    "in_use": cleared.in_use,
+                let document = Document::Cleared(Cleared {
+                    cleared: documents(&cleared.cleared),
+                    bytes,
+                    cleared_on_engine: volumes(&cleared.on_engine),
+                    in_use: cleared.in_use,
                 });
                 let busy = match cleared.in_use {
                     0 => String::new(),
@@ -74,21 +74,70 @@ impl Cache {
     }
 }
 
-fn documents(caches: &[CacheSize]) -> Vec<Value> {
-    let document = |cache: &CacheSize| {
-        json!({
-            "image": cache.image,
-            "repo": cache.repo,
-            "bytes": cache.bytes,
-            "files": cache.files,
-        })
+/// What `act cache --json` answers.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum Document {
+    Shown(Shown),
+    Cleared(Cleared),
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Shown {
+    path: String,
+    bytes: u64,
+    caches: Vec<OnDisk>,
+    /// Null where no engine answers.
+    on_engine: Option<Vec<Volume>>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Cleared {
+    cleared: Vec<OnDisk>,
+    bytes: u64,
+    /// Null where no engine answers.
+    cleared_on_engine: Option<Vec<Volume>>,
+    /// Caches that were left because a run uses them.
+    in_use: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OnDisk {
+    image: String,
+    repo: String,
+    bytes: u64,
+    files: u64,
+}
+
+/// A cache whose size only the engine's machine knows.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Volume {
+    image: String,
+    repo: String,
+    volume: String,
+}
+
+fn documents(caches: &[CacheSize]) -> Vec<OnDisk> {
+    let document = |cache: &CacheSize| OnDisk {
+        image: cache.image.clone(),
+        repo: cache.repo.clone(),
+        bytes: cache.bytes,
+        files: cache.files,
     };
     caches.iter().map(document).collect()
 }
 
-/// Null where no engine answers.
-fn volumes(found: &OnEngine) -> Option<Vec<Value>> {
-    let document = |cache: &CacheVolume| json!({ "image": cache.image, "repo": cache.repo, "volume": cache.volume });
+fn volumes(found: &OnEngine) -> Option<Vec<Volume>> {
+    let document = |cache: &CacheVolume| Volume {
+        image: cache.image.clone(),
+        repo: cache.repo.clone(),
+        volume: cache.volume.clone(),
+    };
     found.as_ref().ok().map(|caches| caches.iter().map(document).collect())
 }
 
@@ -134,6 +183,11 @@ fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_schema_is_written_down() {
+        crate::event::schema::holds::<Document>("cache");
+    }
+
     // CLI-15
     #[test]
     fn a_cache_is_a_line_with_its_size() {
@@ -147,7 +201,8 @@ mod tests {
         let (image, volume) = ("0123456789abcdef".into(), "act-cache-1".into());
         let cache = CacheVolume { volume, image, repo: "app-1".into() };
         assert_eq!(there(&Ok(vec![cache])), " on engine  0123456789ab  app-1\n");
-        assert_eq!((there(&Err("no".into())), volumes(&Err("no".into()))), (String::new(), None));
+        assert_eq!(there(&Err("no".into())), "");
+        assert!(volumes(&Err("no".into())).is_none());
         assert_eq!(
             (size(0), size(2048), size(3 << 40)),
             ("0 B".into(), "2.0 KiB".into(), "3.0 TiB".into())

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand};
-use edit_protocol::Decision;
-use serde_json::{Value, json};
+use edit_protocol::{Decision, Refusal};
+use serde::Serialize;
 
 use crate::artifacts::ArtifactDir;
 use crate::config;
@@ -106,7 +106,7 @@ impl Edit {
                 Exit::Ok
             }
             Err(refused) => {
-                output.json(&refused.json().to_string());
+                output.json(&Answer::from(&refused).print());
                 Exit::Refused
             }
         }
@@ -122,14 +122,14 @@ impl Action {
                 let index = usize::try_from(index).unwrap_or(usize::MAX);
                 let after =
                     publishing::edit_line(expected.path(), expected.expect_version, index, &new)?;
-                Ok(json!({"ok": true, "new_version": after.version()}).to_string())
+                Ok(Answer { new_version: Some(after.version()), ..yes() }.print())
             }
             Self::FullRewrite(FullRewrite { expected, content, content_file }) => {
                 let content = content_of(content, content_file)?;
                 let after =
                     publishing::full_rewrite(expected.path(), expected.expect_version, &content)?;
                 let (version, count) = (after.version(), after.lines().len());
-                Ok(json!({"ok": true, "new_version": version, "line_count": count}).to_string())
+                Ok(Answer { new_version: Some(version), line_count: Some(count), ..yes() }.print())
             }
             Self::Finish(Finish { expected, decision, notes }) => {
                 // Bytes that are no text are no decision either.
@@ -140,7 +140,8 @@ impl Action {
                 let place = || shelves(directory.unwrap_or(Path::new(".")));
                 let decision =
                     publishing::finish(path, expected.expect_version, &decision, &notes, place)?;
-                Ok(json!({"ok": true, "decision": decision.word(), "notes": notes}).to_string())
+                let decision = Some(decision.word());
+                Ok(Answer { decision, notes: Some(notes), ..yes() }.print())
             }
             Self::Show(document) => Ok(publishing::show(&document.file)?.print()),
             Self::Queue => listed(Decision::Pass),
@@ -156,12 +157,62 @@ impl Expected {
 }
 
 fn listed(decision: Decision) -> Result<String, Refused> {
-    let listing = shelves(Path::new("."))?.list(decision)?;
-    let mut answer = json!({"entries": listing.entries});
-    if !listing.unreadable.is_empty() {
-        answer["unreadable"] = Value::from(listing.unreadable);
+    Ok(serde_json::to_string(&shelves(Path::new("."))?.list(decision)?).unwrap_or_default())
+}
+
+/// What an edit answers: `ok`, and what belongs to the call or to the refusal; the rest is left out.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Answer {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new_version: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notes: Option<String>,
+    /// A stable word, of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_version: Option<u64>,
+    /// -1 in an empty document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_index: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+fn yes() -> Answer {
+    Answer { ok: true, ..Answer::default() }
+}
+
+impl Answer {
+    fn print(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
-    Ok(answer.to_string())
+}
+
+/// A refusal of the protocol has its own facts, any other a message.
+impl From<&Refused> for Answer {
+    fn from(refused: &Refused) -> Self {
+        let answer = Self { reason: Some(refused.reason()), ..Self::default() };
+        match refused {
+            Refused::Protocol(Refusal::VersionMismatch { current_version }) => {
+                Self { current_version: Some(*current_version), ..answer }
+            }
+            Refused::Protocol(Refusal::IndexOutOfBounds { max_index }) => {
+                Self { max_index: Some(*max_index), ..answer }
+            }
+            Refused::Protocol(Refusal::BadArguments { message }) => {
+                Self { message: Some(message.clone()), ..answer }
+            }
+            Refused::Protocol(_) => answer,
+            other => Self { message: Some(other.to_string()), ..answer },
+        }
+    }
 }
 
 /// In ARTIFACT_DIR, which must not lie in the repository that `directory` is in, if it is in one.
@@ -218,6 +269,13 @@ fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::publishing::Listing;
+
+    #[test]
+    fn the_schemas_are_written_down() {
+        crate::event::schema::holds::<Answer>("edit");
+        crate::event::schema::holds::<Listing>("edit-queue");
+    }
 
     // security line 182
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Line, Output, Tone};
 use crate::task;
 
 const AFTER_HELP: &str = "\
@@ -39,6 +39,9 @@ impl Logs {
         if self.json {
             output.document(&log.document(step)?);
         } else {
+            if log.is_empty() {
+                output.progress(&Line::of(Tone::Faint, "The steps printed nothing."));
+            }
             output.copy(log.file).map_err(|error| {
                 Failure::refused("run_unreadable", format!("the log cannot be read: {error}"))
             })?;

@@ -51,12 +51,12 @@ impl Summary {
             false => "The Editor said nothing about tests.",
         };
         let tests = self.tests.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(unsaid);
-        let before = if self.had_tests { "" } else { " The repository had none." };
+        let before = if self.had_tests { "" } else { "The repository had none.\n\n" };
         // Writing to a string does not fail.
         let _ = write!(
             out,
             "## What changed\n\n{}\n{}\n## Why\n\n{}\n## How it was verified\n\n\
-             The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\nTest files changed:{before}\n\n{}",
+             The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),
             quote(&self.why),
@@ -129,7 +129,7 @@ mod tests {
         .render();
         assert!(
             text.contains(
-                "## Tests\n\n> Asks about 1900.\n\nTest files changed: The repository had none.\n\n\
+                "## Tests\n\n> Asks about 1900.\n\nThe repository had none.\n\nTest files changed:\n\n\
                  - `test.sh (create)`\n"
             ),
             "{text}"

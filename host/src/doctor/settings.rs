@@ -84,7 +84,7 @@ pub(super) fn artifacts(root: Option<&Path>) -> Vec<Check> {
     let (state, place) = match looked {
         Ok(looked) => looked,
         Err(error) => {
-            let fix = "set AGENT_ARTIFACT_DIR to an absolute path outside of the repository";
+            let fix = error.hint();
             return vec![Check::red(NAME, Failure::from(error).message, fix)];
         }
     };

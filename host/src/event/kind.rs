@@ -1,5 +1,6 @@
 //! The kinds of events, one variant for each fact; names and fields are those of `specs/events.md`.
 
+use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
 /// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
@@ -28,13 +29,25 @@ pub struct ProposedChange {
     pub op: String,
 }
 
-/// Byte for byte as the files are; in JSON with a replacement for each byte that is no UTF-8.
+/// Byte for byte as the files are.
 #[derive(Debug, Clone)]
 pub struct Patch(pub bytes::Bytes);
 
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PatchText<'a> {
+    /// A patch in git's format, with a replacement for each byte that is no UTF-8.
+    diff: std::borrow::Cow<'a, str>,
+    /// The same byte for byte, where text cannot say it.
+    diff_base64: Option<String>,
+}
+
 impl Serialize for Patch {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&String::from_utf8_lossy(&self.0))
+        let diff = String::from_utf8_lossy(&self.0);
+        let lossy = matches!(diff, std::borrow::Cow::Owned(_));
+        let diff_base64 = lossy.then(|| base64::engine::general_purpose::STANDARD.encode(&self.0));
+        PatchText { diff, diff_base64 }.serialize(to)
     }
 }
 
@@ -45,7 +58,7 @@ impl schemars::JsonSchema for Patch {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
+        PatchText::json_schema(generator)
     }
 }
 
@@ -234,7 +247,7 @@ pub enum EventKind {
         files: Vec<ProposedChange>,
         /// The command that makes these changes; none when the proposal could not be kept.
         apply: Option<String>,
-        /// A patch in git's format.
+        #[serde(flatten)]
         diff: Patch,
     },
     Replan {
@@ -265,4 +278,18 @@ pub enum EventKind {
         /// How many edits each rule refused, by its word.
         edits_refused: std::collections::BTreeMap<String, u64>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CLI-50
+    #[test]
+    fn a_patch_that_is_no_text_is_there_byte_for_byte_as_well() {
+        let json = |bytes: &'static [u8]| serde_json::to_value(Patch(bytes.into())).unwrap();
+        assert_eq!(json(b"+a\n"), serde_json::json!({"diff": "+a\n", "diff_base64": null}));
+        let latin = serde_json::json!({"diff": "+\u{fffd}\n", "diff_base64": "K+kK"});
+        assert_eq!(json(b"+\xE9\n"), latin);
+    }
 }

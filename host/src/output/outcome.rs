@@ -54,12 +54,7 @@ fn patch(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
         let text = String::from_utf8_lossy(bytes);
         return secrets.redact(&terminal_text::block(&text)).into_owned().into_bytes();
     }
-    let mut out = Vec::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        out.extend(secrets.redact(chunk.valid()).as_bytes());
-        out.extend(chunk.invalid());
-    }
-    out
+    secrets.redact_bytes(bytes)
 }
 
 /// The summary as it was written, then one line with the state, then where to look.
@@ -78,8 +73,8 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
     else {
         return None;
     };
-    // The result of a dry run is its patch; how it ended is told beside it.
-    if state == "PROPOSED" {
+    // The result of a dry run is its patch; how it ended is told beside it. So is a refusal, which has no result.
+    if state == "PROPOSED" || state == "REFUSED" {
         return None;
     }
     let mut text = String::new();

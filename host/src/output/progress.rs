@@ -69,6 +69,13 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let end = Line::of(Tone::Good, "PROPOSED").and(Tone::Plain, ": nothing was verified");
             summary.trim().lines().map(Line::plain).chain([end]).collect()
         }
+        // As it is told at the door.
+        EventKind::TaskFinished { state, summary, .. } if state == "REFUSED" => {
+            let mut lines = summary.as_deref().unwrap_or_default().lines();
+            let message = lines.next().unwrap_or_default();
+            let head = Line::of(Tone::Bad, "act:").and(Tone::Plain, format!(" {message}"));
+            std::iter::once(head).chain(lines.map(Line::plain)).collect()
+        }
         EventKind::Proposed { files, apply, .. } => {
             let change = |file: &ProposedChange| {
                 let from = file.from.as_ref().map(|from| format!("{from} to "));

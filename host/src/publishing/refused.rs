@@ -1,7 +1,6 @@
 //! Why nothing happened to a document, in the words that `act edit` answers with.
 
 use edit_protocol::{BadDocument, Refusal};
-use serde_json::{Map, Value};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
@@ -49,24 +48,6 @@ impl Refused {
             Self::NoPlace(_) => "artifact_dir",
             Self::Content(_) => "bad_arguments",
         }
-    }
-
-    /// `{ok:false,reason,…}`. A refusal of the protocol has its own facts, any other a message.
-    pub fn json(&self) -> Value {
-        let mut answer = Map::new();
-        answer.insert("ok".into(), false.into());
-        answer.insert("reason".into(), self.reason().into());
-        match self {
-            Self::Protocol(refusal) => {
-                if let Ok(Value::Object(facts)) = serde_json::to_value(refusal) {
-                    answer.extend(facts);
-                }
-            }
-            other => {
-                answer.insert("message".into(), other.to_string().into());
-            }
-        }
-        Value::Object(answer)
     }
 }
 

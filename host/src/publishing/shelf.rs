@@ -47,6 +47,7 @@ struct Filed {
 
 /// One finish as it is listed, without the document's text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Entry {
     pub number: u64,
     pub doc_id: String,
@@ -62,9 +63,11 @@ pub struct Entry {
 
 /// Oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Listing {
     pub entries: Vec<Entry>,
     /// Files that somebody else put there or changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
 }
 

@@ -53,7 +53,7 @@ impl LastWord {
 
     /// Its turn came, and what had been fine is not any more.
     pub(super) fn refuse(mut self, failure: &Failure) -> Exit {
-        let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = failure.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         let finished = Finished {
             reason: Some(failure.code.to_owned()),
             summary: Some(format!("{}{hint}", failure.message)),
@@ -353,6 +353,6 @@ mod tests {
         });
         assert_eq!(lines[0]["state"], "REFUSED");
         assert_eq!(lines[0]["reason"], "config_missing");
-        assert_eq!(lines[0]["summary"], "gone; run `act init`");
+        assert_eq!(lines[0]["summary"], "gone\nhint: run `act init`");
     }
 }

@@ -24,6 +24,12 @@ pub struct RunLog {
     pub file: File,
 }
 
+impl RunLog {
+    pub fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|about| about.len() == 0)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LogDocument {

@@ -229,6 +229,7 @@ impl From<ArtifactDirError> for Failure {
     fn from(error: ArtifactDirError) -> Self {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         Self::refused("artifact_dir", format!("{error}{}", cause.unwrap_or_default()))
+            .hint(error.hint())
     }
 }
 

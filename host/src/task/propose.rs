@@ -32,7 +32,8 @@ pub(super) fn propose(
     events.emit(EventKind::Proposed {
         files: changes(&proposal.files),
         apply,
-        diff: Patch(patch(&proposal.files).into()),
+        // Here and not at the sinks alone: they cannot look into what is no text.
+        diff: Patch(output.secrets().redact_bytes(&patch(&proposal.files)).into()),
     });
 }
 

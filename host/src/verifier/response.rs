@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::docker_error::InfraError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
     Pass,
@@ -23,6 +24,7 @@ impl Status {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailReason {
     StepFailed,
@@ -43,6 +45,7 @@ impl FailReason {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorType {
     DockerUnavailable,
@@ -66,6 +69,7 @@ impl ErrorType {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Warning {
     pub code: String,
     pub step: Option<String>,
@@ -74,6 +78,7 @@ pub struct Warning {
 
 /// PASS and FAIL have no error fields, INFRA_ERROR has both.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct VerifyResponse {
     pub status: Status,
     pub run_id: Option<String>,
@@ -81,6 +86,7 @@ pub struct VerifyResponse {
     pub tail_log: Option<String>,
     pub artifact_paths: Vec<String>,
     /// The run's manifest as it was written.
+    #[cfg_attr(test, schemars(with = "Option<crate::artifacts::Manifest>"))]
     pub manifest: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<ErrorType>,
@@ -110,6 +116,11 @@ impl From<InfraError> for VerifyResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_schema_is_written_down() {
+        crate::event::schema::holds::<VerifyResponse>("verify");
+    }
 
     // VERIFIER-2
     #[test]
