@@ -336,8 +336,8 @@ impl<'a> Session<'a> {
             Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
             Call::Plan(plan) => self.adopt(plan).await?.into(),
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
-            Call::Verify => match self.owed() {
-                Some(difference) => difference.into(),
+            Call::Verify => match self.hidden().or_else(|| self.owed()) {
+                Some(answer) => answer.into(),
                 None => return self.verify().await,
             },
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
