@@ -1,11 +1,13 @@
 //! The Editor role: it owns the plan and every decision of the loop, and is the only writer of the
-//! repository. Decisions are pure (`debug_loop`, `phase`, `strategy`, `replan`); `session` performs them.
+//! repository. Decisions are pure (`debug_loop`, `phase`, `strategy`, `replan`); `session`, `turns`, `calls` and
+//! `gate` perform them.
 
 mod asking;
 mod attempt;
 mod audited;
 mod baseline;
 mod boundary;
+mod calls;
 mod claim;
 mod closing;
 mod component_hands;
@@ -14,6 +16,7 @@ mod decisions;
 mod draft;
 mod ending;
 mod first_steps;
+mod gate;
 mod hand_over;
 mod hands;
 mod hypotheses;
@@ -31,6 +34,7 @@ mod session;
 mod settling;
 mod strategy;
 mod tools;
+mod turns;
 mod verification;
 
 use std::collections::BTreeMap;
