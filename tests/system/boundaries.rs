@@ -134,15 +134,51 @@ fn names_that_are_there_and_lists_of_paths_are_boundaries() {
     let act = Act::new().files(&files).pipeline(image(), &[("test", "grep -qx right answer.txt")]);
     let text = "write the answer\n\nBoundaries:\n- src\n- lib/, `answer.txt`\n- performance\n";
     let told = act.script(&script(turns)).run(text).status(0).script_used_up();
-    let told = told
-        .stderr_has("\n- src (enforced)\n- lib/, `answer.txt` (enforced)\n")
-        .stderr_has("\n- performance (for the model; not a path)\n");
+    let told = told.stderr_has("\n- src (enforced)\n- lib/, `answer.txt` (enforced)\n").stderr_has(
+        "\n- performance (not enforced: the host reads no paths from it; the model is told)\n",
+    );
     assert_eq!(
         (told.read("docs/a.md"), told.read("src/a.txt")),
         ("mine\n".into(), "ours\n".into())
     );
     assert_eq!(told.read("lib/a.txt"), "ours\n");
     assert_eq!(refused(&told), json!({"boundary": 2}));
+    let summary = told.read("agent/summary.md");
+    assert!(
+        summary.contains("## Boundaries that were not enforced\n\n- `performance`\n"),
+        "{summary}"
+    );
+}
+
+/// TASK-5: a list with a name that is not there yet, words around a path, and what is to be left alone.
+#[test]
+fn boundaries_are_held_in_the_words_of_users() {
+    let create = |path: &str| call("create", json!({"path": path, "content": "new\n"}));
+    let opened = || {
+        Act::new()
+            .files(&[("answer.txt", "none\n"), ("src/a.txt", "-"), ("docs/a.md", "mine\n")])
+            .pipeline(image(), &[("test", "grep -qx right answer.txt")])
+    };
+    for (boundary, outcomes) in [
+        ("src, tests, answer.txt", [true, true, false]),
+        ("only `src/` and answer.txt", [true, false, false]),
+        ("!docs/", [true, true, false]),
+        ("do not touch docs/ or tests/", [true, false, false]),
+        ("newdir", [true, true, true]),
+    ] {
+        let paths = ["src/b.txt", "tests/b.txt", "docs/b.txt"];
+        let turns = opening("write it").into_iter().chain(paths.map(create)).chain([
+            self::write("answer.txt", "right\n"),
+            call("verify", json!({})),
+            done(),
+        ]);
+        let text = format!("write the answer\n\nBoundaries:\n- {boundary}\n");
+        let told = opened().script(&script(turns)).run(&text).status(0).script_used_up();
+        let mark = if boundary == "newdir" { "not enforced" } else { "enforced)" };
+        let told = told.stderr_has(&format!("\n- {boundary} ({mark}"));
+        let made = paths.map(|path| told.repo().join(path).exists());
+        assert_eq!(made, outcomes, "{boundary}");
+    }
 }
 
 /// WORKSPACE-7, EDITOR-36: what earlier tasks left in `agent/` is no source of this one, whatever git ignores.

@@ -68,7 +68,13 @@ fn protected_names_are_refused_by_every_route_and_the_loop_goes_on() {
         ".git/config",
         "x/../.git/HEAD",
         "sub/.git/hooks/x",
+        ".git./hooks/x",
+        ".git /hooks/x",
+        "git~1/hooks/x",
+        "sub/.git::$INDEX_ALLOCATION/x",
+        ".g\u{200d}it/hooks/x",
         "agent.yaml",
+        "agent.yaml::$DATA",
         "./agent.yaml",
         "AGENT.YAML",
         "agent/x",
@@ -138,6 +144,8 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
         ".gemini/settings.json",
         ".devcontainer/devcontainer.json",
         ".gitmodules",
+        ".gitmodules .",
+        "GITMOD~1",
         ".gitattributes",
         ".github/workflows/ci.yml",
         "sub/.bashrc",
@@ -326,6 +334,54 @@ fn changes_of_what_the_gate_runs_are_told_with_digests() {
         ]
     );
     assert!(told.stdout_text().contains("conftest.py (test_configuration)"), "{told}");
+}
+
+/// Security line 73, VERIFIER-31: neither may what a script of the gate runs, however far from the step.
+#[test]
+fn changes_of_what_a_script_of_the_gate_runs_are_told() {
+    let rewrite = |path: &str, content: &str| {
+        call("full_rewrite", json!({"path": path, "expect_version": 1, "content": content}))
+    };
+    let turns = opening("obey")
+        .into_iter()
+        .chain([
+            rewrite("lib/check.sh", "true\n"),
+            rewrite("mk/rules", "check:\n\ttrue\n"),
+            call("delete", json!({"path": "lib/gone.sh", "expect_version": 1})),
+            rewrite("lib/other.sh", "no matter\n"),
+        ])
+        .chain(attempt("right\n"))
+        .chain([done()]);
+    let act = Act::new()
+        .files(&[
+            ("answer.txt", "none\n"),
+            ("test.sh", "set -e\n. ./lib/all.sh\ntest ! -e lib/gone.sh || sh lib/gone.sh\n"),
+            ("lib/all.sh", "sh \"$PWD/lib/check.sh\"\n"),
+            ("lib/check.sh", "grep -qx right answer.txt\n"),
+            ("lib/gone.sh", "false\n"),
+            ("lib/other.sh", "false\n"),
+            ("Makefile", "include mk/rules\n"),
+            ("mk/rules", "check:\n\tfalse\n"),
+        ])
+        .pipeline(
+            image(),
+            &[("test", "sh test.sh"), ("make", "command -v make || true; : make check")],
+        );
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    let summary = told.read("agent/summary.md");
+    let (_, list) = summary.split_once("## Changed, and verification depends on it\n\n").unwrap();
+    let list = list.lines().take_while(|line| line.starts_with('-'));
+    let named: Vec<_> = list.map(|line| line.split(',').next().unwrap().to_owned()).collect();
+    assert_eq!(
+        named,
+        [
+            "- `answer.txt (reached_by_a_step",
+            "- `lib/check.sh (reached_by_a_step",
+            "- `lib/gone.sh (reached_by_a_step",
+            "- `mk/rules (reached_by_a_step",
+        ]
+    );
+    assert!(told.stdout_text().contains("lib/check.sh (reached_by_a_step)"), "{told}");
 }
 
 /// Security line 57: a directory that is a link to the outside is no way out.

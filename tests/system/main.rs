@@ -31,5 +31,6 @@ mod refusals;
 mod scout;
 mod streams;
 mod task;
+mod tested_tree;
 mod verify;
 mod wires;

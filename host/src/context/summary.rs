@@ -25,6 +25,10 @@ pub struct Summary {
     pub gate_inputs_changed: Vec<String>,
     /// Changed files that are guarded and were allowed for this task.
     pub allowed_paths_changed: Vec<String>,
+    /// Changed files that git ignores, so that the run did not judge them.
+    pub untested: Vec<String>,
+    /// Boundaries of the task that no rule held to; the model was told.
+    pub boundaries_unheld: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
     /// By role.
@@ -51,11 +55,18 @@ impl Summary {
             false => "The Editor said nothing about tests.",
         };
         let tests = self.tests.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(unsaid);
+        // Whatever the Editor claims in its own words.
+        let lies = match self.files_changed.is_empty() {
+            true => "act changed no file, and no history, branch or remote of git.",
+            false => {
+                "The changes are in your working tree; act touched no history, branch or remote of git."
+            }
+        };
         let before = if self.had_tests { "" } else { "The repository had none.\n\n" };
         // Writing to a string does not fail.
         let _ = write!(
             out,
-            "## What changed\n\n{}\n{}\n## Why\n\n{}\n## How it was verified\n\n\
+            "## What changed\n\n{}\n{}\n{lies}\n\n## Why\n\n{}\n## How it was verified\n\n\
              The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),
@@ -73,6 +84,8 @@ impl Summary {
         let lists = [
             ("Changed, and verification depends on it", &self.gate_inputs_changed),
             ("Guarded, and allowed for this task", &self.allowed_paths_changed),
+            ("Changed, and not in the tree that was verified", &self.untested),
+            ("Boundaries that were not enforced", &self.boundaries_unheld),
             ("Edits that were refused", &self.edits_refused),
             ("Warnings of the run", &self.warnings),
         ];
@@ -116,6 +129,7 @@ mod tests {
         assert_eq!(
             summary().render(),
             "# Summary\n\n## What changed\n\n> Handle centuries.\n\n- `leap.sh`\n\n\
+             The changes are in your working tree; act touched no history, branch or remote of git.\n\n\
              ## Why\n\n> 1900 was a leap year.\n\n## How it was verified\n\n\
              The whole pipeline was green in `run_20261121_100000_abc123` at attempt 2 of task `t-abc123`.\n\n\
              ## Tests\n\n> The Editor gave no reason for adding none.\n\nTest files changed:\n\nnone\n"
@@ -137,10 +151,25 @@ mod tests {
     }
 
     #[test]
+    fn what_became_of_the_changes_is_the_hosts_to_say() {
+        // CONTEXT-7
+        let claimed =
+            Summary { what: "Änderungen wurden committet und gepusht.".into(), ..summary() };
+        let text = Summary { files_changed: vec![], ..claimed.clone() }.render();
+        assert!(text.contains("\nact changed no file, and no history, branch or remote of git.\n"));
+        assert!(
+            claimed
+                .render()
+                .contains("\nThe changes are in your working tree; act touched no history,")
+        );
+    }
+
+    #[test]
     fn changed_gate_inputs_and_allowed_paths_are_named() {
         let text = Summary {
             gate_inputs_changed: vec!["test.sh".into()],
             allowed_paths_changed: vec![".envrc".into()],
+            untested: vec!["x.local".into()],
             edits_refused: vec!["protected: 3".into()],
             tokens: [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into(),
             ..summary()
@@ -152,6 +181,8 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+        let untested = "## Changed, and not in the tree that was verified\n\n- `x.local`\n";
+        assert!(text.contains(untested), "{text}");
         assert!(text.contains("## Edits that were refused\n\n- `protected: 3`\n"), "{text}");
     }
 

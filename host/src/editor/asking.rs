@@ -3,10 +3,11 @@
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
+use super::calls::answered;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::prompt;
-use super::session::{End, Session, answered};
+use super::session::{End, Session};
 use super::tools::AskScout;
 use super::verification;
 use crate::context::ScoutPayload;

@@ -8,7 +8,7 @@ use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification}
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
 use crate::event::{EventKind, Events};
 use crate::model::ToolResult;
-use crate::verifier::{GateChange, GateInput, gate_inputs_changed, touches_tests};
+use crate::verifier::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use crate::workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
@@ -44,6 +44,8 @@ impl Session<'_> {
                 .filter(|f| f.guarded)
                 .map(|f| f.path.clone())
                 .collect(),
+            untested: self.untested(),
+            boundaries_unheld: self.editor.brief.unheld.clone(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
             baseline: self.baseline.as_ref().map(|baseline| baseline.for_people(&self.attempts)),
@@ -111,6 +113,11 @@ impl Session<'_> {
         hands.changed().iter().filter(is_test).map(named).collect()
     }
 
+    /// Changed files that the green run did not judge.
+    fn untested(&self) -> Vec<String> {
+        self.editor.hands.untested().into_iter().map(|file| file.path).collect()
+    }
+
     /// As people read it: `protected: 3`.
     fn refusals(&self) -> Vec<String> {
         let refused = self.editor.hands.refused().into_iter();
@@ -134,7 +141,11 @@ impl Session<'_> {
             .collect();
         let commands: Vec<&str> =
             self.editor.steps.iter().map(|step| step.command.as_str()).collect();
-        gate_inputs_changed(&changes, &commands)
+        let package = self.editor.brief.package.as_deref();
+        gate_inputs_changed(
+            &changes,
+            &Steps { commands: &commands, package, look: &*self.editor.look },
+        )
     }
 
     pub(super) async fn end(&mut self, end: End) -> Finished {

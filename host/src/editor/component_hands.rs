@@ -13,7 +13,7 @@ use super::refused_edit::{RefusedEdit, refused_edit};
 use crate::component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
 use crate::event::{EventKind, Events};
 use crate::model::{Model, ToolSpec};
-use crate::workspace::{ChangedFile, FileText, RepoWriter};
+use crate::workspace::{ChangedFile, FileText, RepoWriter, Untested};
 
 /// A tool call has this long.
 const CALL: Duration = Duration::from_secs(30);
@@ -123,6 +123,10 @@ impl Hands for ComponentHands {
 
     fn text(&self, path: &str) -> FileText {
         self.writer.text(path)
+    }
+
+    fn untested(&self) -> Vec<Untested> {
+        self.writer.untested()
     }
 
     fn refused(&self) -> BTreeMap<String, u64> {

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::phase::Phase;
 use super::prompt::{self, Assignment, Known};
-use super::session::{End, Left, Session, Step};
+use super::session::{End, Left, Session};
 use super::tools::{Done, Goals, Plan};
+use super::turns::Step;
 use super::{Finished, State};
 use crate::context::{Moment, ScoutPayload, Strategy};
 

@@ -1,6 +1,7 @@
 //! Whether a summary hands over a commit message or the text of a pull request. The user commits, in his own
 //! words; so what has that form is sent back. Plain prose may speak of commits as often as it likes. Pure.
 
+use super::claim::{self, is_hash};
 use crate::artifacts::RunId;
 
 /// What a text hands over, if anything, in words for the model.
@@ -22,7 +23,7 @@ pub(super) fn found(text: &str) -> Option<&'static str> {
                 sentence.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).collect();
             if is_label(bare(sentence)) || is_offer(&words) {
                 Some("a commit message or the text of a pull request")
-            } else if is_claim(&words) || is_passive_claim(&words) {
+            } else if claim::is_claim(&words) {
                 Some("a commit or a pull request that nobody made")
             } else {
                 None
@@ -79,118 +80,6 @@ fn is_offer(words: &[&str]) -> bool {
     })
 }
 
-/// `This PR adds …`, `I committed …`, `we opened a pull request`.
-fn is_claim(words: &[&str]) -> bool {
-    if let ["this", rest @ ..] = words
-        && let Some([verb, ..]) = after_request(rest).or(match rest {
-            ["commit", rest @ ..] => Some(rest),
-            _ => None,
-        })
-        && verb.len() > 1
-        && verb.ends_with('s')
-    {
-        return true;
-    }
-    (0..words.len()).any(|at| match &words[at..] {
-        ["i" | "we", "have" | "ve", rest @ ..] | ["i" | "we", rest @ ..] => match rest {
-            ["committed", ..] => true,
-            [
-                "opened" | "created" | "submitted" | "raised" | "prepared",
-                "a" | "the",
-                rest @ ..,
-            ] => {
-                // A template or a check for pull requests is another thing.
-                let ends = |rest: &[&str]| matches!(rest, [] | ["for" | "with" | "and" | "to", ..]);
-                after_request(rest).is_some_and(ends)
-            }
-            _ => false,
-        },
-        _ => false,
-    })
-}
-
-/// `All changes are committed on branch fix`, `committed and pushed`, `a pull request was opened`. A project may
-/// be about commits: `changes are committed in one transaction` says nothing about git.
-fn is_passive_claim(words: &[&str]) -> bool {
-    words.windows(3).any(|three| three == ["committed", "and", "pushed"])
-        || is_report(words)
-        || (!words.iter().any(|word| CONDITIONS.contains(word))
-            && (0..words.len()).any(|at| match after_request(&words[at..]) {
-                Some(["was" | "were", verb, ..] | ["has" | "have", "been", verb, ..]) => {
-                    HAS_REQUEST.contains(verb)
-                }
-                _ => false,
-            }))
-}
-
-const CONDITIONS: [&str; 12] = [
-    "when", "whenever", "after", "before", "once", "if", "until", "while", "that", "which", "each",
-    "every",
-];
-
-const HAS_REQUEST: [&str; 7] =
-    ["opened", "created", "submitted", "raised", "prepared", "filed", "merged"];
-
-/// A sentence that begins with what was done to the changes, and where they are now.
-fn is_report(words: &[&str]) -> bool {
-    const WHAT: [&str; 13] = [
-        "change",
-        "changes",
-        "work",
-        "edit",
-        "edits",
-        "fix",
-        "fixes",
-        "patch",
-        "everything",
-        "result",
-        "diff",
-        "update",
-        "updates",
-    ];
-    const FILLING: [&str; 6] = ["all", "the", "my", "these", "this", "of"];
-    let rest = &words[words.iter().take_while(|word| FILLING.contains(word)).count()..];
-    let rest = match rest {
-        [what, aux, rest @ ..] if WHAT.contains(what) => match (*aux, rest) {
-            ("is" | "are" | "was" | "were", ["now" | "all" | "already", rest @ ..])
-            | ("has" | "have", ["been", rest @ ..])
-            | ("is" | "are" | "was" | "were", rest) => rest,
-            _ => return false,
-        },
-        // Without anybody who did it, at the beginning: `Committed to main.`
-        _ if words.len() > 1 => words,
-        _ => return false,
-    };
-    let [verb @ ("committed" | "pushed"), rest @ ..] = rest else { return false };
-    let place = |rest: &[&str]| {
-        let rest = match rest {
-            ["the" | "a" | "this" | "its" | "my", rest @ ..] => rest,
-            rest => rest,
-        };
-        let first = rest.first().copied().unwrap_or_default();
-        ["branch", "main", "master", "git", "github", "gitlab", "origin", "upstream"]
-            .contains(&first)
-            || (["new", "feature", "remote"].contains(&first) && rest.contains(&"branch"))
-            || (["repository", "repo", "remote"].contains(&first) && rest.len() == 1)
-    };
-    match rest {
-        [] => words.len() > 1 && (*verb == "committed" || words.len() > 2),
-        ["and", "pushed" | "merged", ..] => true,
-        ["to" | "on" | "in" | "into", rest @ ..] => place(rest),
-        ["as", hash, ..] => is_hash(hash),
-        ["with", rest @ ..] => rest.contains(&"message"),
-        _ => false,
-    }
-}
-
-/// Not a number, and not a word.
-fn is_hash(word: &str) -> bool {
-    let hex = word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-    let mixed = word.bytes().any(|byte| byte.is_ascii_digit())
-        && word.bytes().any(|byte| byte.is_ascii_alphabetic());
-    hex && mixed && (6..=64).contains(&word.len())
-}
-
 /// A commit by its hash or a pull request by its number that `task` does not name either. What stands in
 /// backticks is code.
 pub(super) fn reference(text: &str, task: &str) -> Option<String> {
@@ -214,14 +103,6 @@ pub(super) fn reference(text: &str, task: &str) -> Option<String> {
         };
         (!task.contains(&named)).then_some(named)
     })
-}
-
-/// What follows the name of a pull request.
-fn after_request<'a, 'w>(words: &'a [&'w str]) -> Option<&'a [&'w str]> {
-    match words {
-        ["pr", rest @ ..] | ["pull" | "merge", "request", rest @ ..] => Some(rest),
-        _ => None,
-    }
 }
 
 /// A run that the text names and that is none of the task's.
@@ -260,6 +141,20 @@ mod tests {
             "Done; everything has been committed and pushed.",
             "The work is committed as 1a2b3c4d.",
             "A pull request was opened.",
+            "Committed.",
+            "Pushed.",
+            "Committed and pushed.",
+            "PR opened.",
+            "PR #12 is open.",
+            "A PR is ready for review.",
+            "Opened a PR for this.",
+            "Merged to main.",
+            "Landed as 1a2b3c4d on main.",
+            "The commit has been made.",
+            "I've pushed the branch fix/foo.",
+            "Changes were pushed upstream.",
+            "The work has been checked in to git.",
+            "All of it was merged into the main branch.",
             "The merge request has been created for review.",
             "Co-authored-by: A Model <model@example.com>",
             "Then run `git commit -am 'centuries'`.",
@@ -326,6 +221,12 @@ mod tests {
             "States are: pending, committed.",
             "Edits are pushed onto the stack.",
             "Updates were pushed in the wrong order.",
+            "Both lists are merged into one.",
+            "The options are merged with the defaults.",
+            "A merged cell keeps its style.",
+            "It opened the file and pushed the token.",
+            "The plane landed on time.",
+            "This is ready for review.",
         ] {
             assert_eq!(found(text), None, "{text}");
         }

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ToolSpec;
-use crate::workspace::{ChangedFile, FileText};
+use crate::workspace::{ChangedFile, FileText, Untested};
 
 /// What a tool answers, as JSON text for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub trait Hands: Send + Sync {
     fn changed(&self) -> Vec<ChangedFile>;
     /// What a changed file held before the task and holds by it.
     fn text(&self, path: &str) -> FileText;
+    /// Changed files that a verification would not see now.
+    fn untested(&self) -> Vec<Untested>;
     /// How many edits each rule refused, by its word.
     fn refused(&self) -> BTreeMap<String, u64>;
 }

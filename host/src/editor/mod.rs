@@ -1,10 +1,14 @@
 //! The Editor role: it owns the plan and every decision of the loop, and is the only writer of the
-//! repository. Decisions are pure (`debug_loop`, `phase`, `strategy`, `replan`); `session` performs them.
+//! repository. Decisions are pure (`debug_loop`, `phase`, `strategy`, `replan`); `session`, `turns`, `calls` and
+//! `gate` perform them.
 
 mod asking;
 mod attempt;
 mod audited;
 mod baseline;
+mod boundary;
+mod calls;
+mod claim;
 mod closing;
 mod component_hands;
 mod debug_loop;
@@ -12,6 +16,7 @@ mod decisions;
 mod draft;
 mod ending;
 mod first_steps;
+mod gate;
 mod hand_over;
 mod hands;
 mod hypotheses;
@@ -29,6 +34,7 @@ mod session;
 mod settling;
 mod strategy;
 mod tools;
+mod turns;
 mod verification;
 
 use std::collections::BTreeMap;
@@ -36,6 +42,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+pub use boundary::Held;
 pub use component_hands::ComponentHands;
 pub use draft::Draft;
 use ending::Ending;
@@ -58,6 +65,8 @@ pub struct Brief {
     pub request: TaskRequest,
     /// Directory of the monorepo package the task is scoped to.
     pub package: Option<String>,
+    /// Items of `Boundaries:` that no rule holds to.
+    pub unheld: Vec<String>,
     /// Our own unresolved stuck report of an earlier task in this repository; nothing else of the past.
     pub stuck_report: Option<EarlierReport>,
 }
@@ -73,6 +82,7 @@ pub struct EarlierReport {
 type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
 type Moved = dyn Fn() -> Option<String> + Send + Sync;
 type HasTests = dyn Fn() -> bool + Send + Sync;
+type Look = dyn Fn(&str) -> Option<(String, String)> + Send + Sync;
 type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
 
 /// Everything a session works with; each part is replaceable on its own.
@@ -94,8 +104,10 @@ pub struct Editor {
     pub has_tests: Arc<HasTests>,
     /// The log of a run of this task, or of one step of it.
     pub read_log: Box<ReadLog>,
-    /// Steps of the pipeline; a changed file that one of their commands names is told to the user.
+    /// Steps of the pipeline; a changed file that one of their commands names or reaches is told to the user.
     pub steps: Vec<Step>,
+    /// Real path and text of a file of the repository as it stands.
+    pub look: Box<Look>,
     /// Where what the task does is recorded; it does nothing that could not be.
     pub audit: Audit,
     /// None in a dry run, which leaves nothing in the repository.

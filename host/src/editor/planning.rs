@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::calls::{answered, refusal_hint};
 use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
 use super::prompt::{self, Assignment, FailedStrategy, Known};
-use super::session::{End, Session, answered, refusal_hint};
+use super::session::{End, Session};
 use super::strategy::SAME_STRATEGY_REFUSALS;
 use super::tools::Plan;
 use super::{replan, strategy, verification};

@@ -5,6 +5,7 @@
 //! above it and is an item of its own elsewhere, because a rule that got lost would be worse than one that
 //! is said twice.
 
+use super::boundary::{self, Held};
 use crate::output::Failure;
 
 /// More than anybody types, small enough to be repeated to the model.
@@ -104,12 +105,11 @@ impl TaskRequest {
         &self.boundaries
     }
 
-    /// Boundaries that are paths or globs and nothing else, each with what it names. `exists` knows the names in
-    /// the root. Sentences are for the model alone: taking a path out of "leave src/old alone" would turn its
-    /// meaning round.
-    pub fn enforced(&self, exists: impl Fn(&str) -> bool) -> Vec<(&str, Vec<String>)> {
+    /// Boundaries that say paths and nothing else, each with what it says. `exists` knows what is there, by paths
+    /// from the root. Others are for the model alone.
+    pub fn enforced(&self, exists: impl Fn(&str) -> bool) -> Vec<(&str, Held)> {
         let items = self.boundaries.iter();
-        items.filter_map(|item| Some((item.as_str(), paths_of(item, &exists)?))).collect()
+        items.filter_map(|item| Some((item.as_str(), boundary::held(item, &exists)?))).collect()
     }
 
     fn items(&mut self, section: Section) -> Option<&mut Vec<String>> {
@@ -153,28 +153,6 @@ fn unmarked(line: &str) -> (&str, bool) {
     }
 }
 
-/// The paths of an item that is one path, or several with commas between them.
-fn paths_of(item: &str, exists: &impl Fn(&str) -> bool) -> Option<Vec<String>> {
-    // A comma may be part of a glob (`{a,b}`) or of a name.
-    if let Some(path) = path_of(item, exists) {
-        return Some(vec![path]);
-    }
-    item.split(',').map(|part| path_of(part.trim(), exists)).collect()
-}
-
-fn path_of(item: &str, exists: &impl Fn(&str) -> bool) -> Option<String> {
-    let quoted = item.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
-    let path = quoted.unwrap_or(item);
-    let path = path.strip_prefix("./").unwrap_or(path);
-    let one_word = !path.is_empty() && !path.contains(|c: char| c.is_whitespace() || c == '`');
-    let looks_like_one = path.contains(['/', '*']) || path.trim_end_matches('.').contains('.');
-    if one_word && (quoted.is_some() || (looks_like_one && !path.ends_with(','))) {
-        return Some(path.to_owned());
-    }
-    let is_there = one_word && path.contains(|c| c != '.') && exists(path);
-    is_there.then(|| globset::escape(path))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -210,33 +188,19 @@ Boundaries:
     }
 
     #[test]
-    fn only_boundaries_that_are_paths_name_paths() {
+    fn boundaries_that_say_paths_are_enforced() {
         // TASK-5
-        let there = |name: &str| ["src", "Makefile", "a[1]", ".", ".."].contains(&name);
         let request = TaskRequest::parse(TEXT).unwrap();
-        let paths = ["src/parse/", "docs", "*.toml"].map(|path| vec![path.to_owned()]);
-        let items = ["src/parse/", "`docs`", "*.toml"];
-        assert_eq!(request.enforced(there), items.into_iter().zip(paths).collect::<Vec<_>>());
-        let of = |item: &str| paths_of(item, &there).unwrap_or_default().join(" ");
-        for (item, paths) in [
-            ("./a.rs", "a.rs"),
-            ("src", "src"),
-            ("Makefile", "Makefile"),
-            ("a[1]", "a[[]1[]]"),
-            ("src/, docs/", "src/ docs/"),
-            ("src, Makefile,`lib`", "src Makefile lib"),
-            ("src/{a,b}/*.rs", "src/{a,b}/*.rs"),
-            ("performance", ""),
-            ("nothing.", ""),
-            ("`not src/a`", ""),
-            ("src only", ""),
-            ("src/, and nothing else", ""),
-            ("src, performance", ""),
-            (".", ""),
-            ("..", ""),
-        ] {
-            assert_eq!(of(item), paths, "{item}");
-        }
+        let only = |path: &str| Held { only: vec![path.to_owned()], ..Held::default() };
+        let never = Held { never: vec!["src/old".to_owned()], ..Held::default() };
+        let expected = [
+            ("src/parse/", only("src/parse/")),
+            ("`docs`", only("docs")),
+            ("*.toml", only("*.toml")),
+            ("leave src/old alone", never),
+        ];
+        assert_eq!(request.enforced(|name| name == "src"), expected);
+        assert_eq!(request.enforced(|_| false).len(), 3);
     }
 
     #[test]

@@ -42,6 +42,19 @@ impl Session<'_> {
         Some(Answer { json: told.to_string(), is_error: true })
     }
 
+    /// Why a verification would not be one of what was changed: git ignores files since its rules were changed.
+    pub(super) fn hidden(&self) -> Option<Answer> {
+        let untested = self.editor.hands.untested().into_iter().filter(|file| !file.allowed);
+        let paths: Vec<_> = untested.map(|file| file.path).collect();
+        let message = "git ignores these changed files by now, so the Verifier would not see them: take what \
+                       ignores them out of .gitignore, then call verify again";
+        (!paths.is_empty()).then(|| {
+            let told =
+                json!({"ok": false, "reason": "not_verified", "message": message, "paths": paths});
+            Answer { json: told.to_string(), is_error: true }
+        })
+    }
+
     /// All changes so far, for a conversation that knows none of them.
     pub(super) fn whole_difference(&self) -> String {
         let hands = &self.editor.hands;

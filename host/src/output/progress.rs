@@ -38,7 +38,9 @@ fn always(kind: &EventKind) -> Vec<Line> {
                 .flat_map(|(title, items)| {
                     let mark = move |item: &String| match (title, enforced.contains(item)) {
                         ("Boundaries:", true) => " (enforced)",
-                        ("Boundaries:", false) => " (for the model; not a path)",
+                        ("Boundaries:", false) => {
+                            " (not enforced: the host reads no paths from it; the model is told)"
+                        }
                         _ => "",
                     };
                     let line = move |item: &String| {
@@ -252,7 +254,7 @@ mod tests {
         };
         assert_eq!(
             text(&constraints, false),
-            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (for the model; not a path)\n"
+            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (not enforced: the host reads no paths from it; the model is told)\n"
         );
     }
 

@@ -18,7 +18,7 @@ use crate::output::Failure;
 use crate::registry::{FileError, Member, Policy, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, HostWriteError, Overlay, PathGlobs, RepoWriter, WriteRules};
+use crate::workspace::{AgentDir, GlobError, HostWriteError, Overlay, RepoWriter, WriteRules};
 
 /// Everything that was found; a task can begin.
 #[derive(Clone)]
@@ -98,13 +98,16 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
     let there = |name: &str| config.root.join(name).symlink_metadata().is_ok();
-    let (enforced, within): (Vec<_>, Vec<_>) = request.enforced(there).into_iter().unzip();
+    let boundaries = request.enforced(there).into_iter();
+    let (enforced, held): (Vec<_>, Vec<_>) = boundaries.unzip();
     let enforced = enforced.into_iter().map(str::to_owned).collect();
-    let within = within.concat();
-    let bad_boundary = |error| Failure::refused("boundary_invalid", format!("Boundaries: {error}"));
-    PathGlobs::new(&within).map_err(bad_boundary)?;
-    let rules = WriteRules::new(&args.allow_paths, &within)
+    let rules = WriteRules::allowing(&args.allow_paths)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
+    let (only, never): (Vec<_>, Vec<_>) =
+        held.into_iter().map(|held| (held.only, held.never)).unzip();
+    let rules = rules
+        .within(&only.concat(), &never.concat())
+        .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
     let engine = match args.errand {
         Errand::DryRun => None,
         Errand::Run { .. } | Errand::Apply { .. } => Some(Engine::connect().await?),
@@ -158,18 +161,21 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
 pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
     let Errand::Apply { dry_run } = &ready.errand else { return Ok(()) };
     // Only to look: other tasks may be at work.
-    let (rules, overlay) = (ready.write_rules(), Overlay::default());
-    let writer = RepoWriter::open_dry(&ready.config.root, rules, overlay).map_err(|error| {
+    let unusable = |why: String| {
         let root = ready.config.root.display();
-        Failure::refused("repository_unusable", format!("{root}: {error}"))
-    })?;
+        Failure::refused("repository_unusable", format!("{root}: {why}"))
+    };
+    let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
+    let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
+        .map_err(|error| unusable(error.to_string()))?;
     apply::check(desk, &writer, dry_run)
 }
 
 impl Ready {
     /// What the task may write.
-    pub(super) fn write_rules(&self) -> WriteRules {
-        self.rules.clone().scoped(self.config.monorepo_package.as_deref())
+    pub(super) fn write_rules(&self) -> Result<WriteRules, GlobError> {
+        let rules = self.rules.clone().scoped(self.config.monorepo_package.as_deref());
+        rules.including(&self.config.pipeline.include)
     }
 }
 

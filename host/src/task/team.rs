@@ -16,9 +16,11 @@ use crate::event::Events;
 use crate::model::TokenLedger;
 use crate::scout::Grounded;
 use crate::verifier::{
-    DockerVerifier, Engine, Gate, NoVerifier, ResolvedImage, Verifier, has_tests,
+    DockerVerifier, Engine, Gate, MAX_SCRIPT, NoVerifier, ResolvedImage, Verifier, has_tests,
 };
-use crate::workspace::{AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, tree_digest};
+use crate::workspace::{
+    AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
+};
 
 /// How much of a log the model gets at once.
 const LOG: u64 = 16 * 1024;
@@ -73,9 +75,10 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     let all = scouts.iter().chain([&tools]).chain(&added).chain(&more_tools);
     let components: Vec<_> = all.map(digest).collect();
 
+    let rules = ready.write_rules().map_err(failed("verification.include"))?;
     let writer = match &overlay {
-        None => RepoWriter::open(root, ready.write_rules()),
-        Some(overlay) => RepoWriter::open_dry(root, ready.write_rules(), overlay.clone()),
+        None => RepoWriter::open(root, rules),
+        Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
     };
     let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
     // As Scouts see it: what others brought along is not what the project is tested by.
@@ -110,6 +113,7 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     };
     let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
     let stays = held.clone();
+    let scripts = writer.view().clone();
     let editor = Editor {
         brief,
         model,
@@ -129,6 +133,13 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
             })
         }),
         steps: config.pipeline.steps.clone(),
+        look: Box::new(move |path| {
+            let want =
+                Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
+            let chunk =
+                read(&scripts, &want, None).ok().filter(|chunk| !is_binary(&chunk.bytes))?;
+            Some((chunk.path, String::from_utf8_lossy(&chunk.bytes).into_owned()))
+        }),
         audit,
         notes,
         aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },

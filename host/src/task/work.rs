@@ -103,6 +103,10 @@ fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
         task_id: ticket.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
+        unheld: {
+            let boundaries = ready.request.boundaries().iter();
+            boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
+        },
         stuck_report: earlier_report::unresolved(found),
     }
 }

@@ -1,5 +1,10 @@
 //! Which of a task's changes could have made the gate easier: a deleted or skipped test, the configuration of
-//! tests or CI, a build script, rules of what is ignored, a file that a step's command names. Told, never refused: most are honest.
+//! tests or CI, a build script, rules of what is ignored, a file that a step's command names or reaches through
+//! scripts. Told, never refused: most are honest.
+
+use std::collections::BTreeMap;
+
+use super::reach::{Look, reached};
 
 /// One file that a task left different from how it found it.
 #[derive(Debug, Clone, Copy)]
@@ -16,19 +21,44 @@ pub struct GateChange<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInput {
     pub path: String,
-    /// `test_deleted`, `test_skipped`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`
-    /// or `named_by_a_step`.
+    /// `test_deleted`, `test_skipped`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`,
+    /// `named_by_a_step` or `reached_by_a_step`.
     pub why: &'static str,
 }
 
-/// In the order of the changes. `commands` are the pipeline's.
-pub fn gate_inputs_changed(changes: &[GateChange<'_>], commands: &[&str]) -> Vec<GateInput> {
+/// What is run, and where.
+pub struct Steps<'a> {
+    pub commands: &'a [&'a str],
+    /// Where they work, if not in the root.
+    pub package: Option<&'a str>,
+    pub look: Look<'a>,
+}
+
+/// In the order of the changes.
+pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec<GateInput> {
     let differs = |change: &&GateChange<'_>| change.sha256_before != change.sha256_now;
+    let changed: BTreeMap<_, _> = changes
+        .iter()
+        .filter(differs)
+        .map(|change| {
+            let texts = [change.text_before, change.text_now];
+            (change.path, texts.into_iter().flatten().collect())
+        })
+        .collect();
+    let reached = reached(steps.commands, steps.package, &changed, steps.look);
     let input = |change: &GateChange<'_>| {
-        let why = why(change, commands)?;
+        let known = why(change, steps.commands);
+        let reached = reached.contains(change.path) && !is_source_of_tests(change.path);
+        let why = known.or(reached.then_some("reached_by_a_step"))?;
         Some(GateInput { path: change.path.to_owned(), why })
     };
     changes.iter().filter(differs).filter_map(input).collect()
+}
+
+/// A test that is no script of a shell: it may change like any.
+fn is_source_of_tests(path: &str) -> bool {
+    let script = path.rsplit('/').next().unwrap_or_default().rsplit_once('.');
+    is_test(path) && script.is_some_and(|(_, ending)| !["sh", "bash", "bats"].contains(&ending))
 }
 
 fn why(change: &GateChange<'_>, commands: &[&str]) -> Option<&'static str> {
@@ -231,9 +261,13 @@ mod tests {
     }
 
     fn why_of(change: GateChange<'_>) -> Option<&'static str> {
-        gate_inputs_changed(&[change], &["sh scripts/check.sh && ./run \"a\""])
-            .first()
-            .map(|input| input.why)
+        let commands = ["sh scripts/check.sh && ./run \"a\""];
+        let look = |path: &str| {
+            let text = "sh lib/check.sh tests/deep.sh tests/named.py";
+            (path == "scripts/check.sh").then(|| (path.to_owned(), text.to_owned()))
+        };
+        let steps = Steps { commands: &commands, package: None, look: &look };
+        gate_inputs_changed(&[change], &steps).first().map(|input| input.why)
     }
 
     // VERIFIER-31
@@ -252,10 +286,14 @@ mod tests {
             ("tests/.gitignore", "ignore_rules"),
             ("scripts/check.sh", "named_by_a_step"),
             ("run", "named_by_a_step"),
+            ("lib/check.sh", "reached_by_a_step"),
+            ("tests/deep.sh", "reached_by_a_step"),
         ] {
             assert_eq!(why_of(change(path, Some("b"))), Some(why), "{path}");
         }
-        for path in ["src/lib.rs", "docs/config.toml", "tests/a.py", "scripts/other.sh"] {
+        for path in
+            ["src/lib.rs", "docs/config.toml", "tests/a.py", "scripts/other.sh", "tests/named.py"]
+        {
             assert_eq!(why_of(change(path, Some("b"))), None, "{path}");
         }
     }

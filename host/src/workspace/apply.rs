@@ -17,6 +17,7 @@ use super::reading::MAX_READ;
 use super::repo_path::RepoPath;
 use super::steps::{Steps, directory};
 use super::sweep;
+use super::tested::{Tested, Untested};
 use super::texts::{FileText, Held, MAX_TEXT, Texts, held};
 use super::versions::{Version, Versions, digest};
 use super::view::{Kind, Profile, RepoView, ViewError};
@@ -289,7 +290,28 @@ impl RepoWriter {
         if self.view.rule(path.as_str(), Kind::File).is_some() {
             return forbidden("excluded");
         }
+        // Nothing would prove what is written where the Verifier does not look.
+        if !self.rules.allowed().matches(path.as_str()) && !self.tested().holds(path.as_str()) {
+            return Err(EditError::Untested { path: path.to_string() });
+        }
         Ok(path)
+    }
+
+    fn tested(&self) -> Tested<'_> {
+        Tested::now(&self.root, self.rules.include())
+    }
+
+    /// Changed files that the next verification does not see: those that the user allowed although git ignores
+    /// them, and those that git ignores since rules have changed.
+    pub fn untested(&self) -> Vec<Untested> {
+        let (changed, tested) = (self.changed(), self.tested());
+        let unseen = changed.into_iter().filter(|file| !tested.holds(&file.path));
+        unseen
+            .map(|file| Untested {
+                allowed: self.rules.allowed().matches(&file.path),
+                path: file.path,
+            })
+            .collect()
     }
 
     fn current(&self, path: &RepoPath) -> Result<Option<Version>, EditError> {

@@ -99,6 +99,11 @@ pub enum EditError {
     #[error("{path} may not be written ({reason})")]
     Forbidden { path: String, reason: &'static str },
     #[error(
+        "git ignores {path}, so the Verifier would not see it; put it where git does not ignore it, or leave \
+         it to the user, who can name it under verification.include in agent.yaml or with --allow-path"
+    )]
+    Untested { path: String },
+    #[error(
         "{path} is no regular file, or a link or a file stands on the way to it; name the real path"
     )]
     NotAFile { path: String },
@@ -125,6 +130,7 @@ impl EditError {
             Self::Exists { .. } => "exists",
             Self::NotFound { .. } => "not_found",
             Self::Forbidden { reason, .. } => reason,
+            Self::Untested { .. } => "excluded",
             Self::NotAFile { .. } => "not_a_file",
             Self::Path { error, .. } => error.word(),
             Self::Arguments(_) => "bad_arguments",

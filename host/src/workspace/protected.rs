@@ -5,6 +5,7 @@
 
 use super::exclusion::fold;
 use super::globs::{GlobError, PathGlobs, is_at_or_below};
+use super::spelling;
 
 /// Why a path may not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,17 +32,25 @@ impl WriteRule {
 #[derive(Debug, Clone, Default)]
 pub struct WriteRules {
     allowed: PathGlobs,
+    /// Where not empty, the only paths that the task may touch.
     within: PathGlobs,
+    without: PathGlobs,
     /// The only directory that the task may touch, beside what the user allowed by name.
     scope: Option<String>,
+    /// What the tree of a verification holds although git ignores it.
+    include: PathGlobs,
 }
 
 impl WriteRules {
-    /// `allowed` are the user's `--allow-path` globs; `within`, where not empty, are the only paths that
-    /// the task may touch.
-    pub fn new(allowed: &[String], within: &[String]) -> Result<Self, GlobError> {
-        let (allowed, within) = (PathGlobs::new(allowed)?, PathGlobs::new(within)?);
-        Ok(Self { allowed, within, scope: None })
+    /// `allowed` are the user's `--allow-path` globs.
+    pub fn allowing(allowed: &[String]) -> Result<Self, GlobError> {
+        Ok(Self { allowed: PathGlobs::new(allowed)?, ..Self::default() })
+    }
+
+    /// With the task's boundaries: what it has to stay in, if anything, and what it leaves alone.
+    pub fn within(mut self, only: &[String], never: &[String]) -> Result<Self, GlobError> {
+        (self.within, self.without) = (PathGlobs::new(only)?, PathGlobs::new(never)?);
+        Ok(self)
     }
 
     /// The same within the package of a monorepo.
@@ -49,6 +58,16 @@ impl WriteRules {
     pub fn scoped(mut self, package: Option<&str>) -> Self {
         self.scope = package.map(str::to_owned);
         self
+    }
+
+    /// With the ignored files that a verification sees.
+    pub fn including(mut self, include: &[String]) -> Result<Self, GlobError> {
+        self.include = PathGlobs::new(include)?;
+        Ok(self)
+    }
+
+    pub(super) fn include(&self) -> &PathGlobs {
+        &self.include
     }
 
     pub fn allowed(&self) -> &PathGlobs {
@@ -62,7 +81,8 @@ impl WriteRules {
         }
         let allowed = self.allowed.matches(path);
         let in_scope = |package: &String| is_at_or_below(path.as_bytes(), package.as_bytes());
-        let outside = !self.within.is_empty() && !self.within.matches(path);
+        let outside =
+            (!self.within.is_empty() && !self.within.matches(path)) || self.without.matches(path);
         if outside || !(allowed || self.scope.as_ref().is_none_or(in_scope)) {
             return Some(WriteRule::Boundary);
         }
@@ -70,12 +90,14 @@ impl WriteRules {
     }
 }
 
-/// `.git` at any depth, `agent/` and `agent.yaml` at the root.
+/// `.git` at any depth, `agent/` and `agent.yaml` at the root, in every spelling that a file system takes for
+/// them.
 pub fn is_protected(path: &str) -> bool {
     let path = fold(path);
-    let mut parts = path.split('/');
-    let first = parts.next().unwrap_or_default();
-    first == "agent" || path == "agent.yaml" || path.split('/').any(|part| part == ".git")
+    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
+    parts.first() == Some(&"agent")
+        || parts.as_slice() == ["agent.yaml"]
+        || parts.iter().any(|part| spelling::is_dot_git(part))
 }
 
 /// Settings that editors, agents, shells and hooks obey without being asked.
@@ -108,10 +130,15 @@ pub fn is_guarded(path: &str) -> bool {
         ".cshrc",
         ".tcshrc",
     ];
-    const BELOW: [&str; 2] = [".github/workflows", ".config/fish"];
+    const BELOW: [[&str; 2]; 2] = [[".github", "workflows"], [".config", "fish"]];
     let path = fold(path);
-    path.split('/').any(|part| ANYWHERE.contains(&part))
-        || BELOW.iter().any(|dir| format!("/{path}/").contains(&format!("/{dir}/")))
+    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
+    let is_short = |part: &&str| {
+        spelling::is_short_for(part, "gitmodules", "gi7eba")
+            || spelling::is_short_for(part, "gitattributes", "gi7d29")
+    };
+    parts.iter().any(|part| ANYWHERE.contains(part) || is_short(part))
+        || parts.windows(2).any(|pair| BELOW.iter().any(|below| below.as_slice() == pair))
 }
 
 #[cfg(test)]
@@ -120,7 +147,10 @@ mod tests {
 
     fn rules(allowed: &[&str], within: &[&str]) -> WriteRules {
         let own = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect::<Vec<_>>();
-        WriteRules::new(&own(allowed), &own(within)).unwrap()
+        WriteRules::allowing(&own(allowed))
+            .unwrap()
+            .within(&own(within), &own(&["src/old"]))
+            .unwrap()
     }
 
     // security lines 51 and 52
@@ -141,6 +171,19 @@ mod tests {
             "agent.yaml",
             "AGENT.YAML",
             ".g\u{200c}it/config",
+            ".git\u{feff}/config",
+            ".git./hooks/x",
+            ".git /hooks/x",
+            ".GIT . ./x",
+            "sub/git~1/hooks/x",
+            "GIT~1",
+            ".git::$INDEX_ALLOCATION/x",
+            ".git:x",
+            "agent.yaml ",
+            "agent.yaml.",
+            "agent.yaml::$DATA",
+            "agent./x",
+            "agent:x",
         ] {
             assert_eq!(everything.judge(path), Some(WriteRule::Protected), "{path}");
         }
@@ -151,6 +194,10 @@ mod tests {
             "agents/x",
             "agent.yaml.bak",
             "git/x",
+            "git~2/x",
+            "x.git/config",
+            ".git.x",
+            "sub/agent/x",
         ] {
             assert_eq!(everything.judge(path), None, "{path}");
         }
@@ -180,6 +227,13 @@ mod tests {
             ".bashrc",
             ".zſhrc",
             ".profile",
+            ".vscode./settings.json",
+            ".envrc ",
+            ".gitmodules::$DATA",
+            "GITMOD~1",
+            "gi7eba~1",
+            "GITATT~2",
+            ".github /workflows./ci.yml",
         ] {
             assert_eq!(nothing.judge(path), Some(WriteRule::Guarded), "{path}");
         }
@@ -194,6 +248,9 @@ mod tests {
         let narrow = rules(&[".envrc"], &["src/"]);
         assert_eq!(narrow.judge("src/a.rs"), None);
         assert_eq!(narrow.judge("docs/a.md"), Some(WriteRule::Boundary));
+        assert_eq!(narrow.judge("src/old/a.rs"), Some(WriteRule::Boundary));
+        assert_eq!(rules(&["**"], &[]).judge("src/old/a.rs"), Some(WriteRule::Boundary));
+        assert_eq!(rules(&[], &[]).judge("docs/a.md"), None);
         assert_eq!(narrow.judge(".envrc"), Some(WriteRule::Boundary));
         assert_eq!(narrow.judge("src/.git/config"), Some(WriteRule::Protected));
         assert_eq!(narrow.judge("src/.vscode/x"), Some(WriteRule::Guarded));

@@ -86,13 +86,14 @@ impl Query {
 fn path_of(error: &workspace::EditError) -> Option<&str> {
     use workspace::EditError::{
         Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
-        TooLarge,
+        TooLarge, Untested,
     };
     match error {
         Conflict { path, .. }
         | Exists { path }
         | NotFound { path }
         | Forbidden { path, .. }
+        | Untested { path }
         | NotAFile { path }
         | Path { path, .. }
         | TooLarge { path, .. }
@@ -127,6 +128,7 @@ fn refusal(error: workspace::EditError) -> EditError {
         Error::Exists { path } => EditError::Exists(path),
         Error::NotFound { .. } => EditError::Refused(Refusal::NotFound),
         Error::Forbidden { reason: "excluded", .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Untested { .. } => EditError::Refused(Refusal::Denied(text)),
         Error::Forbidden { path, .. } => EditError::Protected((path, text)),
         Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {
             EditError::Refused(Refusal::Invalid(text))

@@ -381,7 +381,7 @@ fn secrets_are_not_written_unless_the_user_names_the_path() {
         assert_eq!(words(&closed, path), ["excluded"; 5], "{path}");
     }
     assert_eq!(words(&closed, ".envrc"), ["guarded"; 5]);
-    let rules = WriteRules::new(&[".env".into(), ".envrc".into()], &[]).unwrap();
+    let rules = WriteRules::allowing(&[".env".into(), ".envrc".into()]).unwrap();
     let open = RepoWriter::open(&repo.root, rules).unwrap();
     let done = open
         .apply(&[replace(&open, ".env", "new"), replace(&open, ".envrc", "new")], GO_ON)
@@ -392,6 +392,44 @@ fn secrets_are_not_written_unless_the_user_names_the_path() {
         "for the summary"
     );
     assert_eq!(open.apply(&[create("new.pem", "x")], GO_ON).unwrap_err().word(), Some("excluded"));
+}
+
+// WORKSPACE-40
+#[test]
+fn what_a_verification_would_not_see_is_not_written() {
+    let files = [
+        ("plain", "p"),
+        (".gitignore", "*.local\nout/\ndata/*.bin\n"),
+        ("mine.local", "user's"),
+        ("kept.local", "tracked"),
+    ];
+    let repo = Fixture::new(&files);
+    repo.write(".git/HEAD", "ref: refs/heads/main\n");
+    repo.write(".git/objects/x", "");
+    repo.write(".git/refs/x", "");
+    repo.track(&["plain", "kept.local"]);
+    let rules = WriteRules::allowing(&["named.local".into()]).unwrap();
+    let rules = rules.including(&["data/a.bin".into()]).unwrap();
+    let writer = RepoWriter::open(&repo.root, rules).unwrap();
+    for path in ["mine.local", "new.local", "out/deep/x.py", "data/b.bin", "sub/out/y"] {
+        assert_eq!(words(&writer, path), ["excluded"; 5], "{path}");
+    }
+    assert_eq!(repo.text("mine.local"), "user's");
+    // Tracked, brought in by `include`, and named by the user.
+    let fine = [
+        replace(&writer, "kept.local", "new"),
+        create("data/a.bin", "a"),
+        create("named.local", "n"),
+        create("src/x.py", "x"),
+    ];
+    writer.apply(&fine, GO_ON).unwrap();
+    let unseen = |path: &str, allowed| Untested { path: path.into(), allowed };
+    assert_eq!(writer.untested(), [unseen("named.local", true)]);
+    // The rules that count are those of now.
+    writer.apply(&[replace(&writer, ".gitignore", "src/\n")], GO_ON).unwrap();
+    assert_eq!(writer.untested(), [unseen("src/x.py", false)]);
+    assert_eq!(writer.apply(&[create("src/y", "")], GO_ON).unwrap_err().word(), Some("excluded"));
+    writer.apply(&[create("new.local", "n")], GO_ON).unwrap();
 }
 
 #[test]

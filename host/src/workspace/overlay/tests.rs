@@ -20,14 +20,14 @@ struct Dry {
 fn dry(files: &[(&str, &str)]) -> Dry {
     let fixture = Fixture::new(files);
     let overlay = Overlay::default();
-    let rules = WriteRules::new(&[], &[]).unwrap();
+    let rules = WriteRules::default();
     let writer = RepoWriter::open_dry(&fixture.root, rules, overlay.clone()).unwrap();
     Dry { fixture, overlay, writer }
 }
 
 fn real(files: &[(&str, &str)]) -> (Fixture, RepoWriter) {
     let fixture = Fixture::new(files);
-    let rules = WriteRules::new(&[], &[]).unwrap();
+    let rules = WriteRules::default();
     let writer = RepoWriter::open(&fixture.root, rules).unwrap();
     (fixture, writer)
 }

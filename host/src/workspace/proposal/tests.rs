@@ -13,7 +13,7 @@ fn file(path: &str, before: Option<Blob>, after: Option<Blob>) -> ProposedFile {
 }
 
 fn writer(fixture: &Fixture) -> RepoWriter {
-    RepoWriter::open(&fixture.root, WriteRules::new(&[], &[]).unwrap()).unwrap()
+    RepoWriter::open(&fixture.root, WriteRules::default()).unwrap()
 }
 
 #[test]
