@@ -17,7 +17,7 @@ use act::model::scripted::{Script, ScriptedServer, Wire};
 use tempfile::TempDir;
 
 pub(crate) use done::Done;
-pub(crate) use engine::{containers_of, image, remove_containers_of};
+pub(crate) use engine::{Tag, containers_of, image, remove_containers_of};
 pub(crate) use process::Running;
 
 /// A key that must turn up nowhere but in the header of a request.

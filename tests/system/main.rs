@@ -19,6 +19,7 @@ mod doctor;
 mod documents;
 mod dry_run;
 mod engine_loss;
+mod evidence;
 mod golden;
 mod guidance;
 mod hostile_model;

@@ -68,6 +68,17 @@ enum What {
         #[arg(value_name = "RUN_ID")]
         run_id: String,
     },
+    /// Export what a verification proves, for other tools
+    ///
+    /// Prints an in-toto statement: the tree as its subject, the verdict, and gate, image and components by their
+    /// digests. Only where the log is what was written and agrees with the run's manifest. It is not signed.
+    Export {
+        #[arg(value_name = "RUN_ID")]
+        run_id: String,
+        /// As an in-toto Statement v1 with a test-result predicate
+        #[arg(long, required = true)]
+        in_toto: bool,
+    },
     /// Begin a new log where the old one is not what was written
     ///
     /// The old one is kept under another name. The first record of the new one says so and goes on counting.
@@ -125,6 +136,9 @@ impl Audit {
             What::Explain { run_id } => {
                 let found = task::audit_explain(&repo, &run_id)?;
                 if json { output.document(&found) } else { say(lines::explanation(&found)) }
+            }
+            What::Export { run_id, in_toto: _ } => {
+                output.document(&task::audit_export(&repo, &run_id)?);
             }
             What::Restart => {
                 let found = task::audit_restart(&repo)?;

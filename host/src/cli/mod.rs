@@ -27,6 +27,7 @@ mod take_over;
 mod task_line;
 mod task_text;
 mod verify;
+mod verify_claim;
 
 use std::ffi::OsString;
 
@@ -56,6 +57,7 @@ Examples:
   act verify                                  the pipeline alone, on the tree as it is
   act audit list --deny                       what was refused, to whom and why
   act audit explain RUN_ID                    what a verification was made of
+  act verify-claim RUN_ID                     run it again, and say whether it was true
   act init                                    write an agent.yaml to begin with
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
@@ -106,6 +108,7 @@ enum Command {
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
+    VerifyClaim(verify_claim::VerifyClaim),
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
@@ -149,6 +152,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(run) => (run.verbose, run.json),
         Command::Apply(apply) => (apply.verbose, apply.json),
         Command::Verify(verify) => (verify.verbose, verify.json),
+        Command::VerifyClaim(claim) => (claim.verbose, claim.json),
         Command::Status(status) => (false, status.json),
         Command::Queue(queue) => (false, queue.json),
         Command::Cancel(cancel) => (false, cancel.json),
@@ -172,6 +176,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(_)
             | Command::Apply(_)
             | Command::Verify(_)
+            | Command::VerifyClaim(_)
             | Command::Scout(_)
             | Command::Demo(_)
             | Command::TakeOver(_)
@@ -182,6 +187,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Run(run) => run.run(&output),
         Command::Apply(apply) => apply.run(&output),
         Command::Verify(verify) => verify.run(&output),
+        Command::VerifyClaim(claim) => claim.run(&output),
         Command::Status(status) => status.run(&output),
         Command::Queue(queue) => queue.run(&output),
         Command::Cancel(cancel) => cancel.run(&output),

@@ -7,6 +7,7 @@ mod audit;
 mod caches;
 mod cancel;
 pub mod capabilities;
+mod claim;
 mod detach;
 mod earlier_report;
 mod facts;
@@ -43,11 +44,12 @@ pub use apply::{ApplyArgs, errand as apply};
 pub use args::{Errand, RunArgs};
 pub use audit::{
     AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
-    GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, audit_explain, audit_grants, audit_list,
-    audit_restart, audit_show, audit_verify,
+    GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, Outcome, Resource, Statement, TestResult,
+    audit_explain, audit_export, audit_grants, audit_list, audit_restart, audit_show, audit_verify,
 };
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
+pub use claim::{ClaimCheck, Difference, Said, verify_claim};
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use facts::{ScoutFacts, facts};
 pub use history::{History, history};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
+use super::claim::Claim;
 use super::preflight::{self, GateReady};
 use super::recorder::RunSink;
 use super::ticket::Desk;
@@ -21,14 +22,33 @@ use crate::workspace::{Acquired, HeldRoot, RepoLock};
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.
 pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
+    run_gate(repo, None, output).await
+}
+
+/// The same as the second word on `claim`, if there is one.
+pub(super) async fn run_gate(
+    repo: &Path,
+    claim: Option<&Claim>,
+    output: &Output,
+) -> Result<Option<VerifyResponse>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let lock = lock(&root)?;
+    if let Some(claim) = claim {
+        tokio::select! {
+            about = claim.is_about(&ready.config) => about?,
+            () = cancel.cancelled() => return Ok(None),
+        }
+    }
     let desk = preflight::open_desk(&ready.artifacts, &root)?;
     let audit = desk.audit_here(&root)?;
     anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
-    let response = judge(ready, lock.root(), (&desk, audit), output, &cancel).await;
+    let response =
+        judge(ready, lock.root(), (&desk, audit.clone()), claim, output, &cancel).await?;
+    if let (Some(claim), Some(response)) = (claim, &response) {
+        claim.record(&audit, response)?;
+    }
     drop(lock);
     retention::make_room(&desk, &cancel, output).await;
     anchoring::anchor(&desk.audit, &root, &cancel, output).await;
@@ -39,9 +59,10 @@ async fn judge(
     ready: GateReady,
     root: &HeldRoot,
     (desk, audit): (&Desk, Audit),
+    claim: Option<&Claim>,
     output: &Output,
     cancel: &CancellationToken,
-) -> Option<VerifyResponse> {
+) -> Result<Option<VerifyResponse>, Failure> {
     let GateReady { config, artifacts, engine, anchored: _ } = ready;
     let runs = Box::new(RunSink::new(desk, None, output));
     let timing = Box::new(TimingSink::new(desk, None, output));
@@ -50,9 +71,12 @@ async fn judge(
     let _ = engine.reap_orphans().await;
     let image = match engine.ensure_image(&config.pipeline.image, &events, cancel).await {
         Ok(Some(image)) => image,
-        Ok(None) => return None,
-        Err(error) => return Some(error.into()),
+        Ok(None) => return Ok(None),
+        Err(error) => return Ok(Some(error.into())),
     };
+    if let Some(claim) = claim {
+        claim.is_in(&image)?;
+    }
     let verifier = DockerVerifier {
         engine,
         image,
@@ -64,7 +88,7 @@ async fn judge(
         audit,
         events,
     };
-    verifier.run(1, cancel).await
+    Ok(verifier.run(1, cancel).await)
 }
 
 fn lock(root: &Path) -> Result<RepoLock, Failure> {

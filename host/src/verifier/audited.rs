@@ -5,7 +5,9 @@ use super::conclusion::Facts;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
 use super::response::{ErrorType, FailReason, Status};
+use crate::artifacts::CommandExecuted;
 use crate::audit::{AuditError, Decision, Entry, Event};
+use crate::workspace::digest;
 
 impl From<AuditError> for InfraError {
     fn from(error: AuditError) -> Self {
@@ -36,13 +38,17 @@ impl DockerVerifier {
         &self,
         run_id: &str,
         facts: &Facts,
+        commands: &[CommandExecuted],
         (status, reason): (Status, Option<FailReason>),
         error: Option<&InfraError>,
     ) -> Result<String, InfraError> {
+        let steps = serde_json::to_vec(commands).ok().map(|json| digest(&json));
         let entry = self
             .by_this_gate(Event::GateFinished, run_id)
             .digest("tree", facts.digest.as_deref())
-            .digest("tree_after", facts.digest_after.as_deref());
+            .digest("tree_after", facts.digest_after.as_deref())
+            // So that what the manifest says of the steps cannot be changed unseen either.
+            .digest("steps", steps.as_deref());
         let entry = match (status, reason, error) {
             (Status::Pass, ..) => entry.decision(Decision::Allow).reason("pass"),
             (Status::Fail, reason, _) => {

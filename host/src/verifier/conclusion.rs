@@ -47,7 +47,8 @@ impl DockerVerifier {
             Workspace::Readonly => "readonly",
         };
         let verdict = (status, reason);
-        let recorded = self.record_end(run.id().as_str(), &facts, verdict, error.as_ref()).await;
+        let (id, commands) = (run.id().as_str(), judged.commands.as_slice());
+        let recorded = self.record_end(id, &facts, commands, verdict, error.as_ref()).await;
         let audit_head = match recorded {
             Ok(hash) => Some(hash),
             // Without its records a run proves nothing.

@@ -11,6 +11,7 @@ use super::Logbook;
 use crate::artifacts::RunId;
 use crate::audit::{Decision, Event, Place, Record, Subject};
 use crate::output::Failure;
+use crate::workspace::digest;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -32,6 +33,8 @@ pub struct Explanation {
     /// Of the tree before the steps and after them.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
+    /// Of the JSON of what the manifest says of the steps.
+    pub steps_sha256: Option<String>,
     /// Of what the engine was asked for and of what it said was in force.
     pub container_request_sha256: Option<String>,
     pub container_inspect_sha256: Option<String>,
@@ -48,6 +51,8 @@ pub struct Explanation {
     /// Numbers of the records of its beginning and its end.
     pub started_seq: u64,
     pub finished_seq: Option<u64>,
+    /// The hash of the latter.
+    pub finished_hash: Option<String>,
 }
 
 /// A component of the task, up to the end of the run.
@@ -103,8 +108,7 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
         return Err(Failure::refused("run_unknown", format!("no record tells of {run_id}"))
             .hint("`act audit list` shows the last records; `act history` lists runs"));
     };
-    let (until, hash) =
-        (found.finished_seq.unwrap_or(u64::MAX), of_run.last().map(|r| r.hash.clone()));
+    let until = found.finished_seq.unwrap_or(u64::MAX);
     let mut components = BTreeMap::new();
     book.each(|record| {
         found.take(&mut components, &record, until);
@@ -112,7 +116,7 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
     })?;
     found.components = components.into_values().collect();
     if let Some(manifest) = book.artifacts.read_manifest(&run).ok().flatten() {
-        found.manifest = found.compare(&manifest, hash.as_deref());
+        found.manifest = found.compare(&manifest);
     }
     Ok(found)
 }
@@ -142,6 +146,7 @@ impl Explanation {
             image_digest: digest("image").map(|image| format!("sha256:{image}")),
             tree_digest: digest("tree"),
             tree_digest_after: digest("tree_after"),
+            steps_sha256: digest("steps"),
             container_request_sha256: None,
             container_inspect_sha256: None,
             container: vec![],
@@ -153,7 +158,17 @@ impl Explanation {
             manifest: ManifestCheck::Gone,
             started_seq: started.seq,
             finished_seq: ended.map(|ended| ended.seq),
+            finished_hash: ended.map(|ended| ended.hash.clone()),
         })
+    }
+
+    /// Whether it passed; none without a verdict.
+    pub(super) fn verdict(&self) -> Option<bool> {
+        match self.outcome.as_deref()? {
+            "pass" => Some(true),
+            "fail" | "step_failed" | "timeout" | "source_writes" | "tree_changed" => Some(false),
+            _ => None,
+        }
     }
 
     /// One record of the log, about this run or its task; `until` is the run's last one.
@@ -209,22 +224,33 @@ impl Explanation {
     }
 
     /// Field by field.
-    fn compare(&self, manifest: &Value, hash: Option<&str>) -> ManifestCheck {
+    fn compare(&self, manifest: &Value) -> ManifestCheck {
         let text = |name: &str| manifest.get(name).and_then(Value::as_str);
+        let status = match self.verdict() {
+            Some(true) => "PASS",
+            Some(false) => "FAIL",
+            None => "INFRA_ERROR",
+        };
         let fields = [
+            ("status", Some(status)),
             ("task_id", self.task_id.as_deref()),
             ("tree_digest", self.tree_digest.as_deref()),
             ("tree_digest_after", self.tree_digest_after.as_deref()),
             ("pipeline_sha256", self.pipeline_sha256.as_deref()),
             ("image_digest", self.image_digest.as_deref()),
-            ("audit_head", hash),
+            ("audit_head", self.finished_hash.as_deref()),
         ];
         let differs = |(name, value): &(&str, Option<&str>)| text(name) != *value;
-        let differ: Vec<_> = fields
+        let mut differ: Vec<_> = fields
             .iter()
             .filter(|field| differs(field))
             .map(|(name, _)| (*name).to_owned())
             .collect();
+        let steps =
+            manifest.get("commands_executed").map(|steps| digest(steps.to_string().as_bytes()));
+        if self.steps_sha256.is_some() && self.steps_sha256 != steps {
+            differ.push("commands_executed".to_owned());
+        }
         if differ.is_empty() { ManifestCheck::Agrees } else { ManifestCheck::Differs(differ) }
     }
 }

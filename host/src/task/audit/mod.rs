@@ -1,7 +1,9 @@
 //! The audit log as people and programs read it: `act audit`. What is written to it stands where it happens.
 
 pub(super) mod anchoring;
+mod attestation;
 pub(super) mod edges;
+pub(super) mod evidence;
 mod explain;
 mod grants;
 mod records;
@@ -10,6 +12,7 @@ mod verification;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use attestation::{Outcome, Resource, Statement, TestResult, audit_export};
 pub use explain::{ComponentInRun, Explanation, GateInputOfRun, ManifestCheck, audit_explain};
 pub use grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
 pub use records::{AuditFilter, AuditList, audit_list, audit_show};

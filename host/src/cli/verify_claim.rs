@@ -1,0 +1,90 @@
+//! `act verify-claim`: what a verification said, held against a second one.
+
+use std::path::PathBuf;
+
+use super::runtime;
+use crate::exit::Exit;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::task::{ClaimCheck, Said};
+use crate::verifier::Status;
+
+/// Run a verification again and compare what it said
+///
+/// Gate, tree and image must be what they were, by their digests in the audit log; else it is refused and says what
+/// has changed. Exit code 0: both say the same. 1: they do not. 4: the second one has no verdict.
+#[derive(Debug, clap::Args)]
+pub(super) struct VerifyClaim {
+    #[arg(value_name = "RUN_ID")]
+    run_id: String,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Show what the steps print
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl VerifyClaim {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let work = crate::task::verify_claim(&self.repo, &self.run_id, output);
+        let Some(check) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
+        if self.json {
+            output.document(&check);
+        } else {
+            lines(&check).iter().for_each(|line| output.result_line(line));
+        }
+        Ok(exit(check.response.status, check.holds))
+    }
+}
+
+fn exit(status: Status, holds: bool) -> Exit {
+    match (status, holds) {
+        (Status::InfraError, _) => Exit::Infra,
+        (_, true) => Exit::Ok,
+        (_, false) => Exit::Refused,
+    }
+}
+
+fn lines(check: &ClaimCheck) -> Vec<Line> {
+    let word = match (check.response.status, check.holds) {
+        (Status::InfraError, _) => Line::of(Tone::Caution, "No second word"),
+        (_, true) => Line::of(Tone::Good, "Holds"),
+        (_, false) => Line::of(Tone::Bad, "Does not hold"),
+    };
+    let (claimed, found) = (said(&check.claimed), said(&check.found));
+    let mut lines = vec![word.and(Tone::Plain, format!(": {claimed}; again: {found}"))];
+    if let Some(message) = &check.response.error_message {
+        lines.push(Line::plain(format!("  {message}")));
+    }
+    let none = || "nothing".to_owned();
+    for difference in &check.differences {
+        let claimed = difference.claimed.clone().unwrap_or_else(none);
+        let found = difference.found.clone().unwrap_or_else(none);
+        let name = format!("  {}: ", difference.field);
+        lines.push(Line::of(Tone::Faint, name).and(Tone::Plain, format!("{claimed}; now {found}")));
+    }
+    lines
+}
+
+fn said(said: &Said) -> String {
+    let run = said.run_id.as_deref().unwrap_or("no run");
+    let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    format!("{run} says {}{reason}", said.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // AUDIT-25
+    #[test]
+    fn the_exit_code_says_whether_it_was_true() {
+        assert_eq!(exit(Status::Pass, true), Exit::Ok);
+        assert_eq!(exit(Status::Fail, true), Exit::Ok);
+        assert_eq!(exit(Status::Fail, false), Exit::Refused);
+        assert_eq!(exit(Status::InfraError, false), Exit::Infra);
+    }
+}
