@@ -187,15 +187,24 @@ async fn go() {
         ),
         (
             "price/price.go",
-            "package price\n\nfunc Total(items []int) int {\n\treturn len(items)\n}\n",
+            "package price\n\nfunc Total(items []int) int {\n\treturn len(items) * factor\n}\n",
         ),
+        ("price/factor.go", "package price\n\nconst factor = 1\n"),
         (
             "price/price_test.go",
             "package price\n\nimport \"testing\"\n\nfunc TestTotal(t *testing.T) {\n\tTotal(nil)\n}\n",
         ),
     ]);
     let facts = facts(temp.path(), "").await;
-    assert_eq!(imports(&facts), ["cmd/till/main.go → price/price.go"]);
+    assert_eq!(
+        imports(&facts),
+        [
+            "cmd/till/main.go → price/factor.go",
+            "cmd/till/main.go → price/price.go",
+            "price/price.go → price/factor.go",
+            "price/price_test.go → price/price.go",
+        ]
+    );
     assert_eq!(tests(&facts), ["price/price_test.go: price/price.go"]);
     assert_eq!(facts.entry_points, ["cmd/till/main.go"]);
     assert_eq!(convention(&facts, "indent"), ("tabs", 3, 3));
@@ -215,13 +224,16 @@ async fn java() {
         ),
         (
             "src/test/java/shop/CartTest.java",
-            "package shop;\n\nimport org.junit.jupiter.api.Test;\n\nclass CartTest {\n    @Test void adds() {}\n}\n",
+            "package shop;\n\nimport org.junit.jupiter.api.Test;\n\nclass CartTest {\n    @Test void adds() { new Cart(); }\n}\n",
         ),
     ]);
     let facts = facts(temp.path(), "").await;
     assert_eq!(
         imports(&facts),
-        ["src/main/java/shop/Cart.java → src/main/java/shop/price/Price.java"]
+        [
+            "src/main/java/shop/Cart.java → src/main/java/shop/price/Price.java",
+            "src/test/java/shop/CartTest.java → src/main/java/shop/Cart.java",
+        ]
     );
     assert_eq!(tests(&facts), ["src/test/java/shop/CartTest.java: src/main/java/shop/Cart.java"]);
     assert_eq!(facts.entry_points, ["src/main/java/shop/Cart.java"]);

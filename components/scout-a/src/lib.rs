@@ -10,6 +10,7 @@ mod draft;
 mod facts;
 mod grounding;
 mod handed_on;
+mod neighbours;
 mod opening;
 mod rank;
 mod report;

@@ -2,7 +2,8 @@
 //! parts and are let go again, so that memory grows with the number of files and not with what stands in them.
 
 use crate::handed_on::HandedOn;
-use crate::resolve::Resolver;
+use crate::neighbours::Neighbours;
+use crate::resolve::{Resolver, directory};
 use crate::terms::{Matches, Terms};
 use act_kit::inventory::{Inventory, is_test, language};
 use act_kit::world::{Outline, World};
@@ -68,10 +69,12 @@ impl Survey {
         let mut units =
             inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
         let (mut edges, mut truncated) = (vec![], inventory.truncated);
-        let mut handed_on = HandedOn::default();
+        let (mut handed_on, mut neighbours) = (HandedOn::default(), Neighbours::default());
         let resolver = Resolver::new(world.repository, &inventory);
         let parseable = (0..units.len()).filter(|at| is_parseable(units[*at].language));
-        let parseable = parseable.collect::<Vec<_>>();
+        let mut parseable = parseable.collect::<Vec<_>>();
+        // Directory by directory.
+        parseable.sort_by_key(|at| directory(&inventory.files[*at].path));
         for part in parseable.chunks(PART) {
             if world.progress.time_left() < reserve {
                 truncated = true;
@@ -83,6 +86,7 @@ impl Survey {
                 let Some(outline) = outline else { continue };
                 units[*at].take(&outline, terms);
                 let path = &inventory.files[*at].path;
+                neighbours.take(*at as u32, path, &outline, &mut edges);
                 for import in &outline.imports {
                     for to in resolver.files(path, &outline.language, import) {
                         handed_on.take(*at as u32, to as u32, import, &inventory, &mut edges);
@@ -91,6 +95,7 @@ impl Survey {
             }
         }
         drop(resolver);
+        neighbours.meet(&mut edges);
         handed_on.follow(&mut edges);
         edges.sort_unstable();
         edges.dedup();

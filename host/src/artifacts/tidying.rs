@@ -31,7 +31,9 @@ if [ -d "{root}/maven" ]; then
       r=$d/_remote.repositories
       if [ -f "$r" ] && [ ! -L "$r" ] && entries "$r" | grep -q ">" &&
         ! entries "$r" | grep -qv ">.*[^=[:space:]]"; then continue; fi
-      find "$d" -maxdepth 1 ! -type d -exec rm -f {{}} +
+      for x in "$d"/* "$d"/.[!.]* "$d"/..?*; do
+        if [ -L "$x" ] || {{ [ -e "$x" ] && [ ! -d "$x" ]; }}; then rm -f "$x"; fi
+      done
     done' sh {{}} +
 fi
 find "{root}" ! -user {uid} -exec chown -h {uid}:{gid} {{}} +

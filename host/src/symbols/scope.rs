@@ -57,6 +57,16 @@ impl<'s> Found<'s> {
         String::from_utf8_lossy(self.source.get(range).unwrap_or_default()).into_owned()
     }
 
+    /// The text of a node that is a plain name; empty where it can be none.
+    pub(super) fn raw(&self, node: Node<'_>) -> &'s str {
+        let bytes = self.source.get(node.byte_range()).filter(|bytes| bytes.len() <= NAME);
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn was_cut(&mut self) {
+        self.cut = true;
+    }
+
     /// The text of a node's field.
     pub(super) fn field(&self, node: Node<'_>, field: &str) -> Option<String> {
         node.child_by_field_name(field).map(|child| self.text(child))
@@ -148,13 +158,17 @@ impl<'s> Found<'s> {
     }
 
     pub(super) fn import(&mut self, node: Node<'_>, target: &str, names: Vec<String>) {
+        self.import_at(node.start_position().row, target, names);
+    }
+
+    pub(super) fn import_at(&mut self, row: usize, target: &str, names: Vec<String>) {
         if self.imports.len() >= IMPORTS {
             self.cut = true;
             return;
         }
         let Some(target) = one_line(target) else { return };
         let names = names.iter().take(IMPORTS).filter_map(|name| one_line(name)).collect();
-        self.imports.push(Import { line: line(node.start_position().row), target, names });
+        self.imports.push(Import { line: line(row), target, names });
     }
 
     /// What is told to be given away further down.

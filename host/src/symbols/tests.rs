@@ -343,12 +343,89 @@ func (c *Cart) Total() int {
             "19-22 method +Cart.Total",
         ]
     );
-    assert_eq!(imports(&outline), ["3 fmt", "5 example.com/shop/price", "6 embed"]);
+    assert_eq!(
+        imports(&outline),
+        ["1 . (int,string)", "3 fmt", "5 example.com/shop/price", "6 embed"]
+    );
     let tests = parsed(
         "cart/cart_test.go",
         "package cart\nfunc TestTotal(t *testing.T) {}\nfunc helper() {}\n",
     );
     assert_eq!(symbols(&tests), ["2 test TestTotal", "3 function helper"]);
+}
+
+// SYMBOLS-6
+#[test]
+fn go_of_one_package_needs_no_import() {
+    let outline = parsed(
+        "cart/cart.go",
+        r#"package cart
+
+import "example.com/shop/price"
+
+type Cart struct {
+	lines []Line
+	Owner *people.Owner
+}
+
+func Total[T Number](c *Cart, from T) (sum int, err error) {
+	for i, line := range c.lines {
+		if tax, ok := rates[i]; ok {
+			sum += round(price.Of(line), tax)
+		}
+	}
+	switch kind := any(from).(type) {
+	case Special:
+		return kind.Sum, errEmpty
+	}
+	point := Point{Left: limit, "x": 1}
+	return point.Left, nil
+}
+"#,
+    );
+    assert_eq!(
+        imports(&outline),
+        [
+            "1 . (Line,Number,Point,Special,any,errEmpty,error,int,limit,rates,round)",
+            "3 example.com/shop/price",
+        ]
+    );
+}
+
+// SYMBOLS-6
+#[test]
+fn java_of_one_package_needs_no_import() {
+    let outline = parsed(
+        "src/main/java/shop/Cart.java",
+        r#"package shop.front;
+
+import java.util.List;
+
+public class Cart<T extends Item> extends Basket {
+    private List<Line> lines = new Lines<Line>(Limits.MOST);
+    private Outer.Inner inner;
+    private java.time.Clock clock;
+
+    @Marked
+    public Price total(T from) throws Broken {
+        Rates.of(from).stream().map(Tax::on).forEach(line -> { new Sink(); });
+        lines.clear();
+        return CONSTANT;
+    }
+
+    static class Inner {}
+}
+"#,
+    );
+    assert_eq!(
+        imports(&outline),
+        [
+            "1 shop.front (Basket,Broken,Item,Limits,Line,Lines,Outer,Price,Rates,Sink,Tax)",
+            "3 java.util.List",
+        ]
+    );
+    let nameless = parsed("A.java", "class A { B b; }\n");
+    assert_eq!(imports(&nameless), ["1 . (B)"]);
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! Go: a package is a directory of a module, and the module says its name in `go.mod`.
 
 use super::{DIRECTORY, Resolver, join};
+use crate::neighbours::OWN_PACKAGE;
 
 pub(super) fn files(resolver: &Resolver<'_>, target: &str) -> Vec<usize> {
+    // The package's own names are looked up where all of its files have been seen.
+    if target == OWN_PACKAGE {
+        return vec![];
+    }
     let modules = resolver.manifests.go_modules.iter();
     let below = modules.filter_map(|(name, root)| {
         let rest = target.strip_prefix(name.as_str())?;

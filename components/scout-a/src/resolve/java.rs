@@ -1,8 +1,13 @@
 //! Java: a class is a file below some source root, a package a directory.
 
-use super::{DIRECTORY, Resolver};
+use super::{DIRECTORY, Resolver, directory, join};
+use act_kit::world::Import;
 
-pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
+pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {
+    let target = import.target.as_str();
+    if !import.names.is_empty() {
+        return own_package(resolver, from, target, &import.names);
+    }
     if let Some(package) = target.strip_suffix(".*") {
         let package = package.replace('.', "/");
         let found = in_package(resolver, &package);
@@ -21,6 +26,15 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<us
         path = around.to_owned();
     }
     vec![]
+}
+
+/// What the file's own package has of these names; tests lie in the same package in another root.
+fn own_package(resolver: &Resolver<'_>, from: &str, package: &str, names: &[String]) -> Vec<usize> {
+    let file = |name: &String| match package {
+        "." => resolver.find(&join(directory(from), &format!("{name}.java"))),
+        _ => class(resolver, from, &format!("{}/{name}", package.replace('.', "/"))),
+    };
+    names.iter().filter_map(file).collect()
 }
 
 fn class(resolver: &Resolver<'_>, from: &str, path: &str) -> Option<usize> {

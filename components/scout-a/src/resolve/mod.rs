@@ -51,7 +51,7 @@ impl<'i> Resolver<'i> {
         match language {
             "c" | "cpp" => c::files(self, from, &import.target),
             "go" => go::files(self, &import.target),
-            "java" => java::files(self, from, &import.target),
+            "java" => java::files(self, from, import),
             "javascript" | "typescript" => javascript::files(self, from, &import.target),
             "python" => python::files(self, from, import),
             "rust" => rust::files(self, from, &import.target),

@@ -144,6 +144,11 @@ fn java() {
     assert_eq!(from(app, "shop.tax.Rates.of"), ["core/src/main/java/shop/tax/Rates.java"]);
     assert_eq!(from(app, "shop.tax.*"), ["core/src/main/java/shop/tax/Rates.java"]);
     assert_eq!(from(app, "java.util.List"), [""; 0]);
+    let test = "core/src/test/java/shop/tax/RatesTest.java";
+    let own = |target: &str, names: &[&str]| resolved(&files, "java", test, target, names);
+    let rates = ["core/src/main/java/shop/tax/Rates.java"];
+    assert_eq!(own("shop.tax", &["Cart", "Rates", "String"]), rates);
+    assert_eq!(own(".", &["Rates", "RatesTest"]), [test]);
 }
 
 #[test]

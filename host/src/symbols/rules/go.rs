@@ -1,15 +1,38 @@
-//! Go.
+//! Go. Files of a directory are one package and name each other's things without an import.
 
 use tree_sitter::Node;
 
+use super::uses::Uses;
 use super::{Inside, unquoted};
 use crate::symbols::SymbolKind::{Constant, Function, Method, Test, Type};
 use crate::symbols::scope::Found;
 
-pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>) -> Inside {
+pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>, uses: &mut Uses) -> Inside {
+    declarations(node, found, uses);
     match node.kind() {
+        "package_clause" => {
+            uses.package(node, ".");
+            Inside::Nothing
+        }
+        "identifier" | "type_identifier" => {
+            uses.uses(node, found);
+            Inside::Nothing
+        }
+        // Another package's.
+        "qualified_type" => Inside::Nothing,
+        "keyed_element" => {
+            // A field more often than a name of the package.
+            let key = node.named_child(0).map(|key| key.named_child(0).unwrap_or(key));
+            if let Some(key) = key.filter(|key| key.kind() == "identifier") {
+                uses.pass_over(key);
+            }
+            Inside::Look
+        }
         "import_spec" => {
             let path = found.field(node, "path").unwrap_or_default();
+            let name = unquoted(&path).rsplit('/').next().unwrap_or_default();
+            uses.declares(name);
+            uses.declares(&found.field(node, "name").unwrap_or_default());
             found.import(node, unquoted(&path), vec![]);
             Inside::Nothing
         }
@@ -27,7 +50,7 @@ pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>) -> Inside {
         }
         "type_spec" | "type_alias" => {
             named(node, found, Type);
-            Inside::Nothing
+            Inside::Look
         }
         "const_spec" | "var_spec" => {
             let mut cursor = node.walk();
@@ -43,6 +66,34 @@ pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>) -> Inside {
         "func_literal" => Inside::Function,
         "comment" | "interpreted_string_literal" | "raw_string_literal" => Inside::Nothing,
         _ => Inside::Look,
+    }
+}
+
+/// What has a name of its own in the file, wherever.
+fn declarations(node: Node<'_>, found: &Found<'_>, uses: &mut Uses) {
+    let field = match node.kind() {
+        "short_var_declaration" | "range_clause" | "receive_statement" => "left",
+        "type_switch_statement" => "alias",
+        "function_declaration"
+        | "type_spec"
+        | "type_alias"
+        | "const_spec"
+        | "var_spec"
+        | "parameter_declaration"
+        | "variadic_parameter_declaration"
+        | "type_parameter_declaration" => "name",
+        _ => return,
+    };
+    let mut cursor = node.walk();
+    for declared in node.children_by_field_name(field, &mut cursor) {
+        let mut inner = declared.walk();
+        let list =
+            declared.named_children(&mut inner).filter(|_| declared.kind() == "expression_list");
+        for name in std::iter::once(declared).chain(list) {
+            if matches!(name.kind(), "identifier" | "type_identifier") {
+                uses.declares(found.raw(name));
+            }
+        }
     }
 }
 

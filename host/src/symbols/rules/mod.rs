@@ -7,6 +7,7 @@ mod javascript;
 mod python;
 mod rust;
 mod use_tree;
+mod uses;
 
 use tree_sitter::Node;
 
@@ -35,8 +36,8 @@ pub(super) enum Inside {
 /// The rules of a language and what they remember of a file.
 pub(super) enum Rules {
     C,
-    Go,
-    Java,
+    Go(uses::Uses),
+    Java(uses::Uses),
     JavaScript(javascript::Exports),
     Python(python::All),
     Rust(rust::Seen),
@@ -46,8 +47,8 @@ impl Rules {
     pub(super) fn new(language: Language) -> Self {
         match language {
             Language::C | Language::Cpp => Self::C,
-            Language::Go => Self::Go,
-            Language::Java => Self::Java,
+            Language::Go => Self::Go(uses::Uses::default()),
+            Language::Java => Self::Java(uses::Uses::default()),
             Language::JavaScript | Language::TypeScript | Language::Tsx => {
                 Self::JavaScript(javascript::Exports::default())
             }
@@ -59,8 +60,8 @@ impl Rules {
     pub(super) fn visit(&mut self, node: Node<'_>, found: &mut Found<'_>) -> Inside {
         match self {
             Self::C => c::visit(node, found),
-            Self::Go => go::visit(node, found),
-            Self::Java => java::visit(node, found),
+            Self::Go(uses) => go::visit(node, found, uses),
+            Self::Java(uses) => java::visit(node, found, uses),
             Self::JavaScript(exports) => exports.visit(node, found),
             Self::Python(all) => all.visit(node, found),
             Self::Rust(seen) => seen.visit(node, found),
@@ -72,7 +73,8 @@ impl Rules {
         match self {
             Self::JavaScript(exports) => exports.end(found),
             Self::Python(all) => all.end(found),
-            Self::C | Self::Go | Self::Java | Self::Rust(_) => {}
+            Self::Go(uses) | Self::Java(uses) => uses.tell(found),
+            Self::C | Self::Rust(_) => {}
         }
     }
 }

@@ -1,0 +1,90 @@
+//! Files of one Go package: they name each other's things without an import. Only when all of a directory were seen is
+//! it known who defines what; then it is forgotten, so memory is that of one directory.
+
+use crate::resolve::directory;
+use crate::survey::Edge;
+use act_kit::world::Outline;
+use std::collections::HashMap;
+
+/// How an outline calls the package that the file is of.
+pub(crate) const OWN_PACKAGE: &str = ".";
+/// A name that more files define is one for each of many systems, and says little.
+const DEFINED: usize = 8;
+
+#[derive(Default)]
+pub(crate) struct Neighbours {
+    directory: String,
+    /// Name to the files that define it, and whether these are tests.
+    defined: HashMap<String, Vec<(u32, bool)>>,
+    used: Vec<(u32, bool, Vec<String>)>,
+}
+
+impl Neighbours {
+    /// Files come directory by directory.
+    pub(crate) fn take(&mut self, at: u32, path: &str, outline: &Outline, edges: &mut Vec<Edge>) {
+        if outline.language != "go" {
+            return;
+        }
+        if self.directory != directory(path) {
+            self.meet(edges);
+            directory(path).clone_into(&mut self.directory);
+        }
+        let is_test = path.ends_with("_test.go");
+        for symbol in outline.symbols.iter().filter(|symbol| symbol.container.is_none()) {
+            self.defined.entry(symbol.name.clone()).or_default().push((at, is_test));
+        }
+        let own = outline.imports.iter().filter(|import| import.target == OWN_PACKAGE);
+        self.used.extend(own.map(|import| (at, is_test, import.names.clone())));
+    }
+
+    /// The directory is complete.
+    pub(crate) fn meet(&mut self, edges: &mut Vec<Edge>) {
+        for (from, from_test, names) in self.used.drain(..) {
+            for name in names {
+                let Some(files) = self.defined.get(&name).filter(|files| files.len() <= DEFINED)
+                else {
+                    continue;
+                };
+                // What tests define is not there for the rest.
+                let seen = files.iter().filter(|(to, test)| *to != from && (from_test || !test));
+                edges.extend(seen.map(|(to, _)| (from, *to)));
+            }
+        }
+        self.defined.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_kit::world::{Import, Symbol};
+
+    fn outline(defines: &[&str], uses: &[&str]) -> Outline {
+        let symbol = |name: &&str| Symbol { name: (*name).to_owned(), ..Symbol::default() };
+        let names = uses.iter().map(|name| (*name).to_owned()).collect();
+        Outline {
+            language: "go".to_owned(),
+            symbols: defines.iter().map(symbol).collect(),
+            imports: vec![Import { line: 1, target: OWN_PACKAGE.to_owned(), names }],
+            ..Outline::default()
+        }
+    }
+
+    // SCOUT-A-7
+    #[test]
+    fn who_uses_what_a_neighbour_defines_leans_on_it() {
+        let (mut neighbours, mut edges) = (Neighbours::default(), vec![]);
+        for (at, path, outline) in [
+            (0, "cart/cart.go", outline(&["Add", "helper"], &["Price", "len", "fake"])),
+            (1, "cart/cart_test.go", outline(&["fake"], &["Add", "helper", "fake"])),
+            (2, "cart/price.go", outline(&["Price"], &["Nothing"])),
+            (3, "shop/shop.go", outline(&["Open"], &["Add", "Price"])),
+        ] {
+            neighbours.take(at, path, &outline, &mut edges);
+        }
+        neighbours.meet(&mut edges);
+        edges.sort_unstable();
+        edges.dedup();
+        assert_eq!(edges, [(0, 2), (1, 0)]);
+    }
+}
