@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use act::config::Workspace;
-use act::verifier::Status;
+use act::verifier::{ErrorType, Status};
 
 use crate::world::{SmallDisk, World};
 
@@ -50,15 +50,24 @@ async fn a_file_system_below_the_repository_is_hidden_in_every_view_and_told() {
             .await
             .view(view)
             .file("code", "one")
+            .file(".gitignore", "disk/\n")
             .step("write", "ls /workspace/disk; touch /workspace/disk/new 2>/dev/null; true");
         let Some(_mounted) = SmallDisk::mount(&world.repo().join("disk")) else { return };
         std::fs::write(world.repo().join("disk/inside"), "x").unwrap();
         let response = world.run().await;
         assert!(!world.repo().join("disk/new").exists(), "{view:?}");
         assert!(!response.tail_log.as_ref().unwrap().contains("inside"), "{view:?}");
-        // A copy has what was in it, where it does no harm.
         let told = World::warned(&response).contains(&"mount_hidden");
         assert_eq!(told, view != Workspace::Copy, "{view:?} {response:?}");
+
+        // Of sources the digest would tell what no step has seen; a copy has them.
+        std::fs::write(world.repo().join(".gitignore"), "").unwrap();
+        let response = world.run().await;
+        let error = response.error_type;
+        match view {
+            Workspace::Copy => assert_eq!(response.status, Status::Pass, "{response:?}"),
+            _ => assert_eq!(error, Some(ErrorType::ContainerCreation), "{view:?} {response:?}"),
+        }
     }
 }
 

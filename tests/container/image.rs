@@ -26,8 +26,22 @@ pub(crate) async fn import_into(docker: &Docker) {
     }
 }
 
+/// Busybox that wants a volume of its own.
+pub(crate) async fn with_volume(docker: &Docker, name: &str, volume: &str) -> String {
+    let image = format!("docker.io/library/act-test-volume-{name}:1");
+    if docker.inspect_image(&image).await.is_err() {
+        import_changed(docker, &image, busybox(), vec![format!("VOLUME {volume}")]).await;
+    }
+    image
+}
+
 async fn import(docker: &Docker, image: &str, archive: Vec<u8>) {
+    import_changed(docker, image, archive, vec![]).await;
+}
+
+async fn import_changed(docker: &Docker, image: &str, archive: Vec<u8>, changes: Vec<String>) {
     let options = CreateImageOptions {
+        changes,
         from_src: Some("-".into()),
         // Name and tag in one: Podman does not read the tag's own field.
         repo: Some(image.into()),

@@ -40,6 +40,37 @@ async fn an_oom_of_a_child_is_a_warning_beside_the_steps_own_verdict() {
     }
 }
 
+// VERIFIER-13
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_test_script_does_to_others_processes_does_not_end_the_container() {
+    for command in ["sleep 9 & killall sleep", "kill -TERM 1; kill -HUP 1", "kill -TERM -1"] {
+        let response = World::new().await.step("kill", &format!("{command}; exit 0")).run().await;
+        assert_eq!(response.status, Status::Pass, "{command} {response:?}");
+    }
+}
+
+// VERIFIER-2, VERIFIER-21
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_whose_own_volume_would_hide_the_sources_is_refused() {
+    let mut world = World::new().await.file("src/a", "a").step("look", "cat src/a");
+    for (name, volume, hides) in [
+        ("beside", "/data", false),
+        ("at", "/artifacts/build/tree", false),
+        ("in", "/artifacts/build/tree/src", true),
+        ("below", "/workspace/src", true),
+        ("new", "/artifacts/odd", true),
+    ] {
+        world.pipeline.image = image::with_volume(&world.docker, name, volume).await;
+        let response = world.run().await;
+        if hides {
+            assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:?}");
+            assert!(response.error_message.unwrap().contains(volume));
+        } else {
+            assert_eq!(response.status, Status::Pass, "{volume} {response:?}");
+        }
+    }
+}
+
 // VERIFIER-3, security line 101
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_cannot_be_had_is_image_pull_with_nothing_else() {

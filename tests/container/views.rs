@@ -48,6 +48,27 @@ async fn an_overlay_is_writable_at_workspace_and_leaves_the_repository_untouched
     }
 }
 
+// VERIFIER-6, VERIFIER-25, security line 87: neither the view nor what it is in can be moved away for a weaker tree.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tree_is_put_in_the_place_of_the_view() {
+    for view in [Workspace::Copy, Workspace::Overlay] {
+        for moved in ["$V", "${V%/*}", "/artifacts", "/workspace"] {
+            let put = format!(
+                "V=$PWD; cd /; test -n \"{moved}\" || exit 0; cp -r $V /tmp/t; echo true > /tmp/t/test.sh; \
+                 mv {moved} /aside && mkdir -p $V && cp -r /tmp/t/. $V; exit 0"
+            );
+            let world = World::new()
+                .await
+                .view(view)
+                .file("test.sh", "false\n")
+                .step("put", &put)
+                .step("test", "sh test.sh");
+            let response = world.run().await;
+            assert_eq!(response.status, Status::Fail, "{view:?} {moved} {response:?}");
+        }
+    }
+}
+
 // VERIFIER-25, security line 87
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_writes_to_the_source_fails_in_every_writable_view() {

@@ -21,6 +21,7 @@ pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
 
 /// What the host lends to the container: small files, and the two layers of an overlay.
 const LENT: &str = "lent";
+const VIEW: &str = "view";
 const OVERLAY: &str = "overlay";
 /// Of a run that cannot have the shared one.
 const CACHE: &str = "cache";
@@ -66,11 +67,12 @@ impl RunDir {
         &self.path
     }
 
-    /// Where the copy view goes, made new.
-    pub fn create_view(&self) -> io::Result<OwnedFd> {
-        let build = directory(&self.handle, "build")?;
-        rustix::fs::mkdirat(&build, "tree", Mode::RWXU)?;
-        directory(&build, "tree")
+    /// Where the copy view goes, made new, and its path. It is mounted by itself at `build/tree`: a mount point
+    /// cannot be moved away to put another tree in its place.
+    pub fn create_view(&self) -> io::Result<(OwnedFd, PathBuf)> {
+        directory(&directory(&self.handle, "build")?, "tree")?;
+        rustix::fs::mkdirat(&self.handle, VIEW, Mode::RWXU)?;
+        Ok((directory(&self.handle, VIEW)?, self.path.join(VIEW)))
     }
 
     /// A new file for the container, which only the host writes.
@@ -139,6 +141,7 @@ impl RunDir {
     pub fn remove_scratch(&self) -> io::Result<()> {
         // A step may have closed the directory itself.
         remove_tree(&open_any(self.handle.as_fd(), &CString::new("build")?)?, "tree")?;
+        remove_tree(&self.handle, VIEW)?;
         remove_tree(&self.handle, OVERLAY)?;
         remove_tree(&self.handle, CACHE)?;
         remove_tree(&self.handle, LENT)

@@ -198,10 +198,11 @@ fn limits(raw: &RawLimits) -> Result<Limits, ConfigError> {
     let default = Limits::default();
     Ok(Limits {
         cpus: scalar::cpus(raw.cpus.as_ref(), "limits.cpus")?.unwrap_or(default.cpus),
-        // 16 TiB, and the kernel's own limit of processes.
-        memory_mb: scalar::whole(raw.memory_mb.as_ref(), "limits.memory_mb", 1 << 24)?
+        // Engines take no less than 6 MB, and init, keepalive and step are processes, too. 16 TiB, and the kernel's
+        // own limit of processes.
+        memory_mb: scalar::whole(raw.memory_mb.as_ref(), "limits.memory_mb", 6..=1 << 24)?
             .unwrap_or(default.memory_mb),
-        pids: scalar::whole(raw.pids.as_ref(), "limits.pids", 1 << 22)?.unwrap_or(default.pids),
+        pids: scalar::whole(raw.pids.as_ref(), "limits.pids", 8..=1 << 22)?.unwrap_or(default.pids),
     })
 }
 
@@ -223,6 +224,9 @@ fn package(raw: Option<Monorepo>) -> Result<Option<Spanned<String>>, ConfigError
     }
     if parts.is_empty() {
         return Err(refused("is the repository itself"));
+    }
+    if parts.iter().any(|part| part.eq_ignore_ascii_case(".git")) {
+        return Err(refused("is git's own"));
     }
     Ok(Some(Spanned::new(parts.join("/"), value.referenced, value.defined)))
 }

@@ -2,6 +2,7 @@
 //! are texts, only `true` and `false` are booleans, and a number is never a text.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
@@ -116,18 +117,18 @@ pub(super) fn word<T: Copy>(
 pub(super) fn whole(
     value: Option<&Value>,
     key: &str,
-    largest: u64,
+    allowed: RangeInclusive<u64>,
 ) -> Result<Option<u64>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     let number = match value.value {
         Scalar::Integer(number) => {
-            u64::try_from(number).ok().filter(|number| (1..=largest).contains(number))
+            u64::try_from(number).ok().filter(|number| allowed.contains(number))
         }
         _ => None,
     };
-    number
-        .map(Some)
-        .ok_or_else(|| wrong(value, key, &format!("a whole number from 1 to {largest}")))
+    number.map(Some).ok_or_else(|| {
+        wrong(value, key, &format!("a whole number from {} to {}", allowed.start(), allowed.end()))
+    })
 }
 
 pub(super) fn milliseconds(
@@ -135,7 +136,7 @@ pub(super) fn milliseconds(
     key: &str,
 ) -> Result<Option<Duration>, ConfigError> {
     let largest = LONGEST.as_millis() as u64;
-    let number = whole(value, key, largest).map_err(|error| match error {
+    let number = whole(value, key, 1..=largest).map_err(|error| match error {
         ConfigError::WrongValue { place, key, found, .. } => {
             let expected = format!("a whole number of milliseconds from 1 to {largest}");
             ConfigError::WrongValue { place, key, expected, found }

@@ -259,7 +259,9 @@ fn nothing_is_converted_in_silence() {
         "include: ['[']",
         "limits: {cpus: 0}",
         "limits: {memory_mb: -1}",
+        "limits: {memory_mb: 5}",
         "limits: {pids: 0}",
+        "limits: {pids: 1}",
         "limits: {cpus: .inf}",
     ] {
         let (code, message) = refused(&MINIMAL.replace("  steps:", &format!("  {more}\n  steps:")));
@@ -287,7 +289,7 @@ fn the_package_is_a_real_directory_inside() {
         load(root)
     };
     for package in
-        ["..", "real/../..", "/etc", "link", "link/x", "inner", "file", "missing", "", "."]
+        ["..", ".git", "real/../..", "/etc", "link", "link/x", "inner", "file", "missing", "", "."]
     {
         let error = load_with(package).expect_err(package);
         assert_eq!(error.code(), "package_invalid", "{package}");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bollard::models::{
-    ContainerInspectResponse, ContainerState, EndpointSettings, NetworkConnectRequest,
+    ContainerInspectResponse, ContainerState, EndpointSettings, Mount, NetworkConnectRequest,
     NetworkDisconnectRequest,
 };
 use bollard::query_parameters::{
@@ -19,6 +19,7 @@ use super::kill_counter::KillCounter;
 use super::oom::OomWatch;
 use super::passwd::put_file;
 use super::request::ContainerRequest;
+use super::response::ErrorType;
 use super::walls;
 use crate::audit::Audit;
 
@@ -53,6 +54,16 @@ impl Container {
         audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
+        if let Some(hidden) = hidden(&image.volumes, &request.mounts) {
+            return Err(InfraError::new(
+                ErrorType::ContainerCreation,
+                format!(
+                    "image {} wants a volume of its own at {hidden}, which would hide what the steps are to see; \
+                     use an image without it",
+                    image.reference
+                ),
+            ));
+        }
         let (volume, files) = (request.volume.take(), std::mem::take(&mut request.files));
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
@@ -165,6 +176,18 @@ fn kill_counter(engine: &Engine, found: ContainerInspectResponse) -> Option<Kill
     }
     let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok())?;
     KillCounter::find(Path::new("/"), pid, &found.id?)
+}
+
+/// A volume of the image that would come to lie inside of what is mounted, and that no mount takes the place of.
+fn hidden<'a>(volumes: &'a [String], mounts: &[Mount]) -> Option<&'a str> {
+    let targets: Vec<&Path> =
+        mounts.iter().filter_map(|mount| mount.target.as_deref()).map(Path::new).collect();
+    let inside = |volume: &Path| targets.iter().any(|target| volume.starts_with(target));
+    let taken = |volume: &Path| targets.contains(&volume);
+    volumes.iter().map(String::as_str).find(|volume| {
+        let volume = Path::new(volume);
+        inside(volume) && !taken(volume)
+    })
 }
 
 fn read_state(state: ContainerState) -> State {

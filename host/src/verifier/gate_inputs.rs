@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::reach::{Look, reached};
+use super::test_marks::{declared, skips};
 
 /// One file that a task left different from how it found it.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +22,7 @@ pub struct GateChange<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInput {
     pub path: String,
-    /// `test_deleted`, `test_skipped`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`,
+    /// `test_deleted`, `test_skipped`, `tests_removed`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`,
     /// `named_by_a_step` or `reached_by_a_step`.
     pub why: &'static str,
 }
@@ -47,7 +48,7 @@ pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec
         .collect();
     let reached = reached(steps.commands, steps.package, &changed, steps.look);
     let input = |change: &GateChange<'_>| {
-        let known = why(change, steps.commands);
+        let known = why(change, steps);
         let reached = reached.contains(change.path) && !is_source_of_tests(change.path);
         let why = known.or(reached.then_some("reached_by_a_step"))?;
         Some(GateInput { path: change.path.to_owned(), why })
@@ -61,7 +62,7 @@ fn is_source_of_tests(path: &str) -> bool {
     is_test(path) && script.is_some_and(|(_, ending)| !["sh", "bash", "bats"].contains(&ending))
 }
 
-fn why(change: &GateChange<'_>, commands: &[&str]) -> Option<&'static str> {
+fn why(change: &GateChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
     let path = change.path;
     let lower = path.to_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
@@ -78,20 +79,23 @@ fn why(change: &GateChange<'_>, commands: &[&str]) -> Option<&'static str> {
     if name == ".gitignore" {
         return Some("ignore_rules");
     }
-    if commands.iter().any(|command| names(command, path)) {
+    if steps.commands.iter().any(|command| names(command, steps.package, path)) {
         return Some("named_by_a_step");
     }
-    if !is_test(path) {
+    let before = change.text_before.unwrap_or_default();
+    // In Rust tests stand beside what they test.
+    let inside = lower.ends_with(".rs") && declared(before) > 0;
+    if !is_test(path) && !inside {
         return None;
     }
     if change.sha256_now.is_none() {
         return Some("test_deleted");
     }
-    let count = |text: Option<&str>| text.map(skips);
-    match (count(change.text_before), count(change.text_now)) {
-        (before, Some(now)) if now > before.unwrap_or(0) => Some("test_skipped"),
-        _ => None,
+    let now = change.text_now?;
+    if skips(now) > skips(before) {
+        return Some("test_skipped");
     }
+    (declared(now) < declared(before)).then_some("tests_removed")
 }
 
 fn is_ci(path: &str, name: &str) -> bool {
@@ -119,7 +123,9 @@ fn is_ci(path: &str, name: &str) -> bool {
 }
 
 fn is_test_configuration(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 12] = [
+        "sitecustomize.py",
+        "usercustomize.py",
         "pytest.ini",
         "tox.ini",
         "noxfile.py",
@@ -146,7 +152,26 @@ fn is_test_configuration(name: &str) -> bool {
 }
 
 fn is_build_script(path: &str, name: &str) -> bool {
-    const NAMES: [&str; 31] = [
+    const STARTS: [&str; 4] =
+        ["vite.config.", "babel.config.", "webpack.config.", "rollup.config."];
+    const NAMES: [&str; 45] = [
+        ".npmrc",
+        "bunfig.toml",
+        "deno.json",
+        "deno.jsonc",
+        "pnpm-workspace.yaml",
+        "gradle.properties",
+        "constraints.txt",
+        "cargo.lock",
+        "package-lock.json",
+        "pnpm-lock.yaml",
+        "yarn.lock",
+        "poetry.lock",
+        "uv.lock",
+        "go.sum",
+        "go.work",
+        "build.cmd",
+        "gradlew.bat",
         "makefile",
         "gnumakefile",
         "justfile",
@@ -174,17 +199,17 @@ fn is_build_script(path: &str, name: &str) -> bool {
         "turbo.json",
         "nx.json",
         "tasks.py",
-        "webpack.config.js",
-        "vite.config.ts",
-        "vite.config.js",
         "rust-toolchain.toml",
     ];
     match name {
         // A name that means little elsewhere.
         "config.toml" => path.ends_with(".cargo/config.toml"),
         _ => {
+            let ending = std::path::Path::new(name).extension();
             NAMES.contains(&name)
-                || std::path::Path::new(name).extension().is_some_and(|end| end == "mk")
+                || STARTS.iter().any(|start| name.starts_with(start))
+                || path.split('/').any(|part| part == ".mvn")
+                || ending.is_some_and(|end| end == "mk" || end == "pth")
                 || (name.starts_with("tsconfig") && name.ends_with(".json"))
                 || (name.starts_with("requirements") && name.ends_with(".txt"))
         }
@@ -210,40 +235,13 @@ pub fn is_test(path: &str) -> bool {
         || name.contains(".spec.")
 }
 
-/// Whether a command has the path as a word, however it is written.
-fn names(command: &str, path: &str) -> bool {
+/// Whether a command that runs in `package` has the path as a word, however it is written.
+fn names(command: &str, package: Option<&str>, path: &str) -> bool {
+    let inside = |package| path.strip_prefix(package).and_then(|rest| rest.strip_prefix('/'));
+    let path = package.map_or(Some(path), inside);
     command
         .split(|c: char| c.is_whitespace() || "\"'`;|&()<>=".contains(c))
-        .any(|word| word.strip_prefix("./").unwrap_or(word) == path)
-}
-
-/// How often a text takes tests out of a run, or narrows it to some.
-fn skips(text: &str) -> usize {
-    const MARKS: [&str; 20] = [
-        "pytest.mark.skip",
-        "pytest.mark.xfail",
-        "pytest.skip(",
-        "unittest.skip",
-        "self.skipTest(",
-        "it.skip(",
-        "test.skip(",
-        "describe.skip(",
-        "it.only(",
-        "test.only(",
-        "describe.only(",
-        "xit(",
-        "xtest(",
-        "xdescribe(",
-        "#[ignore",
-        "t.Skip(",
-        "t.SkipNow(",
-        "@Disabled",
-        "@Ignore",
-        "skip: true",
-    ];
-    // `exit(` is not `xit(`.
-    let whole = |at: usize| !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    MARKS.iter().map(|mark| text.match_indices(mark).filter(|(at, _)| whole(*at)).count()).sum()
+        .any(|word| Some(word.strip_prefix("./").unwrap_or(word)) == path)
 }
 
 #[cfg(test)]
@@ -314,7 +312,22 @@ mod tests {
             assert_eq!(why_of(texts(Some(skipped), Some(skipped))), None);
             assert_eq!(why_of(texts(Some(""), Some("process.exit(1)"))), None);
             assert_eq!(why_of(texts(Some(skipped), Some("def test(): ..."))), None);
+            assert_eq!(why_of(texts(Some("def test(): ..."), Some(""))), Some("tests_removed"));
         }
+        let rust = |before, now| GateChange {
+            text_before: Some(before),
+            text_now: Some(now),
+            ..change("src/lib.rs", Some("b"))
+        };
+        let test = "fn a() {}\n    #[test]\n    fn b() {}\n";
+        let ignored = test.replace("#[test]", "#[test]\n#[ignore]");
+        assert_eq!(why_of(rust(test, &ignored)), Some("test_skipped"));
+        assert_eq!(why_of(rust(test, "fn a() {}\n")), Some("tests_removed"));
+        assert_eq!(why_of(rust("fn a() {}", test)), None);
+        let steps = ["sh run.sh"];
+        let packaged = Steps { commands: &steps, package: Some("pk"), look: &|_| None };
+        let named = gate_inputs_changed(&[change("pk/run.sh", Some("b"))], &packaged);
+        assert_eq!(named[0].why, "named_by_a_step");
         assert_eq!(why_of(change("src/gone.rs", None)), None);
         assert_eq!(why_of(change("Makefile", Some("a"))), None, "changed back");
     }

@@ -31,6 +31,8 @@ pub struct ResolvedImage {
     pub arch: String,
     /// `PATH` of the image's own environment.
     pub(super) path: Option<String>,
+    /// Where the image wants volumes of its own.
+    pub(super) volumes: Vec<String>,
 }
 
 impl Engine {
@@ -126,7 +128,8 @@ fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
     let id = found.id.unwrap_or_else(|| image.to_owned());
     let registry = found.repo_digests.unwrap_or_default();
     let digest = registry.first().and_then(|known| known.split_once('@')).map(|(_, digest)| digest);
-    let env = found.config.and_then(|config| config.env).unwrap_or_default();
+    let config = found.config.unwrap_or_default();
+    let env = config.env.unwrap_or_default();
     ResolvedImage {
         reference: image.to_owned(),
         digest: digest.map_or_else(|| id.clone(), str::to_owned),
@@ -134,6 +137,7 @@ fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
         os: found.os.unwrap_or_default(),
         arch: found.architecture.unwrap_or_default(),
         path: env.iter().find_map(|entry| entry.strip_prefix("PATH=")).map(str::to_owned),
+        volumes: config.volumes.unwrap_or_default(),
     }
 }
 

@@ -45,6 +45,7 @@ mod starting;
 mod step;
 mod step_log;
 mod test_files;
+mod test_marks;
 mod transfer;
 mod view;
 mod walls;

@@ -14,7 +14,7 @@ use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
-use super::request::{bind, volume};
+use super::request::{bind, scaffold, volume};
 use super::response::{ErrorType, Warning};
 use super::source_writes::{Guard, Place};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
@@ -70,19 +70,28 @@ pub(super) fn prepare(
         .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
     let read =
         || set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)));
+    let found = special(&order.repo)
+        .map_err(|error| InfraError::from_io(reading, &io::Error::from(error)))?;
+    let unseen = unseen(&set, &found);
     let obstacle = if order.without_overlay {
         Some("the engine cannot mount an overlay here".to_owned())
     } else {
-        overlay::obstacle(run.path(), true)
+        unseen.clone().or_else(|| overlay::obstacle(run.path(), true))
     };
     let view = choose_view(order, &set, obstacle)?;
+    if view == View::Readonly
+        && let Some(why) = unseen
+    {
+        return Err(InfraError::new(ErrorType::ContainerCreation, why));
+    }
     let mut warnings = vec![];
-    let mut mounts = vec![];
+    let mut mounts = vec![scaffold()];
     let mut overlay_volume = None;
     let (place, tree) = match view {
         View::Copy => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            let copy = run.create_view().map_err(doing(copying))?;
+            let (copy, path) = run.create_view().map_err(doing(copying))?;
+            mounts.push(bind(&path, COPY, false)?);
             let handle = copy.try_clone().map_err(doing(copying))?;
             let tree = copy_view::copy(&set, &mut Directory::new(handle), cancel)
                 .map_err(doing(copying))?;
@@ -110,8 +119,6 @@ pub(super) fn prepare(
     let cache = cache(order, run).map_err(doing("open the cache"))?;
     mounts.push(bind(cache.path(), "/artifacts/cache", false)?);
 
-    let found = special(&order.repo)
-        .map_err(|error| InfraError::from_io(reading, &io::Error::from(error)))?;
     let git = lend_git(order, run, view, &place, &mut mounts, &mut warnings)?;
     // An overlay has channels of its own in place of the repository's.
     if view != View::Overlay {
@@ -251,6 +258,17 @@ fn mask(
         }
     }
     Ok(())
+}
+
+/// Sources on another file system would be in the tree's digest, and not in a view that is mounted.
+fn unseen(set: &CopySet, found: &Special) -> Option<String> {
+    let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
+    let mount = found.mounts.iter().find(holds)?;
+    Some(format!(
+        "{} is another file system mounted in the repository, and what is in it is not there in this view; use \
+         `workspace: copy`, or let git ignore it",
+        mount.display()
+    ))
 }
 
 fn hidden_mounts(found: &Special) -> Option<Warning> {

@@ -33,7 +33,7 @@ pub(super) async fn reclaim(
     cache: Option<&Path>,
     ids: (u32, u32),
 ) -> Result<(), InfraError> {
-    let inside = STEP_PARTS.into_iter().chain(["overlay"]).map(|part| run.join(part));
+    let inside = STEP_PARTS.into_iter().chain(["overlay", "view"]).map(|part| run.join(part));
     let directories = inside.chain(cache.map(Path::to_owned));
     let directories: Vec<PathBuf> = directories.filter(|path| path.is_dir()).collect();
     let mut mounts = vec![];

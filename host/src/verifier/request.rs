@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
-    MountType, MountVolumeOptions, VolumeCreateRequest,
+    MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
 };
 
 use super::docker_error::InfraError;
@@ -101,7 +101,7 @@ impl ContainerRequest {
             user: Some(format!("{uid}:{gid}")),
             env: Some(self.environment),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
-            cmd: Some(vec![format!("exec sleep {}", self.lifetime_seconds)]),
+            cmd: Some(vec![keepalive(self.lifetime_seconds)]),
             working_dir: Some("/".to_owned()),
             labels: Some(self.labels),
             // An image's own check would be a command that no step asked for.
@@ -112,6 +112,30 @@ impl ContainerRequest {
             host_config: Some(host),
             ..ContainerCreateBody::default()
         }
+    }
+}
+
+/// Outlives what test scripts do to a `sleep` or to everything they may signal; only SIGKILL ends it early.
+fn keepalive(seconds: u64) -> String {
+    const SLICE: u64 = 15;
+    let slices = seconds.div_ceil(SLICE);
+    // What is ignored stays ignored in the `sleep`.
+    format!(
+        "trap '' HUP INT TERM USR1 USR2; n={slices}; while [ $n -gt 0 ]; do sleep {SLICE}; n=$((n-1)); done"
+    )
+}
+
+/// What the places in `/artifacts` are mounted in: a mount point cannot be moved away, not by root either.
+pub(super) fn scaffold() -> Mount {
+    Mount {
+        typ: Some(MountType::TMPFS),
+        target: Some("/artifacts".to_owned()),
+        tmpfs_options: Some(MountTmpfsOptions {
+            size_bytes: Some(64 * 1024),
+            mode: Some(0o755),
+            ..MountTmpfsOptions::default()
+        }),
+        ..Mount::default()
     }
 }
 
@@ -181,7 +205,8 @@ mod tests {
         assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)));
         assert_eq!(host.network_mode.as_deref(), Some("none"));
         assert_eq!(host.binds, None);
-        assert_eq!(body.cmd.unwrap(), ["exec sleep 61"]);
+        let [keepalive] = &body.cmd.unwrap()[..] else { panic!("one command") };
+        assert!(keepalive.contains("n=5;") && keepalive.contains("sleep 15"), "{keepalive}");
         assert_eq!((body.user.as_deref(), host.cap_add), (Some("7:8"), None));
         assert_eq!(request(4.0, true, caller).body().host_config.unwrap().network_mode, None);
     }

@@ -231,7 +231,7 @@ impl Guard {
     }
 
     fn below<'a>(&'a self, directory: &[u8]) -> impl Iterator<Item = &'a Vec<u8>> + use<'a> {
-        let prefix = [directory, b"/"].concat();
+        let prefix = if directory.is_empty() { vec![] } else { [directory, b"/"].concat() };
         let from = (Bound::Included(prefix.clone()), Bound::Unbounded);
         self.sources
             .range::<Vec<u8>, _>(from)
@@ -252,7 +252,13 @@ impl Guard {
         meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
         let root = root.try_clone_to_owned()?;
-        let mut open: Vec<(Dir, OwnedFd, Vec<u8>)> = vec![(Dir::read_from(&root)?, root, vec![])];
+        let listing = match Dir::read_from(&root) {
+            Err(Errno::ACCESS) => {
+                return meet(Met::Directory { path: b"", handle: None, stat: None });
+            }
+            listing => listing?,
+        };
+        let mut open: Vec<(Dir, OwnedFd, Vec<u8>)> = vec![(listing, root, vec![])];
         loop {
             let depth = open.len();
             let Some((listing, handle, above)) = open.last_mut() else { return Ok(()) };
@@ -288,7 +294,8 @@ impl Guard {
             }
             let inside = match openat(&*handle, name, DIRECTORY, Mode::empty()) {
                 _ if depth > MAX_DEPTH => None,
-                Ok(inside) => Some(inside),
+                // Names alone, of a directory that may be listed and not searched, say nothing.
+                Ok(inside) => is_searchable(&inside).then_some(inside),
                 Err(Errno::ACCESS) => None,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
                 Err(error) => return Err(error.into()),
@@ -354,6 +361,10 @@ impl Source {
 /// A deleted name in an upper layer.
 fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+}
+
+fn is_searchable(directory: &OwnedFd) -> bool {
+    statat(directory, c".", AtFlags::empty()).err() != Some(Errno::ACCESS)
 }
 
 /// A directory of an upper layer that hides the one below.

@@ -93,6 +93,14 @@ impl StepRunner for ContainerSteps<'_> {
                     Writes::default()
                 }
             };
+            if matches!(end, StepEnd::Exited(0)) {
+                // The engine hears of the container's end a little later than the step's own shell.
+                match self.container.state().await {
+                    Ok(state) if state.running => {}
+                    Ok(state) => end = StepEnd::Infra(gone(step, state.oom_killed)),
+                    Err(error) => end = StepEnd::Infra(error.into()),
+                }
+            }
             self.events.emit(EventKind::StepFinished {
                 run_id: self.run.id().to_string(),
                 name: step.name.clone(),

@@ -53,7 +53,7 @@ pub fn touches_tests(path: &str, before: Option<&str>, now: Option<&str>) -> boo
     is_test(path) || (is_rust(path) && inside(now) > inside(before))
 }
 
-fn is_test_attribute(line: &str) -> bool {
+pub(super) fn is_test_attribute(line: &str) -> bool {
     let Some(name) = line.trim_start().strip_prefix("#[") else { return false };
     let name: String =
         name.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();

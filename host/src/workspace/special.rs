@@ -30,7 +30,7 @@ pub struct Special {
 pub fn special(root: &Path) -> Result<Special, Errno> {
     let root = Root::open(root)?;
     let start = root.open_real(b"", DIRECTORY)?;
-    let device = fstat(&start)?.st_dev;
+    let here_is = mounted(&start)?;
     let mut found = Special::default();
     let mut open = vec![(Dir::read_from(&start)?, start, PathBuf::new())];
     let mut names = 0;
@@ -63,7 +63,7 @@ pub fn special(root: &Path) -> Result<Special, Errno> {
             FileType::Fifo | FileType::Socket => push(&mut found.channels, here(), &mut found.cut),
             FileType::Directory => {
                 let Ok(inside) = openat(&*handle, name, DIRECTORY, Mode::empty()) else { continue };
-                if fstat(&inside)?.st_dev != device {
+                if mounted(&inside)? != here_is {
                     push(&mut found.mounts, here(), &mut found.cut);
                 } else if depth >= MAX_DEPTH {
                     found.cut = true;
@@ -78,6 +78,24 @@ pub fn special(root: &Path) -> Result<Special, Errno> {
     found.channels.sort();
     found.mounts.sort();
     Ok(found)
+}
+
+/// The mount that a directory lies in: the device alone would not tell of one part of a file system that is bound
+/// over another.
+#[cfg(target_os = "linux")]
+fn mounted(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    use rustix::fs::{StatxFlags, statx};
+    let device = fstat(directory)?.st_dev;
+    let flags = AtFlags::EMPTY_PATH;
+    // Not told before Linux 5.8.
+    let mount =
+        statx(directory, c"", flags, StatxFlags::MNT_ID).map_or(0, |about| about.stx_mnt_id);
+    Ok((device, mount))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mounted(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    Ok((fstat(directory)?.st_dev as u64, 0))
 }
 
 fn push(list: &mut Vec<PathBuf>, path: PathBuf, cut: &mut bool) {
