@@ -26,20 +26,16 @@ pub(crate) async fn import_into(docker: &Docker) {
     }
 }
 
-/// Busybox that wants a volume of its own.
-pub(crate) async fn with_volume(docker: &Docker, name: &str, volume: &str) -> String {
-    let image = format!("docker.io/library/act-test-volume-{name}:1");
-    if docker.inspect_image(&image).await.is_err() {
-        import_changed(docker, &image, busybox(), vec![format!("VOLUME {volume}")]).await;
-    }
-    image
-}
-
 async fn import(docker: &Docker, image: &str, archive: Vec<u8>) {
     import_changed(docker, image, archive, vec![]).await;
 }
 
-async fn import_changed(docker: &Docker, image: &str, archive: Vec<u8>, changes: Vec<String>) {
+pub(crate) async fn import_changed(
+    docker: &Docker,
+    image: &str,
+    archive: Vec<u8>,
+    changes: Vec<String>,
+) {
     let options = CreateImageOptions {
         changes,
         from_src: Some("-".into()),
@@ -54,7 +50,7 @@ async fn import_changed(docker: &Docker, image: &str, archive: Vec<u8>, changes:
     }
 }
 
-fn busybox() -> Vec<u8> {
+pub(crate) fn busybox() -> Vec<u8> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .chain(["/bin".into(), "/usr/bin".into()])

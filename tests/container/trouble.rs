@@ -49,6 +49,16 @@ async fn what_a_test_script_does_to_others_processes_does_not_end_the_container(
     }
 }
 
+/// Busybox that wants a volume of its own.
+async fn with_volume(docker: &bollard::Docker, name: &str, volume: &str) -> String {
+    let image = format!("docker.io/library/act-test-volume-{name}:1");
+    if docker.inspect_image(&image).await.is_err() {
+        image::import_changed(docker, &image, image::busybox(), vec![format!("VOLUME {volume}")])
+            .await;
+    }
+    image
+}
+
 // VERIFIER-2, VERIFIER-21
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_whose_own_volume_would_hide_the_sources_is_refused() {
@@ -60,7 +70,7 @@ async fn an_image_whose_own_volume_would_hide_the_sources_is_refused() {
         ("below", "/workspace/src", true),
         ("new", "/artifacts/odd", true),
     ] {
-        world.pipeline.image = image::with_volume(&world.docker, name, volume).await;
+        world.pipeline.image = with_volume(&world.docker, name, volume).await;
         let response = world.run().await;
         if hides {
             assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:?}");

@@ -200,7 +200,7 @@ fn differences(
     }
     let claimed_steps = claimed_steps.unwrap_or(found_steps);
     for at in 0..claimed_steps.len().max(found_steps.len()) {
-        let said = |steps: &[StepClaim]| steps.get(at).map(|step| said(step));
+        let said = |steps: &[StepClaim]| steps.get(at).map(said);
         compare(format!("commands_executed[{at}]"), said(claimed_steps), said(found_steps));
     }
     all

@@ -86,7 +86,7 @@ pub(super) fn skips(text: &str) -> usize {
         !text[..at].ends_with(joins)
     };
     let count = |mark: &&str| text.match_indices(*mark).filter(|(at, _)| whole(mark, *at)).count();
-    MARKS.iter().map(|mark| count(mark)).sum()
+    MARKS.iter().map(count).sum()
 }
 
 #[cfg(test)]
