@@ -10,6 +10,7 @@ mod component_http;
 mod component_limits;
 mod components;
 mod events;
+mod foreign;
 mod hostile;
 mod hostile_components;
 mod layers;

@@ -230,7 +230,7 @@ impl Terms {
         let mut wanted = asked(needs);
         wanted.limits.narrow(suggested);
         Self {
-            imports: imported(imports),
+            imports: imported(imports, needs),
             needs: wanted,
             grants: grants.clone(),
             ceiling: ceiling.clone(),
@@ -247,10 +247,34 @@ impl Terms {
     }
 }
 
-fn imported(imports: &[String]) -> Grant {
+/// Whether a component is to write at all.
+pub(super) fn needs_to_write(needs: &[Need]) -> bool {
+    needs.iter().any(|need| need.grant == Capability::RepoWrite.name())
+}
+
+/// Knows no interface of ours and wants to write: its directory is a scratch copy, and that is what leads to writing.
+fn wants_scratch(imports: &[String], needs: &[Need]) -> bool {
+    let knows_us = imports.iter().any(|import| import.starts_with("agentcommand:"));
+    !knows_us && needs_to_write(needs)
+}
+
+/// The imports that lead to a capability.
+fn behind<'a>(
+    capability: Capability,
+    imports: &'a [String],
+    needs: &'a [Need],
+) -> impl Iterator<Item = &'a String> {
+    let scratch = capability == Capability::RepoWrite && wants_scratch(imports, needs);
+    let leads = move |import: &&String| {
+        capability.is_behind(import) || (scratch && Capability::RepoRead.is_behind(import))
+    };
+    imports.iter().filter(leads)
+}
+
+fn imported(imports: &[String], needs: &[Need]) -> Grant {
     let mut grant = Grant { limits: Grant::everything().limits, ..Grant::default() };
     for capability in Capability::ALL {
-        if imports.iter().any(|import| capability.is_behind(import)) {
+        if behind(capability, imports, needs).next().is_some() {
             capability.open(&mut grant);
         }
     }
@@ -317,8 +341,7 @@ pub fn effective(imports: &[String], needs: &[Need], terms: &Terms) -> Result<Gr
         declared.push(Capability::named(&need.grant).ok_or_else(unknown)?);
     }
     let of = |capability: Capability| {
-        let behind = imports.iter().filter(move |import| capability.is_behind(import));
-        behind.map(move |import| MissingGrant {
+        behind(capability, imports, needs).map(move |import| MissingGrant {
             import: import.clone(),
             grant: capability.name().to_owned(),
         })

@@ -43,7 +43,7 @@ impl Inspection {
     /// Whether it exports what its kind is.
     pub fn is_what_it_says(&self) -> bool {
         let export = self.manifest.kind.export();
-        self.exports.iter().any(|name| interfaces::is(name, export))
+        self.manifest.is_foreign() || self.exports.iter().any(|name| interfaces::is(name, export))
     }
 
     /// Of what it exports; what it imports is a matter of admission.
@@ -56,11 +56,11 @@ impl Inspection {
     }
 }
 
-fn malformed(error: wasmparser::BinaryReaderError) -> NotAComponent {
+pub(super) fn malformed(error: wasmparser::BinaryReaderError) -> NotAComponent {
     NotAComponent::Malformed(one_line(&error.to_string(), MAX_LINE))
 }
 
-fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), NotAComponent> {
+pub(super) fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), NotAComponent> {
     let (mut imports, mut exports) = (vec![], vec![]);
     // Components and modules inside of it have imports of their own, which it satisfies.
     let mut depth = 0_u32;

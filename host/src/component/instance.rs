@@ -19,9 +19,12 @@ use super::audited::{Audited, Summary};
 use super::bindings::{scout, tool};
 use super::denials::Denials;
 use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
+use super::foreign::{self, Function};
 use super::grant::{Grant, Set};
 use super::imports::ModelRequest;
+use super::manifest::Manifest;
 use super::outbound::Outbound;
+use super::scratch::Scratch;
 use super::state::{Clock, Query, ReadLeft, Reading, State, Talk};
 use super::usage::Usage;
 use super::voice::Voice;
@@ -37,17 +40,22 @@ pub(super) struct Ready {
     pub(super) pre: Pre,
     /// Outlines of files that earlier queries asked for.
     pub(super) outlines: Option<Arc<Index>>,
+    /// Its directory is a scratch copy.
+    pub(super) scratch: bool,
 }
 
 /// A component that is ready to be instantiated, as what it exports.
 pub(super) enum Pre {
     Scout(scout::ScoutPre<State>),
     Tool(tool::ToolPre<State>),
+    /// What it exports is called as it is.
+    Foreign(InstancePre<State>, Vec<Function>),
 }
 
 impl Pre {
-    pub(super) fn new(kind: super::Kind, pre: InstancePre<State>) -> wasmtime::Result<Self> {
-        match kind {
+    pub(super) fn new(manifest: &Manifest, pre: InstancePre<State>) -> wasmtime::Result<Self> {
+        match manifest.kind {
+            _ if manifest.is_foreign() => Ok(Self::Foreign(pre, manifest.functions.clone())),
             super::Kind::Scout => scout::ScoutPre::new(pre).map(Self::Scout),
             super::Kind::Tool => tool::ToolPre::new(pre).map(Self::Tool),
         }
@@ -57,6 +65,7 @@ impl Pre {
         match self {
             Self::Scout(pre) => pre.engine(),
             Self::Tool(pre) => pre.engine(),
+            Self::Foreign(pre, _) => pre.engine(),
         }
     }
 }
@@ -146,6 +155,7 @@ async fn query_to_end(
     let audited = audited.cloned();
     let mut query = query((name, grant), with, audited, wall, requests, token.clone());
     query.outlines.clone_from(&ready.outlines);
+    query.scratch = ready.scratch.then(Scratch::default);
     let voice = query.voice.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, voice, engine: ready.pre.engine().clone(), running: Some(ended) };
@@ -221,6 +231,7 @@ fn query(
         name: name.to_owned(),
         read,
         writer: writer.filter(|_| grant.repo_write),
+        scratch: None,
         outlines: None,
         talk,
         stop,
@@ -371,6 +382,10 @@ async fn call(
                 Tool::BadArguments(why) => GuestFailure::BadArguments(line(why)),
                 Tool::Other(why) => GuestFailure::Other(line(why)),
             }))
+        }
+        (Pre::Foreign(pre, functions), Job::Call { tool, arguments }) => {
+            let answer = foreign::call(pre, functions, store, &tool, &arguments).await?;
+            Ok(answer.map(Answer::Outcome))
         }
         _ => wasmtime::bail!("a scout has no tools and a tool component no answers"),
     }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::admission::{Capability, Need};
+use super::foreign::{self, Function, LeftOut};
+use super::inspect;
 use super::wasm_file::{NotAComponent, manifest_section};
 use crate::model::ToolSpec;
 
@@ -73,6 +75,9 @@ pub struct Manifest {
     pub tools: Vec<ToolSpec>,
     /// Of a Scout: the JSON Schema of its report.
     pub report: Option<String>,
+    /// Of a component that knows nothing of us: what its tools call. They are read from its type, and so are `tools`.
+    pub(super) functions: Vec<Function>,
+    pub left_out: Vec<LeftOut>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +90,13 @@ pub enum ManifestError {
     Json(String),
     #[error("its manifest has a wrong `{field}`: {why}")]
     Field { field: &'static str, why: String },
+    #[error("it exports no function that could be a tool{}", why_not(.0))]
+    NoFunction(Vec<LeftOut>),
+}
+
+fn why_not(left_out: &[LeftOut]) -> String {
+    let few = left_out.iter().take(3);
+    few.map(|one| format!("; `{}`: {}", one.function, one.why)).collect()
 }
 
 #[derive(Deserialize)]
@@ -110,9 +122,64 @@ struct WrittenTool {
 }
 
 impl Manifest {
-    /// The manifest of a whole component.
+    /// The manifest of a whole component. Where it names no tools, or there is none, and the component exports nothing
+    /// of ours, its functions are its tools.
     pub fn read(component: &[u8]) -> Result<Self, ManifestError> {
-        Self::parse(manifest_section(component)?)
+        let written = match manifest_section(component) {
+            Ok(section) => Some(Self::parse(section)?),
+            Err(NotAComponent::NoManifest) => None,
+            Err(error) => return Err(error.into()),
+        };
+        match written {
+            Some(manifest) if manifest.kind == Kind::Scout || !manifest.tools.is_empty() => {
+                Ok(manifest)
+            }
+            written => Self::of_functions(component, written),
+        }
+    }
+
+    fn of_functions(component: &[u8], written: Option<Self>) -> Result<Self, ManifestError> {
+        let (_, exports) = inspect::names(component)?;
+        if exports.iter().any(|export| export.starts_with("agentcommand:")) {
+            return Err(match written {
+                None => NotAComponent::NoManifest.into(),
+                Some(_) => wrong("tools", "a tool component has at least one"),
+            });
+        }
+        let found = foreign::read(component, &exports).map_err(inspect::malformed)?;
+        if found.functions.is_empty() {
+            return Err(match (written, found.left_out.is_empty()) {
+                (None, true) => NotAComponent::NoManifest.into(),
+                _ => ManifestError::NoFunction(found.left_out),
+            });
+        }
+        let bare = || Self {
+            kind: Kind::Tool,
+            name: "unnamed".to_owned(),
+            version: "0".to_owned(),
+            about: "It has no manifest; its functions are its tools.".to_owned(),
+            needs: vec![],
+            limits: SuggestedLimits::default(),
+            tools: vec![],
+            report: None,
+            functions: vec![],
+            left_out: vec![],
+        };
+        Ok(Self {
+            tools: foreign::tools(&found.functions),
+            functions: found.functions,
+            left_out: found.left_out,
+            ..written.unwrap_or_else(bare)
+        })
+    }
+
+    /// Whether its tools are functions of its own instead of our interface.
+    pub fn is_foreign(&self) -> bool {
+        !self.functions.is_empty()
+    }
+
+    pub fn world(&self) -> &'static str {
+        if self.is_foreign() { foreign::WORLD } else { self.kind.world() }
     }
 
     /// The text of a manifest, which may not stand in a component yet.
@@ -141,10 +208,13 @@ impl Written {
                 return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
             }
         }
+        let none_written = self.tools.is_none();
         let tools = self.tools.unwrap_or_default();
         match (self.kind, tools.len(), &self.report) {
             (Kind::Scout, 1.., _) => return Err(wrong("tools", "a scout has none")),
-            (Kind::Tool, 0, _) => return Err(wrong("tools", "a tool component has at least one")),
+            (Kind::Tool, 0, _) if !none_written => {
+                return Err(wrong("tools", "a tool component has at least one"));
+            }
             (Kind::Tool, _, Some(_)) => return Err(wrong("report", "a tool component has none")),
             (_, more, _) if more > MAX_TOOLS => {
                 return Err(wrong("tools", format!("more than {MAX_TOOLS}")));
@@ -168,6 +238,8 @@ impl Written {
             limits: self.limits,
             tools,
             report: self.report.map(|report| is_schema("report", &report)).transpose()?,
+            functions: vec![],
+            left_out: vec![],
         })
     }
 }

@@ -15,6 +15,7 @@ pub mod custom_section;
 mod denials;
 mod engine;
 mod failure;
+mod foreign;
 mod fs_reader;
 mod fs_view;
 mod fs_words;
@@ -27,6 +28,7 @@ mod limits;
 mod linker;
 mod manifest;
 mod outbound;
+mod scratch;
 mod state;
 mod usage;
 mod voice;
@@ -45,6 +47,7 @@ pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, 
 pub use audited::in_words;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
+pub use foreign::LeftOut;
 pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
 pub use inspect::Inspection;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
@@ -92,7 +95,7 @@ pub enum LoadError {
     Refused { name: String, mismatch: Mismatch },
     #[error("`{name}` says that it is a {} but does not export {}", kind.word(), kind.export())]
     WrongKind { name: String, kind: Kind },
-    #[error("`{name}` is a scout and imports {import}: a scout can never change a file")]
+    #[error("`{name}` is a scout and wants {import}: a scout can never change a file")]
     ScoutThatEdits { name: String, import: String },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
@@ -309,19 +312,25 @@ impl ComponentHost {
         if let (Kind::Scout, Some(import)) = (manifest.kind, edits) {
             return Err(LoadError::ScoutThatEdits { name, import: import.clone() });
         }
+        if let (Kind::Scout, true) = (manifest.kind, admission::needs_to_write(&manifest.needs)) {
+            return Err(LoadError::ScoutThatEdits { name, import: "`repo.write`".to_owned() });
+        }
         let Manifest { needs, limits, .. } = &manifest;
         let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
         let grant = admission::effective(&imports, needs, &terms).map_err(refused)?;
-        if !exports.iter().any(|export| interfaces::is(export, manifest.kind.export())) {
+        let says_so = |export: &String| interfaces::is(export, manifest.kind.export());
+        if !manifest.is_foreign() && !exports.iter().any(says_so) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
 
-        let pre = linker::linker(engine, &grant)
+        let with_scratch = manifest.is_foreign() && grant.repo_write && grant.repo_read.is_some();
+        let pre = linker::linker(engine, &grant, with_scratch)
             .and_then(|linker| linker.instantiate_pre(&component))
-            .and_then(|pre| Pre::new(manifest.kind, pre))
+            .and_then(|pre| Pre::new(&manifest, pre))
             .map_err(failed)?;
-        let world = manifest.kind.world();
-        let ready = Arc::new(Ready { pre, outlines: self.outlines.clone() });
+        let world = manifest.world();
+        let outlines = self.outlines.clone();
+        let ready = Arc::new(Ready { pre, outlines, scratch: with_scratch });
         let (outbound, audited) = (self.outbound.clone(), None);
         Ok(LoadedComponent { manifest, sha256, grant, world, imports, outbound, ready, audited })
     }

@@ -21,6 +21,7 @@ use super::grant::{Grant, RepoRead};
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
 use super::outbound::Outbound;
+use super::scratch::Scratch;
 use super::usage::Usage;
 use super::voice::Voice;
 use crate::event::EventKind;
@@ -74,6 +75,8 @@ pub(super) struct Query {
     pub(super) grant: Grant,
     pub(super) read: Option<Reading>,
     pub(super) writer: Option<Arc<RepoWriter>>,
+    /// What a foreign component has written, until its call is over.
+    pub(super) scratch: Option<Scratch>,
     /// Outlines of earlier queries.
     pub(super) outlines: Option<Arc<Index>>,
     pub(super) talk: Option<Talk>,

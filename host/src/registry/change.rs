@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use super::grants::{Approval, Writing};
-use super::shelf::Shelf;
+use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
 use crate::audit::{self, Audit, AuditError, Subject};
-use crate::component::{ComponentName, Grant, Kind, Sha256, in_words};
+use crate::component::{ComponentName, Grant, Inspection, Kind, Sha256, in_words};
 use crate::workspace::digest;
 
 /// What the user decided.
@@ -110,17 +110,27 @@ pub fn change(
     };
     file.grants.put(changed.after.clone());
     let text = file.text()?;
-    record(&changed, &digest(text.as_bytes()), audit)?;
+    record(&changed, world(&changed.after, state), &digest(text.as_bytes()), audit)?;
     file.finish(&text)?;
     Ok(changed)
 }
 
-fn record(changed: &Changed, file: &str, audit: &Audit) -> Result<(), AuditError> {
-    let Approval { name, sha256, kind, revoked_at, grants, before, .. } = &changed.after;
+/// Of the bytes themselves; where they are gone, of their kind.
+fn world(approval: &Approval, state: &OwnedFd) -> &'static str {
+    let taken = Shelf::create(state).map(|shelf| shelf.take(&approval.sha256));
+    let inspection = match taken {
+        Ok(Taken::Bytes(bytes)) => Inspection::of(&bytes).ok(),
+        _ => None,
+    };
+    inspection.map_or(approval.kind.world(), |inspection| inspection.manifest.world())
+}
+
+fn record(changed: &Changed, world: &str, file: &str, audit: &Audit) -> Result<(), AuditError> {
+    let Approval { name, sha256, revoked_at, grants, before, .. } = &changed.after;
     let subject = Subject {
         name: name.to_string(),
         sha256: sha256.to_string(),
-        world: Some(kind.world().to_owned()),
+        world: Some(world.to_owned()),
     };
     if revoked_at.is_some() {
         return audit.revoked(&subject, file).map(|_| ());

@@ -128,6 +128,7 @@ fn of_inspection(
     ComponentDocument {
         version: Some(manifest.version.clone()),
         about: Some(manifest.about.clone()),
+        world: manifest.world().to_owned(),
         imports: inspection.imports.clone(),
         needs: manifest.needs.clone(),
         tools: manifest.tools.iter().map(tool).collect(),

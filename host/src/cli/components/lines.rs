@@ -1,6 +1,7 @@
 //! Components for people.
 
-use crate::component::{Capability, Grant, Need, Party, Set};
+use crate::component::{Capability, Grant, LeftOut, Need, Party, Set};
+use crate::model::ToolSpec;
 use crate::output::{Line, Tone};
 use crate::registry::{ComponentDocument, ComponentList, State};
 use crate::task::capabilities::{Difference, InspectDocument, Proposal, Shown, WhyDocument};
@@ -122,6 +123,7 @@ pub(super) fn inspected(document: &InspectDocument) -> Vec<Line> {
     if !document.tools.is_empty() {
         lines.push(row("tools", document.tools.join(" ")));
     }
+    lines.extend(left_out(&document.left_out));
     lines.extend(
         document
             .problem
@@ -143,6 +145,10 @@ fn imports(imports: &[String]) -> Vec<Line> {
     lines
 }
 
+fn left_out(functions: &[LeftOut]) -> impl Iterator<Item = Line> {
+    functions.iter().map(|one| row("left out", format!("{}: {}", one.function, one.why)))
+}
+
 pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
     let inspection = &proposal.inspection;
     let manifest = &inspection.manifest;
@@ -153,9 +159,14 @@ pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
         ),
         row("sha256", &inspection.sha256),
         row("bytes", inspection.bytes.to_string()),
-        row("world", manifest.kind.world()),
+        row("world", manifest.world()),
     ];
     lines.extend(imports(&inspection.imports));
+    if manifest.is_foreign() {
+        let tool = |tool: &ToolSpec| row("tool", format!("{}: {}", tool.name, tool.description));
+        lines.extend(manifest.tools.iter().map(tool));
+        lines.extend(left_out(&manifest.left_out));
+    }
     lines.push(Line::plain(if manifest.needs.is_empty() { "Needs nothing" } else { "Needs" }));
     lines.extend(needs(&manifest.needs, ""));
     lines.push(row("granted", grants(&proposal.grant).join(", ")));

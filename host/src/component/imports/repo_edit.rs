@@ -17,33 +17,43 @@ impl Host for State {
         &mut self,
         changes: Vec<edit::Change>,
     ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
-        let query = &mut self.query;
-        // A query that was stopped must not write any more: somebody else may already be at work.
-        query.go_on()?;
-        let Some(writer) = query.writer.clone() else {
-            query.denials.deny(GRANT, "repo.edit");
-            return Ok(Err(EditError::Refused(denied(GRANT))));
-        };
         let changes: Vec<_> = changes.into_iter().map(change).collect();
-        // Asked again by the writer in the moment before a file changes.
-        let stop = query.stop.clone();
-        let outcome = writer.apply(&changes, &|| stop.is_cancelled());
-        Ok(match outcome {
-            Err(workspace::EditError::Stopped) => return Err(Ended::Stopped.into()),
-            Ok(applied) => {
-                query.usage.edits(applied.len());
-                applied.iter().for_each(|applied| query.tell(applied));
+        Ok(match self.query.edit(&changes)? {
+            None => Err(EditError::Refused(denied(GRANT))),
+            Some(Ok(applied)) => {
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
             }
-            Err(error) => {
-                query.tell_refused(&changes, &error);
-                Err(refusal(error))
-            }
+            Some(Err(error)) => Err(refusal(error)),
         })
     }
 }
 
 impl Query {
+    /// Has the writer make changes and tells what became of them; none where nothing may be written.
+    pub(in crate::component) fn edit(
+        &mut self,
+        changes: &[Change],
+    ) -> Result<Option<Result<Vec<Applied>, workspace::EditError>>, Ended> {
+        // A query that was stopped must not write any more: somebody else may already be at work.
+        self.go_on()?;
+        let Some(writer) = self.writer.clone() else {
+            self.denials.deny(GRANT, "repo.edit");
+            return Ok(None);
+        };
+        // Asked again by the writer in the moment before a file changes.
+        let stop = self.stop.clone();
+        let outcome = writer.apply(changes, &|| stop.is_cancelled());
+        match &outcome {
+            Err(workspace::EditError::Stopped) => return Err(Ended::Stopped),
+            Ok(applied) => {
+                self.usage.edits(applied.len());
+                applied.iter().for_each(|applied| self.tell(applied));
+            }
+            Err(error) => self.tell_refused(changes, error),
+        }
+        Ok(Some(outcome))
+    }
+
     /// A move is told for both of its names.
     fn tell(&self, applied: &Applied) {
         if let Some(audited) = &self.audited {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Here, apply, component_name, not_a_component, used, what};
 use crate::component::{
-    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, Limits, Need,
+    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits, Need,
     SuggestedLimits, builtin, usual,
 };
 use crate::event::Events;
@@ -49,6 +49,8 @@ pub struct InspectDocument {
     pub needs: Vec<Need>,
     pub limits: SuggestedLimits,
     pub tools: Vec<String>,
+    /// Exported functions that are no tools.
+    pub left_out: Vec<LeftOut>,
     /// Why it could not be loaded, whatever were granted.
     pub problem: Option<String>,
 }
@@ -89,13 +91,14 @@ pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
         bytes: *bytes,
         name: manifest.name.clone(),
         kind: manifest.kind,
-        world: manifest.kind.world().to_owned(),
+        world: manifest.world().to_owned(),
         version: manifest.version.clone(),
         about: manifest.about.clone(),
         imports: imports.clone(),
         needs: manifest.needs.clone(),
         limits: manifest.limits.clone(),
         tools: manifest.tools.iter().map(|tool| tool.name.clone()).collect(),
+        left_out: manifest.left_out.clone(),
         problem: problem(&inspection),
     })
 }
@@ -137,6 +140,10 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let manifest = &inspection.manifest;
     let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
     let replaces = replaces.transpose()?;
+    if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_foreign()) {
+        let message = format!("functions of its own are not the tools of {builtin}");
+        return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
+    }
     let known_as = replaces.as_ref().unwrap_or(&name);
     let too_long =
         |tool: &str| replaces.is_none() && name.as_str().len() + 2 + tool.len() > MAX_TOOL_NAME;

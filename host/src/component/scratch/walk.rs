@@ -1,0 +1,122 @@
+//! From a path to what stands there: the scratch layer first, the filtered view where that shows through.
+
+use wasmtime_wasi::p2::FsResult;
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+use super::{Look, Scratch};
+use crate::component::fs_words::code;
+use crate::component::state::Query;
+use crate::workspace::{Kind, Last, RepoView, Seen, ViewError};
+
+const MAX_PATH: usize = 4096;
+const MAX_PARTS: usize = 128;
+const READ: &str = "repo.read";
+
+/// What was found, by its real name.
+#[derive(Debug)]
+pub(super) struct Spot {
+    pub(super) path: String,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// Held in the layer.
+    Held(Kind, u64),
+    /// Of the repository.
+    Seen(Seen),
+    /// A name in a directory that is there.
+    Nothing,
+}
+
+impl Spot {
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match &self.what {
+            What::Held(kind, _) => Some(*kind),
+            What::Seen(seen) => Some(seen.kind),
+            What::Nothing => None,
+        }
+    }
+
+    pub(super) fn is_there(self) -> FsResult<Self> {
+        if matches!(self.what, What::Nothing) { Err(ErrorCode::NoEntry.into()) } else { Ok(self) }
+    }
+}
+
+/// `path` as seen from the directory `base`, a real name.
+pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Spot> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(ErrorCode::Invalid.into());
+    }
+    if path.starts_with('/') {
+        query.denials.deny(READ, path);
+        return Err(ErrorCode::NotPermitted.into());
+    }
+    let as_directory = path.ends_with('/') || path.ends_with("/.");
+    let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    if path.len() > MAX_PATH || parts.len() > MAX_PARTS {
+        return Err(ErrorCode::NameTooLong.into());
+    }
+    let mut at = spot(query, base, Last::Follow)?;
+    for (i, part) in parts.iter().enumerate() {
+        if at.kind() != Some(Kind::Directory) {
+            let there = at.is_there().map(|_| ErrorCode::NotDirectory.into());
+            return Err(there.unwrap_or_else(|error| error));
+        }
+        let next = match (*part, at.path.rsplit_once('/')) {
+            ("..", _) if at.path.is_empty() => {
+                query.denials.deny(READ, path);
+                return Err(ErrorCode::NotPermitted.into());
+            }
+            ("..", above) => above.map_or_else(String::new, |(above, _)| above.to_owned()),
+            (name, _) if at.path.is_empty() => name.to_owned(),
+            (name, _) => format!("{}/{name}", at.path),
+        };
+        let is_last = i + 1 == parts.len();
+        at = spot(query, &next, if is_last && !as_directory { last } else { Last::Follow })?;
+    }
+    match at.kind() {
+        Some(kind) if as_directory && kind != Kind::Directory => {
+            Err(ErrorCode::NotDirectory.into())
+        }
+        _ => Ok(at),
+    }
+}
+
+/// One real name, or a link of the repository that leads to one.
+fn spot(query: &mut Query, path: &str, last: Last) -> FsResult<Spot> {
+    let scratch = query.scratch.clone().ok_or(ErrorCode::NotPermitted)?;
+    if let Some(held) = held(&scratch, path) {
+        return Ok(held);
+    }
+    let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
+    match resolve(view, path, last) {
+        // A link may lead to what the layer holds.
+        Ok(seen) if seen.path != path && held(&scratch, &seen.path).is_some() => {
+            Ok(held(&scratch, &seen.path).ok_or(ErrorCode::NoEntry)?)
+        }
+        Ok(seen) => Ok(Spot { path: seen.path.clone(), what: What::Seen(seen) }),
+        Err(ViewError::NotFound) => Ok(Spot { path: path.to_owned(), what: What::Nothing }),
+        Err(error) => {
+            if let ViewError::Excluded { path, .. } | ViewError::NotPermitted { path, .. } = &error
+            {
+                query.denials.deny(READ, path);
+            }
+            Err(code(&error).into())
+        }
+    }
+}
+
+fn resolve(view: &RepoView, path: &str, last: Last) -> Result<Seen, ViewError> {
+    if path.is_empty() { view.resolve("", ".", Last::Follow) } else { view.resolve("", path, last) }
+}
+
+fn held(scratch: &Scratch, path: &str) -> Option<Spot> {
+    let what = match scratch.look(path) {
+        Look::Through => return None,
+        Look::File(size) => What::Held(Kind::File, size),
+        Look::Directory => What::Held(Kind::Directory, 0),
+        Look::Nothing => What::Nothing,
+    };
+    Some(Spot { path: path.to_owned(), what })
+}

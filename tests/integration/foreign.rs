@@ -1,0 +1,373 @@
+//! A component that never heard of this host, called as tools: values, limits, and what it writes.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use act::component::{
+    ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, LoadedComponent, RepoRead,
+    Services, ToolOutcome, custom_section,
+};
+use act::event::{EventKind, Events};
+use act::workspace::{Overlay, RepoWriter, WriteRules};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::hostile::{Heard, PLENTY, Repository, SECRET, bytes, editing, host, nothing};
+
+fn packed(kind: &str, needs: &[&str]) -> Vec<u8> {
+    let need = |grant: &&str| json!({"grant": grant, "why": "for a test"});
+    let needs: Vec<_> = needs.iter().map(need).collect();
+    let manifest = json!({"kind": kind, "name": "ordinary", "version": "1", "about": "Ordinary.", "needs": needs});
+    custom_section::pack(&bytes("foreign"), manifest.to_string().as_bytes())
+}
+
+fn load(needs: &[&str], grant: Grant) -> LoadedComponent {
+    host().load(&packed("tool", needs), grant, &Events::silent()).unwrap()
+}
+
+fn pure() -> LoadedComponent {
+    host().load(&bytes("foreign"), Grant::default(), &Events::silent()).unwrap()
+}
+
+fn writing() -> LoadedComponent {
+    load(&["repo.read", "repo.write"], Grant::builtin_tool())
+}
+
+async fn outcome(
+    component: &LoadedComponent,
+    tool: &str,
+    arguments: &Value,
+    services: Services,
+) -> Result<ToolOutcome, ComponentFailure> {
+    let never = CancellationToken::new();
+    component.call(tool, &arguments.to_string(), services, PLENTY, &never).await
+}
+
+async fn answer(
+    component: &LoadedComponent,
+    tool: &str,
+    arguments: Value,
+    with: Services,
+) -> Value {
+    let outcome = outcome(component, tool, &arguments, with).await.unwrap();
+    let answer: Value = serde_json::from_str(&outcome.text).unwrap();
+    assert_eq!(answer["ok"] == json!(false), outcome.is_error, "{answer}");
+    answer
+}
+
+// FOREIGN-1, FOREIGN-4
+#[tokio::test]
+async fn functions_are_called_with_values_of_every_type() {
+    let component = pure();
+    assert_eq!(component.world, "foreign");
+    let same = |tool: &'static str, arguments: Value| {
+        let component = component.clone();
+        async move {
+            let answer = answer(&component, tool, arguments.clone(), nothing()).await;
+            let values: Vec<_> = arguments.as_object().unwrap().values().cloned().collect();
+            assert_eq!(answer, json!({"ok": true, "result": values}), "{tool}");
+        }
+    };
+    let least = json!({"a": 0, "b": -128, "c": 0, "d": -32768, "e": 0, "f": i32::MIN, "g": 0,
+        "h": i64::MIN.to_string()});
+    let most = json!({"a": 255, "b": 127, "c": 65535, "d": 32767, "e": u32::MAX, "f": i32::MAX,
+        "g": u64::MAX.to_string(), "h": i64::MAX.to_string()});
+    same("shapes_numbers", least).await;
+    same("shapes_numbers", most).await;
+    same("shapes_floats", json!({"a": 0.1, "b": -0.0})).await;
+    same("shapes_floats", json!({"a": "NaN", "b": "-Infinity"})).await;
+    same("shapes_texts", json!({"a": "naïve \u{1f980}\u{0}", "b": "é", "c": true, "d": "text"}))
+        .await;
+    same("shapes_texts", json!({"a": "", "b": "\u{0}", "c": false, "d": {"base64": "AP8="}})).await;
+    let shapes = json!(["nothing", {"circle": [{"x": 1.5, "y": 2.0}, 0.25]}, {"named": "a"}]);
+    same("shapes_draw", json!({"what": shapes, "colour": "dark-green", "style": ["thin"]})).await;
+    same("shapes_draw", json!({"what": [], "colour": "red", "style": []})).await;
+    let nested = json!({"a": null, "b": {"some": null}, "c": {"error": "no"}, "d": {"ok": null}});
+    same("shapes_maybe", nested).await;
+    same("shapes_maybe", json!({"a": 7, "b": {"some": "x"}, "c": {"ok": 1}, "d": {"error": null}}))
+        .await;
+    same("shapes_maybe", json!({"a": 7, "b": null, "c": {"ok": 1}, "d": {"error": null}})).await;
+    let greeted = answer(&component, "greet", json!({"name": "you"}), nothing()).await;
+    assert_eq!(greeted, json!({"ok": true, "result": "Hello, you!"}));
+    assert_eq!(answer(&component, "nothing", json!({}), nothing()).await, json!({"ok": true}));
+}
+
+// FOREIGN-6
+#[tokio::test]
+async fn a_result_says_by_itself_whether_the_call_worked() {
+    let component = pure();
+    let divided = answer(&component, "divide", json!({"a": 7, "b": 2}), nothing()).await;
+    assert_eq!(divided, json!({"ok": true, "result": 3}));
+    let refused = answer(&component, "divide", json!({"a": 7, "b": 0}), nothing()).await;
+    let said = "7 cannot be divided by 0";
+    assert_eq!(refused, json!({"ok": false, "reason": "tool_failed", "error": said}));
+    let wrong = outcome(&component, "divide", &json!({"a": 7}), nothing()).await;
+    let Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) = wrong else {
+        panic!("{wrong:?}")
+    };
+    assert_eq!(why, "`b` is missing");
+    let unknown = outcome(&component, "make_counter", &json!({}), nothing()).await;
+    assert!(matches!(unknown, Err(ComponentFailure::Guest(GuestFailure::UnknownTool))));
+}
+
+// FOREIGN-7, security line 15
+#[tokio::test]
+async fn a_foreign_component_has_the_limits_of_every_other_one() {
+    let component = pure();
+    let never = CancellationToken::new();
+    let short = Duration::from_millis(300);
+    let spun = component.call("trouble_spin", "{}", nothing(), short, &never).await;
+    assert!(matches!(spun, Err(ComponentFailure::Deadline(_))), "{spun:?}");
+    let eaten = outcome(&component, "trouble_eat", &json!({"megabytes": 1000}), nothing()).await;
+    assert!(matches!(eaten, Err(ComponentFailure::Limit(Limit::Memory))), "{eaten:?}");
+    let trapped = outcome(&component, "trouble_panic", &json!({}), nothing()).await;
+    assert!(matches!(trapped, Err(ComponentFailure::Trap(_))), "{trapped:?}");
+    for (bytes, limit) in [(5_000_000, Limit::Result), (20_000_000, Limit::HostCall)] {
+        let bytes = json!({"bytes": bytes});
+        let long = outcome(&component, "trouble_long_answer", &bytes, nothing()).await;
+        assert!(
+            matches!(&long, Err(ComponentFailure::Limit(found)) if *found == limit),
+            "{bytes}: {:?}",
+            long.map(|outcome| outcome.text.len())
+        );
+    }
+    let still = answer(&component, "greet", json!({"name": "you"}), nothing()).await;
+    assert_eq!(still["ok"], true);
+}
+
+// FOREIGN-8
+#[tokio::test]
+async fn without_a_manifest_it_sees_no_directory_and_with_a_need_the_filtered_one() {
+    let repository = Repository::new();
+    let writer = &repository.writers()[0];
+    let read = |path: &str| json!({"path": path});
+    for component in [pure(), load(&["repo.read"], Grant::default().with_view())] {
+        let is_closed = component.grant.repo_read.is_none();
+        let with = || editing(writer, Events::silent());
+        let plain = answer(&component, "files_read", read("/repo/a.txt"), with()).await;
+        assert_eq!(plain["result"] == json!("hello"), !is_closed, "{plain}");
+        let secret = answer(&component, "files_read", read("/repo/.env"), with()).await;
+        assert!(secret["ok"] == false && !secret.to_string().contains(SECRET), "{secret}");
+        // Reading is all that it may do.
+        let write = json!({"path": "/repo/a.txt", "text": "owned"});
+        let written = answer(&component, "files_write", write, with()).await;
+        assert_eq!(written["ok"], false, "{written}");
+    }
+    assert_eq!(fs::read(repository.root().join("a.txt")).unwrap(), b"hello");
+}
+
+trait WithView {
+    fn with_view(self) -> Self;
+}
+
+impl WithView for Grant {
+    fn with_view(self) -> Self {
+        Self { repo_read: Some(RepoRead::default()), ..self }
+    }
+}
+
+// FOREIGN-8, security line 49
+#[test]
+fn writing_needs_a_need_a_grant_and_a_directory_and_no_scout_gets_it() {
+    let refused = |bytes: &[u8], grant: Grant| {
+        let error = host().load(bytes, grant, &Events::silent()).err();
+        error.unwrap_or_else(|| panic!("loaded"))
+    };
+    let missing =
+        refused(&packed("tool", &["repo.read", "repo.write"]), Grant::default().with_view());
+    let said = missing.to_string();
+    assert!(said.contains("wasi:filesystem/preopens") && said.contains("`repo.write`"), "{said}");
+    // Its exports are not those of a Scout in any case; the need alone is refused before that is looked at.
+    let scout = refused(&packed("scout", &["repo.write"]), Grant::everything());
+    assert!(matches!(scout, LoadError::ScoutThatEdits { .. }), "{scout}");
+}
+
+// FOREIGN-9
+#[tokio::test]
+async fn what_it_writes_is_written_by_the_host_and_told_with_versions() {
+    let repository = Repository::new();
+    let component = writing();
+    for (i, writer) in repository.writers().iter().enumerate() {
+        let heard = Heard::default();
+        let with = || editing(writer, heard.events());
+        let new = format!("new/deep/{i}.txt");
+        let make = json!({"path": format!("/repo/new/deep/{i}")});
+        // A directory alone is no change.
+        let made = answer(&component, "files_make_directory", make, with()).await;
+        assert_eq!(made, json!({"ok": true, "result": null}));
+        let text = json!({"path": "/repo/a.txt", "text": format!("changed {i}")});
+        let changed = answer(&component, "files_write", text, with()).await;
+        let version = &changed["changed"][0]["new_version"];
+        assert_eq!(
+            changed["changed"],
+            json!([{"path": "a.txt", "op": "replace", "new_version": version}])
+        );
+        assert_eq!(version, &json!(2));
+        let more = json!({"path": "/repo/a.txt", "text": "!"});
+        answer(&component, "files_append", more, with()).await;
+        let moved =
+            json!({"from": "/repo/sub/b.txt", "to": format!("/repo/{}", new.replace('/', "-"))});
+        let moved = answer(&component, "files_rename", moved, with()).await;
+        let root = repository.root();
+        assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), format!("changed {i}!"));
+        assert_eq!(moved["ok"], true, "{moved}");
+        assert!(!root.join("sub/b.txt").exists(), "{moved}");
+        assert_eq!(fs::read(root.join(new.replace('/', "-"))).unwrap(), b"there");
+        fs::write(root.join("sub/b.txt"), "there").unwrap();
+        assert!(!root.join("new").exists(), "an empty directory is no change");
+        let gone = json!({"path": "/repo/sub/b.txt"});
+        let gone = answer(&component, "files_remove", gone, with()).await;
+        assert_eq!(gone["changed"][0]["op"], "delete");
+        assert!(!root.join("sub/b.txt").exists());
+        fs::write(root.join("sub/b.txt"), "there").unwrap();
+        let edits = heard.kinds().into_iter().filter(|kind| matches!(kind, EventKind::Edit { .. }));
+        assert_eq!(edits.count(), 5);
+    }
+}
+
+// FOREIGN-9
+#[tokio::test]
+async fn of_a_call_that_failed_nothing_is_kept() {
+    let repository = Repository::new();
+    let component = writing();
+    let writer = &repository.writers()[0];
+    let with = || editing(writer, Events::silent());
+    let text = json!({"path": "/repo/a.txt", "text": "owned"});
+    let failed = answer(&component, "files_write_and_fail", text.clone(), with()).await;
+    assert_eq!(failed["error"], "changed my mind");
+    let trapped = outcome(&component, "files_write_and_trap", &text, with()).await;
+    assert!(matches!(trapped, Err(ComponentFailure::Trap(_))), "{trapped:?}");
+    assert_eq!(fs::read(repository.root().join("a.txt")).unwrap(), b"hello");
+    assert!(writer.changed().is_empty());
+}
+
+// FOREIGN-9, security line 3: no way from what may be read to what may be written but through the host
+#[tokio::test]
+async fn security_line_3_links_lead_no_file_into_the_scratch_copy() {
+    let repository = Repository::new();
+    let root = repository.root();
+    let component = writing();
+    for writer in repository.writers() {
+        let with = || editing(&writer, Events::silent());
+        for from in ["/repo/a.txt", "/repo/passwd", "/repo/out"] {
+            for tool in ["files_hard_link", "files_symbolic_link"] {
+                let link = json!({"from": from, "to": "/repo/linked"});
+                let linked = answer(&component, tool, link, with()).await;
+                assert_eq!(linked["ok"], false, "{tool} {from}: {linked}");
+            }
+        }
+        // Through a link out, onto one, and onto a link that stays inside.
+        for path in ["/repo/out", "/repo/out-dir/x", "/repo/passwd", "/repo/../outside/x"] {
+            let write = json!({"path": path, "text": "owned"});
+            let written = answer(&component, "files_write", write, with()).await;
+            assert_eq!(written["ok"], false, "{path}: {written}");
+            let onto = json!({"from": "/repo/a.txt", "to": path});
+            let moved = answer(&component, "files_rename", onto, with()).await;
+            assert_eq!(moved["ok"], false, "{path}: {moved}");
+        }
+        let through = json!({"path": "/repo/link", "text": "hello"});
+        answer(&component, "files_write", through, with()).await;
+        assert!(root.join("link").is_symlink(), "the link itself stays");
+        assert!(!root.join("linked").exists());
+        assert_eq!(fs::read(root.join("../outside/x")).unwrap(), SECRET.as_bytes());
+        assert_eq!(fs::read(root.join("a.txt")).unwrap(), b"hello");
+    }
+}
+
+// FOREIGN-9, security line 45
+#[tokio::test]
+async fn every_rule_for_writing_holds_for_the_difference() {
+    let repository = Repository::new();
+    let root = repository.root();
+    fs::write(root.join("agent.yaml"), "x: 1").unwrap();
+    let component = writing();
+    let within = WriteRules::new(&[], &["sub/**".to_owned()]).unwrap();
+    let plain = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
+    let bounded = Arc::new(RepoWriter::open(&root, within).unwrap());
+    for (writer, path, reason) in [
+        (&plain, "agent.yaml", "protected"),
+        (&plain, "agent/summary.md", "protected"),
+        (&plain, ".envrc", "guarded"),
+        (&plain, ".GitHub/Workflows/x.yml", "guarded"),
+        (&bounded, "a.txt", "boundary"),
+    ] {
+        let with = || editing(writer, Events::silent());
+        if let Some((dir, _)) = path.rsplit_once('/') {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        let before = fs::read(root.join(path)).ok();
+        let write = json!({"path": format!("/repo/{path}"), "text": "owned"});
+        let written = answer(&component, "files_write", write, with()).await;
+        assert_eq!(written["ok"], false, "{path}: {written}");
+        if path != ".GitHub/Workflows/x.yml" || written["reason"] == json!(reason) {
+            let refused = written["reason"] == json!(reason) || written["error"].is_string();
+            assert!(refused, "{path}: {written}");
+        }
+        assert_eq!(fs::read(root.join(path)).ok(), before, "{path}");
+    }
+    // Secrets and `.git` are not even there to be written.
+    for path in [".env", ".git/config", ".git/hooks/pre-commit", "id_rsa"] {
+        let before = fs::read(root.join(path)).ok();
+        let write = json!({"path": format!("/repo/{path}"), "text": "owned"});
+        let with = editing(&plain, Events::silent());
+        let written = answer(&component, "files_write", write, with).await;
+        assert_eq!(written["ok"], false, "{path}: {written}");
+        assert_eq!(fs::read(root.join(path)).ok(), before, "{path}");
+    }
+    assert!(plain.changed().is_empty() && bounded.changed().is_empty());
+}
+
+// FOREIGN-10
+#[tokio::test]
+async fn the_scratch_copy_is_bounded_and_so_is_its_difference() {
+    let repository = Repository::new();
+    let writer = &repository.writers()[0];
+    let component = writing();
+    let with = || editing(writer, Events::silent());
+    let fill = json!({"path": "/repo/full", "megabytes": 100});
+    let filled = answer(&component, "files_fill", fill, with()).await;
+    assert_eq!(filled["ok"], false, "{filled}");
+    let large = json!({"path": "/repo/full", "megabytes": 20});
+    let large = answer(&component, "files_fill", large, with()).await;
+    assert_eq!(large["reason"], "too_large", "{large}");
+    let many = answer(&component, "files_many", json!({"count": 300}), with()).await;
+    assert_eq!((&many["ok"], &many["reason"]), (&json!(false), &json!("bad_arguments")), "{many}");
+    assert!(many["message"].as_str().unwrap().contains("more than 200 changes"), "{many}");
+    assert!(!repository.root().join("full").exists());
+    assert!(!repository.root().join("many-0").exists(), "all or nothing");
+    let few = answer(&component, "files_many", json!({"count": 150}), with()).await;
+    assert_eq!(few["changed"].as_array().unwrap().len(), 150);
+}
+
+// FOREIGN-9: in a dry run the answers are the same, and the repository is not
+#[tokio::test]
+async fn a_dry_run_takes_the_difference_too() {
+    let repository = Repository::new();
+    let root = repository.root();
+    let overlay = Overlay::default();
+    let writer = RepoWriter::open_dry(&root, WriteRules::default(), overlay.clone()).unwrap();
+    let writer = Arc::new(writer);
+    let component = writing();
+    let with = || editing(&writer, Events::silent());
+    let text = json!({"path": "/repo/a.txt", "text": "dry"});
+    let written = answer(&component, "files_write", text, with()).await;
+    assert_eq!(written["changed"][0]["op"], "replace", "{written}");
+    let read = answer(&component, "files_read", json!({"path": "/repo/a.txt"}), with()).await;
+    assert_eq!(read["result"], "dry");
+    let listed = answer(&component, "files_list", json!({"path": "/repo"}), with()).await;
+    let names = listed["result"].as_array().unwrap();
+    assert!(names.contains(&json!("a.txt")) && !names.contains(&json!(".env")), "{listed}");
+    assert_eq!(fs::read(root.join("a.txt")).unwrap(), b"hello");
+    assert_eq!(overlay.files().len(), 1);
+}
+
+// FOREIGN-7: limits are those of the grant
+#[tokio::test]
+async fn a_smaller_grant_is_a_smaller_limit() {
+    let small = Limits { result_bytes: 100, ..Limits::default() };
+    let grant = Grant { limits: small, ..Grant::default() };
+    let component = host().load(&bytes("foreign"), grant, &Events::silent()).unwrap();
+    let long = outcome(&component, "trouble_long_answer", &json!({"bytes": 101}), nothing()).await;
+    assert!(matches!(long, Err(ComponentFailure::Limit(Limit::Result))), "{long:?}");
+}
