@@ -37,6 +37,32 @@ fn a_red_pipeline_is_exit_code_3_with_the_end_of_the_log() {
         .stdout_has(": step_failed in step \"test\"\n");
 }
 
+// VERIFIER-25: root may look into every directory, so this is somebody else, who has only the engine's group.
+#[test]
+fn a_step_that_closes_directories_is_a_failed_step_for_an_ordinary_user() {
+    let Ok(socket) = std::fs::metadata("/var/run/docker.sock") else { return };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let group = std::os::unix::fs::MetadataExt::gid(&socket);
+    for (command, reason) in [
+        ("chmod 444 sub; exit 0", "source_writes"),
+        ("chmod 444 sub; exit 1", "step_failed"),
+        ("chmod 000 .; exit 0", "source_writes"),
+    ] {
+        let act = repository(&[("close", command)]).file("sub/file", "x");
+        let script = format!(
+            "cp \"$0\" act-of-another && chown -R 1234:1234 . && exec setpriv --reuid 1234 --regid 1234 \
+             --groups {group} ./act-of-another verify --repo repo"
+        );
+        let mut other = Command::new("/bin/sh");
+        other.args(["-c", &script, program()]).env("HOME", act.repo().parent().unwrap());
+        let above = act.repo().parent().unwrap().to_owned();
+        let done = act.within(above).start_command(other).wait().status(3);
+        done.stdout_has(&format!(": {reason} in step \"close\"\n"));
+    }
+}
+
 // CLI-18, security line 101: one attempt, and nothing that only a run has.
 #[test]
 fn an_image_that_cannot_be_had_is_exit_code_4() {

@@ -210,9 +210,8 @@ pub(super) fn git_elsewhere() -> Warning {
     Warning {
         code: "git_unavailable".to_owned(),
         step: None,
-        message:
-            ".git is a file that points elsewhere (a submodule?); steps have no git history here"
-                .to_owned(),
+        message: ".git points elsewhere (a submodule, or a link?); steps have no git history here"
+            .to_owned(),
     }
 }
 

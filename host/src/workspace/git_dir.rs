@@ -68,6 +68,7 @@ pub fn git_place(path: &Path) -> Result<GitPlace, Errno> {
     Ok(match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => GitPlace::Directory,
         FileType::RegularFile => linked(&root, path).unwrap_or(GitPlace::Elsewhere),
+        FileType::Symlink => GitPlace::Elsewhere,
         _ => GitPlace::None,
     })
 }
@@ -171,11 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_one_and_a_link_is_none() {
+    fn a_directory_is_one_and_a_link_leads_elsewhere() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(git_place(dir.path()), Ok(GitPlace::None));
         std::os::unix::fs::symlink("/", dir.path().join(".git")).unwrap();
-        assert_eq!(git_place(dir.path()), Ok(GitPlace::None));
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::Elsewhere));
         fs::remove_file(dir.path().join(".git")).unwrap();
         fs::create_dir(dir.path().join(".git")).unwrap();
         assert_eq!(git_place(dir.path()), Ok(GitPlace::Directory));
