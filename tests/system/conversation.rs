@@ -136,12 +136,12 @@ fn done_with_a_commit_message_is_refused_and_the_next_one_counts() {
 #[test]
 fn a_claim_that_work_was_committed_is_refused_or_contradicted() {
     let says = |what: &str| call("done", json!({"what": what, "why": "It was missing."}));
-    let claims = ["Committed.", "PR opened.", "Merged to main."].map(says);
+    let claims = ["PR opened.", "Committed. Merged to main."].map(says);
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain(claims);
     let turns = turns.chain([says("Alles ist eingecheckt.")]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    assert_eq!(reasons(&told), ["bad_arguments"; 3]);
+    assert_eq!(reasons(&told), ["bad_arguments"; 2]);
     let summary = told.read("agent/summary.md");
     let fact = "> Alles ist eingecheckt.\n\n- `answer.txt (replace)`\n\nThe changes are in your working tree; \
                 act touched no history, branch or remote of git.\n";

@@ -86,7 +86,7 @@ fn a_repository_without_tests_is_asked_for_some() {
     let todo = answers(&told)[0]["tests"]["todo"].clone();
     assert!(todo.as_str().unwrap().contains("no tests: add some for what you change, with pytest"));
     let summary = told.read("agent/summary.md");
-    let expected = "> None needed.\n\nTest files changed: The repository had none.\n\n- `tests/answer.sh (create)`\n";
+    let expected = "> None needed.\n\nThe repository had none.\n\nTest files changed:\n\n- `tests/answer.sh (create)`\n";
     assert!(summary.contains(expected), "{summary}");
 }
 

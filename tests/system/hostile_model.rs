@@ -9,7 +9,7 @@ use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
-use super::clumsy_model::refused;
+use super::clumsy_model::{answers, refused};
 
 /// Every route to one path: the file is created, replaced by lines and whole, deleted, and moved onto.
 fn by_every_route(path: &str) -> Vec<Value> {
@@ -45,6 +45,24 @@ fn fingerprint(root: &Path) -> Vec<String> {
     }
     all.sort();
     all
+}
+
+/// How many edits the audit log says were denied, by their reason. Each says who wanted what.
+fn denied(told: &crate::harness::Done) -> Value {
+    let log = told.repo().parent().unwrap().join("artifacts/state/audit.jsonl");
+    let mut counts = BTreeMap::<String, u64>::new();
+    for line in fs::read_to_string(log).unwrap().lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        if record["event"] == "edit_refused" {
+            assert_eq!(record["decision"], "deny", "{record}");
+            assert!(
+                record["subject"]["name"].is_string() && record["object"].is_string(),
+                "{record}"
+            );
+            *counts.entry(record["reason"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    json!(counts)
 }
 
 fn refusals(told: &crate::harness::Done) -> Vec<String> {
@@ -105,6 +123,7 @@ fn protected_names_are_refused_by_every_route_and_the_loop_goes_on() {
     let told_counts: u64 =
         refused(&told).as_object().unwrap().values().filter_map(Value::as_u64).sum();
     assert_eq!(told_counts, count as u64, "{}", refused(&told));
+    assert_eq!(denied(&told), refused(&told));
 }
 
 /// What the repository holds beside `.git` and `agent/`, by path.
@@ -171,6 +190,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
     assert_eq!(reasons.len(), count, "{reasons:?}");
     let guarded = reasons.iter().filter(|reason| *reason == "guarded").count();
     assert_eq!(refused(&told)["guarded"], guarded);
+    assert_eq!(denied(&told), refused(&told));
     assert!(guarded >= count - paths.len(), "{reasons:?}");
 }
 
@@ -400,6 +420,7 @@ fn a_linked_directory_is_no_way_out() {
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     assert_eq!(fingerprint(outside.path()), before);
     assert_eq!(refusals(&told).len(), 16, "{:?}", refusals(&told));
+    assert_eq!(denied(&told), refused(&told));
 }
 
 /// Security line 60: a path that is none says why.
@@ -417,8 +438,23 @@ fn paths_that_are_none_are_refused() {
         .run("write the answer")
         .status(0)
         .script_used_up();
-    let reasons = refusals(&told);
-    assert_eq!(reasons.len(), 9, "{reasons:?}");
+    let why: Vec<_> = answers(&told).into_iter().filter(|answer| answer["ok"] == false).collect();
+    let expected = [
+        ("outside_repo", "absolute"),
+        ("outside_repo", ".."),
+        ("outside_repo", ".."),
+        ("not_a_file", "empty"),
+        ("not_a_file", "the root"),
+        ("bad_arguments", "NUL"),
+        ("bad_arguments", "4096 bytes"),
+        ("not_a_file", "ends with /"),
+        ("bad_arguments", "backslash"),
+    ];
+    assert_eq!(why.len(), expected.len(), "{why:?}");
+    for (answer, (reason, word)) in why.iter().zip(expected) {
+        assert_eq!(answer["reason"], reason, "{answer}");
+        assert!(answer["message"].as_str().unwrap().contains(word), "{answer}");
+    }
     let mut left: Vec<_> = fs::read_dir(told.repo())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -14,7 +14,7 @@ fn repository() -> Act {
         .pipeline(image(), &[("test", "grep -qx right answer.txt && ! test -e x.local")])
 }
 
-/// WORKSPACE-40: a file that git ignores would break the gate and never be seen by it.
+/// Security line 73, WORKSPACE-40: a file that git ignores would break the gate and never be seen by it.
 #[test]
 fn files_that_the_gate_would_not_see_are_refused_before_and_after_a_green_run() {
     let create = |path: &str| call("create", json!({"path": path, "content": "hidden\n"}));
