@@ -30,13 +30,21 @@ fn named(text: &str, numbers: &mut BTreeSet<u32>) {
     }
 }
 
+/// What components may try, who may let them in, and what may be done to the audit log: none of these lines is given
+/// up, whatever becomes of the table.
+const NEVER_GIVEN_UP: [u32; 28] = [
+    1, 2, 3, 4, 7, 9, 12, 15, 16, 18, 20, 21, 24, 27, 29, 33, 35, 37, 38, 39, 41, 43, 44, 48, 49,
+    185, 186, 187,
+];
+
 #[test]
 fn every_listed_attack_has_a_test_with_its_number() {
     let list = fs::read_to_string(root().join("specs/attacks.md")).unwrap();
     let row = Regex::new(r"(?m)^\| (\d+) \|").unwrap();
     let listed: BTreeSet<u32> =
         row.captures_iter(&list).map(|row| row[1].parse().unwrap()).collect();
-    assert!(listed.len() >= 13, "{listed:?}");
+    let given_up: Vec<_> = NEVER_GIVEN_UP.iter().filter(|line| !listed.contains(line)).collect();
+    assert!(given_up.is_empty(), "no longer in specs/attacks.md: {given_up:?}");
     let mut files = vec![];
     for directory in ["host/src", "tests"] {
         sources(&root().join(directory), &mut files);

@@ -16,7 +16,7 @@ use crate::json::schema;
 const REPORT: &str = r#"{"type":["object","array"]}"#;
 
 /// A component as its author packs it: with this version and these needs.
-fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
+pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     let from = if manifest["kind"] == "tool" { "hostile-tool.wasm" } else { "hostile.wasm" };
     let path = act.repo().join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -35,11 +35,11 @@ fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     path
 }
 
-fn need(grant: &str) -> Value {
+pub(super) fn need(grant: &str) -> Value {
     json!({"grant": grant, "why": "for a test"})
 }
 
-fn scout(version: &str, needs: &[Value]) -> Value {
+pub(super) fn scout(version: &str, needs: &[Value]) -> Value {
     json!({"kind": "scout", "name": "hostile", "version": version, "about": "Does as it is told.",
         "needs": needs, "report": serde_json::from_str::<Value>(REPORT).unwrap()})
 }
@@ -51,19 +51,19 @@ fn tool() -> Value {
         "tools": [{"name": "read", "description": "Reads.", "parameters": parameters}]})
 }
 
-fn json_of(told: &Done) -> Value {
+pub(super) fn json_of(told: &Done) -> Value {
     serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
 }
 
-fn sha256_of(path: &Path) -> String {
+pub(super) fn sha256_of(path: &Path) -> String {
     act::workspace::digest(&fs::read(path).unwrap())
 }
 
-fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {
+pub(super) fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {
     std::iter::once("components").chain(arguments).map(OsString::from).collect()
 }
 
-fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done {
+pub(super) fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done {
     let sha256 = sha256_of(path);
     let mut arguments = components(["approve"]);
     arguments.push(path.into());
@@ -87,7 +87,7 @@ fn state_of(act: &Act, name: &str) -> Value {
         .clone()
 }
 
-fn grants(act: &Act) -> PathBuf {
+pub(super) fn grants(act: &Act) -> PathBuf {
     act.repo().parent().unwrap().join("config/act/grants.toml")
 }
 
@@ -109,7 +109,7 @@ fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
     (act.file("agent.yaml", yaml.to_string()), path)
 }
 
-fn without_engine() -> Act {
+pub(super) fn without_engine() -> Act {
     Act::new().file("answer.txt", "none\n").without_engine()
 }
 
@@ -499,6 +499,31 @@ fn security_line_35_a_component_with_a_model_chooses_neither_model_nor_address_n
     for (name, _) in &request.headers {
         assert!(known.contains(&name.as_str()), "{name}: {told}");
     }
+}
+
+/// Three attempts that never end are the end of the query, and of the command.
+#[test]
+fn security_line_15_a_scout_that_loops_for_ever_is_trouble_and_exit_code_4() {
+    let yaml = json!({
+        "verification": {"container_image": "x", "steps": [{"name": "test", "command": "true"}]},
+        "timeouts": {"scout_query": 700},
+    });
+    let act = without_engine().script("turns: []").file("agent.yaml", yaml.to_string());
+    let path = packed(&act, "../loops.wasm", &scout("1", &[need("repo.read")]));
+    approve(&act, &path, "probe", &[]).status(0);
+    let before = fs::read_to_string(act.repo().join("answer.txt")).unwrap();
+    let began = std::time::Instant::now();
+    let told = act.clone().act(["scout", "probe", "loop", "--json"]).status(4);
+    let failed = json_of(&told);
+    assert_eq!(failed["code"], "scout_failed", "{told}");
+    assert!(failed["message"].as_str().unwrap().contains("after 3 attempts"), "{told}");
+    // Three times the limit and the pauses between; generous, because machines are shared.
+    assert!(began.elapsed().as_secs() < 60, "{told}");
+    let list = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let ends: Vec<_> =
+        list["records"].as_array().unwrap().iter().map(|record| &record["reason"]).collect();
+    assert_eq!(ends, ["deadline"; 3], "{list:#}");
+    assert_eq!(told.read("answer.txt"), before);
 }
 
 #[test]

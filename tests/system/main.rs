@@ -9,10 +9,12 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod approval;
 mod audit;
 mod boundaries;
 mod clumsy_model;
 mod command_line;
+mod comparison;
 mod components;
 mod conversation;
 mod doctor;

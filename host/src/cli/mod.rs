@@ -7,6 +7,7 @@ mod audit;
 mod audit_lines;
 mod cache;
 mod cancel;
+mod compared;
 mod completions;
 mod components;
 mod demo;

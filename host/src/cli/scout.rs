@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{facts_b, runtime};
+use super::{compared, facts_b, runtime};
 use crate::component::{ComponentName, NotAWord};
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
@@ -29,7 +29,8 @@ Exit codes:
 /// Ask a Scout about this repository
 ///
 /// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
-/// Needs a model (not with --facts), but no agent.yaml and no Docker.
+/// Needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components
+/// answer one question, side by side: the one that a task would ask, and another one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Scout {
@@ -47,6 +48,12 @@ pub(super) struct Scout {
     /// A log with a failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
+    /// Another component to ask in its place; it must have been approved, and its file names it
+    #[arg(long, value_name = "FILE", conflicts_with = "facts")]
+    with: Option<PathBuf>,
+    /// Ask both the same, and say how the reports differ and what each took
+    #[arg(long, requires = "with")]
+    compare: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -67,7 +74,13 @@ impl Scout {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let log = self.log.as_deref().map(read_log).transpose()?;
         let which = self.scout.clone();
-        let args = ScoutArgs { scout: self.scout, question: self.question, repo: self.repo, log };
+        let with = self.with.clone();
+        let args =
+            ScoutArgs { scout: self.scout, question: self.question, repo: self.repo, log, with };
+        if let Some(file) = self.with.filter(|_| self.compare) {
+            let compared = runtime::block_on(task::compare(args, &file, output))??;
+            return Ok(compared.map_or(Exit::Cancelled, |found| compared::show(&found, output)));
+        }
         if self.facts {
             let facts = runtime::block_on(task::facts(args, output))??;
             show_facts(&which, &facts, output);

@@ -138,6 +138,7 @@ impl Usage {
             ("files", used.files.len() as u64),
             ("files_unnamed", used.unnamed),
             ("bytes", used.bytes),
+            ("memory_bytes", used.memory),
             ("model_calls", used.model_calls),
             ("tokens_in", used.tokens_in),
             ("tokens_out", used.tokens_out),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use super::shelf::{MAX_WASM, Taken};
 use super::{Approval, Refused, Registry};
@@ -44,6 +45,25 @@ impl Registry {
             members.push(member);
         }
         Ok(members)
+    }
+
+    /// What was approved for here in exactly these bytes, under whatever name, to be asked for once. The file is
+    /// named in messages alone: what is loaded comes from the store.
+    pub fn member_of(&self, file: &Path, sha256: &str) -> Result<Member, Refused> {
+        let same =
+            |approval: &&Approval| approval.sha256.as_str() == sha256 && self.is_in_scope(approval);
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let (path, sha256) = (path.display().to_string(), sha256.to_owned());
+        let mut known: Vec<_> = self.grants.approvals.iter().filter(same).collect();
+        // One that was taken back does not speak against another one.
+        known.sort_by_key(|approval| approval.revoked_at.is_some());
+        match known.first() {
+            None => Err(Refused::NeverApproved { path, sha256 }),
+            Some(Approval { name, revoked_at: Some(_), .. }) => {
+                Err(Refused::Revoked { name: name.to_string(), path: Some(path), sha256 })
+            }
+            Some(approval) => self.member(approval),
+        }
     }
 
     /// Whether what the repository asks for is what the user approved.

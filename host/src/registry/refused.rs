@@ -8,6 +8,10 @@ pub enum Refused {
         "component `{name}` (sha256 {sha256}) needs approval: agent.yaml asks for it and nobody has granted it anything"
     )]
     Unapproved { name: String, sha256: String, path: String, replaces: Option<String> },
+    #[error(
+        "{path} (sha256 {sha256}) needs approval: nobody has granted these bytes anything here"
+    )]
+    NeverApproved { path: String, sha256: String },
     #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
     Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
     #[error(
@@ -49,7 +53,7 @@ fn approved_for(replaces: Option<&str>) -> String {
 impl Refused {
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unapproved { .. } => "component_unapproved",
+            Self::Unapproved { .. } | Self::NeverApproved { .. } => "component_unapproved",
             Self::Changed { .. } | Self::OtherFile { .. } => "component_changed",
             Self::Revoked { .. } => "component_revoked",
             Self::Missing { .. } => "component_missing",
@@ -66,6 +70,9 @@ impl Refused {
         match self {
             Self::Unapproved { name, sha256, path, replaces } => {
                 approve(name, path, sha256, replaces.as_deref())
+            }
+            Self::NeverApproved { path, sha256 } => {
+                format!("{} --here", approve("NAME", path, sha256, None))
             }
             Self::Changed { again: Some(again), .. } => again.hint(),
             Self::Changed { name, .. } => {

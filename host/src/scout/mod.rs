@@ -2,6 +2,7 @@
 
 mod check;
 mod component_scout;
+pub mod difference;
 pub mod facts_a;
 pub mod facts_b;
 pub mod grounding;

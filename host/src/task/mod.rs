@@ -8,6 +8,7 @@ mod caches;
 mod cancel;
 pub mod capabilities;
 mod claim;
+mod comparison;
 mod detach;
 mod earlier_report;
 mod facts;
@@ -50,6 +51,7 @@ pub use audit::{
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
 pub use claim::{ClaimCheck, Difference, Said, verify_claim};
+pub use comparison::{Comparison, Side, Took, compare};
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use facts::{ScoutFacts, facts};
 pub use history::{History, history};

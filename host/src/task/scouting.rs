@@ -1,25 +1,28 @@
 //! One question to one Scout, outside a task: the same component, checks and attempts as in one.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::staff::{self, Incomplete, Staff};
 use super::{preflight, signals};
-use crate::audit::Audit;
+use crate::audit::{Audit, AuditError};
 use crate::component::builtin;
 use crate::component::{self, ComponentHost, Kind, LoadedComponent};
-use crate::config::{self, ConfigError, Root};
+use crate::config::{self, ConfigError, ModelAccess, Root};
 use crate::event::{Events, Milestone, ModelUsage};
 use crate::exit::Exit;
 use crate::model::{TimerPause, TokenLedger};
 use crate::output::{Failure, Output};
-use crate::registry::Member;
+use crate::registry::{Member, Registry, read_file};
 use crate::scout::query::{self, QueryEnd};
 use crate::scout::{Grounded, Question, Scout};
+use crate::workspace::digest;
 
 /// For one attempt where no `agent.yaml` says otherwise; the default of `timeouts.scout_query`.
 const WALL: Duration = Duration::from_secs(60);
@@ -33,10 +36,19 @@ pub enum WhichScout {
 }
 
 impl WhichScout {
-    fn word(&self) -> &str {
+    pub(super) fn word(&self) -> &str {
         match self {
             Self::A => "a",
             Self::B => "b",
+            Self::Named(name) => name,
+        }
+    }
+
+    /// Under which it is asked.
+    fn name(&self) -> &str {
+        match self {
+            Self::A => builtin::SCOUT_A.name,
+            Self::B => builtin::SCOUT_B.name,
             Self::Named(name) => name,
         }
     }
@@ -78,17 +90,6 @@ pub(super) fn loaded(which: &WhichScout, staff: &Staff<'_>) -> Result<LoadedComp
     })
 }
 
-/// The Scout, and how its reports are judged.
-fn found(which: &WhichScout, staff: &Staff<'_>) -> Result<(Arc<dyn Scout>, Grounded), Failure> {
-    let check = Grounded::new(staff.view.clone());
-    let component = loaded(which, staff)?;
-    let WhichScout::Named(name) = which else { return Ok((staff.scout(component), check)) };
-    let check = check
-        .with(name, component.manifest.report.as_deref())
-        .map_err(staff::failed("its report schema cannot be used"))?;
-    Ok((staff.added_scout(component), check))
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScoutArgs {
     pub scout: WhichScout,
@@ -96,6 +97,8 @@ pub struct ScoutArgs {
     pub repo: PathBuf,
     /// A failure to look into, already bounded.
     pub log: Option<String>,
+    /// A component to ask in its place.
+    pub with: Option<PathBuf>,
 }
 
 /// What a Scout answered; `act scout --json` prints it as it is.
@@ -111,7 +114,7 @@ pub struct ScoutAnswer {
     pub summary: String,
     /// The report, in the Scout's own schema.
     pub report: Value,
-    pub tokens: std::collections::BTreeMap<String, ModelUsage>,
+    pub tokens: BTreeMap<String, ModelUsage>,
 }
 
 impl From<Incomplete> for Failure {
@@ -121,61 +124,179 @@ impl From<Incomplete> for Failure {
 }
 
 pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
-    let (root, wall, package) = place(&args)?;
-    let registry = preflight::registry(Some(&root))?;
-    let members = registry.members(&[])?;
-    if let WhichScout::Named(name) = &args.scout {
-        // Before a model is looked for.
-        approved(name, &members)?;
-    }
-    let access = config::model_access(|name: &str| std::env::var(name).ok())?;
-    let cancel = signals::cancelled_by_signals()?;
+    let inquiry = Inquiry::open(&args)?;
+    let other = args.with.as_deref().map(|file| inquiry.candidate(file)).transpose()?;
     let events = Events::new("", vec![output.progress_sink()]);
-    let ledger = TokenLedger::default();
-    let audit = audit(&args.repo, &root)?;
-    registry.note(&audit)?;
-    let staff = Staff {
-        host: ComponentHost::new(component::cache_dir().as_deref())
-            .below(registry.policy.ceiling.clone())
-            .audited(audit.clone()),
-        members: &members,
-        model: Some(staff::model(&access, &ledger, &events)?),
-        view: staff::view(&root)?,
-        wall,
-        events: &events,
+    let seat = inquiry.seat(&args.scout, other.as_ref(), &events)?;
+    let question = inquiry.question(&args);
+    let (summary, report) = match seat.ask(&question, &inquiry).await? {
+        Asked::Answered { summary, report } => (summary, report),
+        Asked::Failed(failure) => return Err(failure),
+        Asked::Cancelled => {
+            let cancelled = Failure::refused("cancelled", "cancelled");
+            return Err(Failure { exit: Exit::Cancelled, ..cancelled });
+        }
     };
-    let (scout, check) = found(&args.scout, &staff)?;
-    let usual = || args.scout.usual_question().to_owned();
-    let text = args.question.filter(|text| !text.trim().is_empty()).unwrap_or_else(usual);
-    let log = args.log.map(|log| ("tail_log".to_owned(), log));
-    let package = package.map(|package| ("package".to_owned(), package));
-    let question = Question { text, context: log.into_iter().chain(package).collect() };
-    if let Some(milestone) = args.scout.milestone() {
-        events.emit(milestone.into());
-    }
-    let asked = query::ask(&*scout, &question, &check, &events, &TimerPause, &cancel).await;
-    audit.settle()?;
-    let raw = asked.map_err(|end| match end {
-        QueryEnd::Cancelled => {
-            Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
-        }
-        QueryEnd::Budget => {
-            Failure { exit: Exit::Stuck, ..Failure::refused("budget", "the token budget is spent") }
-        }
-        QueryEnd::Failed(message) => {
-            Failure { exit: Exit::Infra, ..Failure::refused("scout_failed", message) }
-                .hint("`act doctor --model` looks at the model; `--verbose` shows every attempt")
-        }
-    })?;
-    let summary = query::ReportCheck::check(&check, scout.name(), &raw).await.unwrap_or_default();
     Ok(ScoutAnswer {
         scout: args.scout.word().to_owned(),
-        sha256: scout.sha256().to_owned(),
+        sha256: seat.sha256().to_owned(),
         question: question.text,
         summary,
-        report: serde_json::from_str(&raw).unwrap_or_default(),
-        tokens: ledger.by_role(),
+        report,
+        tokens: seat.tokens(),
     })
+}
+
+/// What a question to Scouts needs, whoever is asked.
+pub(super) struct Inquiry {
+    root: PathBuf,
+    wall: Duration,
+    package: Option<String>,
+    registry: Registry,
+    members: Vec<Member>,
+    access: ModelAccess,
+    cancel: CancellationToken,
+    audit: Audit,
+}
+
+impl Inquiry {
+    pub(super) fn open(args: &ScoutArgs) -> Result<Self, Failure> {
+        let (root, wall, package) = place(args)?;
+        let registry = preflight::registry(Some(&root))?;
+        let members = registry.members(&[])?;
+        if let WhichScout::Named(name) = &args.scout {
+            // Before a model is looked for.
+            approved(name, &members)?;
+        }
+        let access = config::model_access(|name: &str| std::env::var(name).ok())?;
+        let cancel = signals::cancelled_by_signals()?;
+        let audit = audit(&args.repo, &root)?;
+        registry.note(&audit)?;
+        Ok(Self { root, wall, package, registry, members, access, cancel, audit })
+    }
+
+    /// A Scout of the user's choice, which was approved for here in the bytes of this file.
+    pub(super) fn candidate(&self, file: &Path) -> Result<Member, Failure> {
+        let bytes = read_file(file).map_err(|error| {
+            let message = format!("{} cannot be read as a component: {error}", file.display());
+            Failure::refused("component_unreadable", message)
+                .hint("name a regular file of at most 64 MiB")
+        })?;
+        let member = self.registry.member_of(file, &digest(&bytes))?;
+        if member.kind != Kind::Scout {
+            let message = format!("`{}` is a tool component and answers no question", member.name);
+            return Err(Failure::refused("component_conflict", message).hint("name a Scout"));
+        }
+        Ok(member)
+    }
+
+    /// In the usual words where nobody asks anything.
+    pub(super) fn question(&self, args: &ScoutArgs) -> Question {
+        let asked = args.question.clone().filter(|text| !text.trim().is_empty());
+        let text = asked.unwrap_or_else(|| args.scout.usual_question().to_owned());
+        let log = args.log.clone().map(|log| ("tail_log".to_owned(), log));
+        let package = self.package.clone().map(|package| ("package".to_owned(), package));
+        Question { text, context: log.into_iter().chain(package).collect() }
+    }
+
+    /// The one in use, or `other` in its place and under its name; ready to be asked.
+    pub(super) fn seat(
+        &self,
+        which: &WhichScout,
+        other: Option<&Member>,
+        events: &Events,
+    ) -> Result<Seat, Failure> {
+        let ledger = TokenLedger::default();
+        let staff = Staff {
+            host: ComponentHost::new(component::cache_dir().as_deref())
+                .below(self.registry.policy.ceiling.clone())
+                .audited(self.audit.clone()),
+            members: &self.members,
+            model: Some(staff::model(&self.access, &ledger, events)?),
+            view: staff::view(&self.root)?,
+            wall: self.wall,
+            events,
+        };
+        let component = match other {
+            Some(member) => staff.load_member(member, which.name())?,
+            None => loaded(which, &staff)?,
+        };
+        let known_as = match other {
+            Some(member) => member.name.clone(),
+            None => staff.known_as(which.name()),
+        };
+        let check = Grounded::new(staff.view.clone());
+        let (scout, check) = match which {
+            WhichScout::A | WhichScout::B => (staff.scout(component), check),
+            WhichScout::Named(name) => {
+                let check = check.with(name, component.manifest.report.as_deref());
+                let check = check.map_err(staff::failed("its report schema cannot be used"))?;
+                (staff.added_scout(component), check)
+            }
+        };
+        let milestone = which.milestone();
+        Ok(Seat { known_as, scout, check, ledger, events: events.clone(), milestone })
+    }
+}
+
+/// One Scout before its question.
+pub(super) struct Seat {
+    /// The name of its approval, or its own where it was brought along.
+    pub(super) known_as: String,
+    scout: Arc<dyn Scout>,
+    check: Grounded,
+    ledger: TokenLedger,
+    events: Events,
+    milestone: Option<Milestone>,
+}
+
+/// How a question ended.
+pub(super) enum Asked {
+    Answered { summary: String, report: Value },
+    Failed(Failure),
+    Cancelled,
+}
+
+impl Seat {
+    pub(super) fn sha256(&self) -> &str {
+        self.scout.sha256()
+    }
+
+    pub(super) fn tokens(&self) -> BTreeMap<String, ModelUsage> {
+        self.ledger.by_role()
+    }
+
+    /// In as many attempts as in a task. What it did is on the disk when this returns.
+    pub(super) async fn ask(
+        &self,
+        question: &Question,
+        inquiry: &Inquiry,
+    ) -> Result<Asked, AuditError> {
+        let Self { scout, check, events, .. } = self;
+        if let Some(milestone) = self.milestone {
+            events.emit(milestone.into());
+        }
+        let cancel = &inquiry.cancel;
+        let asked = query::ask(&**scout, question, check, events, &TimerPause, cancel).await;
+        inquiry.audit.settle()?;
+        let raw = match asked {
+            Ok(raw) => raw,
+            Err(QueryEnd::Cancelled) => return Ok(Asked::Cancelled),
+            Err(QueryEnd::Budget) => {
+                let spent = Failure::refused("budget", "the token budget is spent");
+                return Ok(Asked::Failed(Failure { exit: Exit::Stuck, ..spent }));
+            }
+            Err(QueryEnd::Failed(message)) => {
+                let failed = Failure::refused("scout_failed", message).hint(
+                    "`act doctor --model` looks at the model; `--verbose` shows every attempt",
+                );
+                return Ok(Asked::Failed(Failure { exit: Exit::Infra, ..failed }));
+            }
+        };
+        let summary = query::ReportCheck::check(check, scout.name(), &raw).await;
+        let report = serde_json::from_str(&raw).unwrap_or_default();
+        Ok(Asked::Answered { summary: summary.unwrap_or_default(), report })
+    }
 }
 
 /// Also outside of every repository, where the artifacts may lie below the directory that is looked at.

@@ -65,6 +65,13 @@ impl Staff<'_> {
         loaded.map_err(failed("a component cannot be loaded"))
     }
 
+    /// The name of the approval that took this place; without one, its own.
+    pub(super) fn known_as(&self, place: &str) -> String {
+        let replaces = |member: &&Member| member.replaces.as_deref() == Some(place);
+        let member = self.members.iter().find(replaces);
+        member.map_or(place, |member| &member.name).to_owned()
+    }
+
     pub(super) fn load_scout(&self, builtin: Builtin) -> Result<LoadedComponent, Incomplete> {
         self.load(builtin, Grant::builtin_scout().within(self.wall))
     }

@@ -103,7 +103,13 @@ impl Init {
 
 /// What Scout B finds out about the repository, without a model.
 fn found(root: &Path, output: &Output) -> Result<FactsB, Failure> {
-    let args = ScoutArgs { scout: WhichScout::B, question: None, repo: root.to_owned(), log: None };
+    let args = ScoutArgs {
+        scout: WhichScout::B,
+        question: None,
+        repo: root.to_owned(),
+        log: None,
+        with: None,
+    };
     let facts = runtime::block_on(task::facts(args, output))??;
     serde_json::from_value(facts.document).map_err(|error| {
         Failure::refused("scout_failed", format!("the facts cannot be read: {error}"))

@@ -1,0 +1,269 @@
+//! `scripts/bench component`: what the capability boundary costs. A warm component instantiated and called with its
+//! grants and limits, beside the engine alone; the first call of a cached one in a new process; and every file of a
+//! repository read through the filtered view, beside plain WASI and no component at all.
+//!
+//! The component is the small one of the tests. No record of the audit log is in any window. BENCH_FILES is how many
+//! files are read (20,000), BENCH_CALLS how many calls are made (2,000), BENCH_STARTS how many processes (20).
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "a measurement that cannot go on panics"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use act::component::{
+    ComponentHost, Grant, LoadedComponent, ScoutQuestion, Services, custom_section,
+};
+use act::event::Events;
+use act::workspace::{Profile, RepoView};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use wasmtime::component::{Component, Linker, ResourceTable, Val};
+use wasmtime::{Engine, Store};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
+
+/// Set in the process whose first call is measured: its cache.
+const CHILD: &str = "ACT_BENCH_FIRST_CALL";
+/// Longer than any of it takes.
+const PLENTY: Duration = Duration::from_secs(600);
+/// Bytes of one file, so that 20,000 of them have 244 MB.
+const FILE: usize = 12_200;
+
+fn main() {
+    let start = Instant::now();
+    if let Some(cache) = std::env::var_os(CHILD) {
+        let loaded = load(Path::new(&cache));
+        ask(&loaded, "remember", None);
+        println!("{}", start.elapsed().as_secs_f64() * 1e3);
+        return;
+    }
+    let place = tempfile::tempdir_in(".").unwrap();
+    let place = place.path().canonicalize().unwrap();
+    let cache = place.join("cache");
+    let loaded = load(&cache);
+    calls(&loaded);
+    first_calls(&cache);
+    files(&loaded, &place);
+}
+
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn show(what: &str, figure: String, aim: &str) {
+    println!("{what:<52} {figure:>12}  {aim}");
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+fn bytes() -> Vec<u8> {
+    fs::read(Path::new(env!("ACT_TEST_COMPONENTS")).join("hostile.wasm")).unwrap()
+}
+
+/// With the grants of a Scout, all of which it declares.
+fn load(cache: &Path) -> LoadedComponent {
+    let needs = ["repo.read", "llm"].map(|grant| json!({"grant": grant, "why": "to be measured"}));
+    let manifest = json!({"kind": "scout", "name": "small", "version": "1", "about": "Small.",
+        "needs": needs, "report": {}});
+    let packed = custom_section::pack(&bytes(), manifest.to_string().as_bytes());
+    let grant = Grant::builtin_scout().within(PLENTY);
+    ComponentHost::new(Some(cache)).load(&packed, grant, &Events::silent()).unwrap()
+}
+
+fn question(text: &str) -> ScoutQuestion {
+    ScoutQuestion { text: text.to_owned(), ..ScoutQuestion::default() }
+}
+
+fn services(view: Option<&RepoView>) -> Services {
+    let events = Events::silent();
+    Services { view: view.cloned(), versions: None, writer: None, model: None, attempt: 1, events }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+fn ask(loaded: &LoadedComponent, text: &str, view: Option<&RepoView>) -> Value {
+    let never = CancellationToken::new();
+    let asked = loaded.ask(question(text), services(view), PLENTY, &never);
+    serde_json::from_str(&runtime().block_on(asked).unwrap()).unwrap()
+}
+
+/// One store, one thread, one instance, one call; then the same without any of ours.
+fn calls(loaded: &LoadedComponent) {
+    let count = number("BENCH_CALLS", 2_000);
+    let never = CancellationToken::new();
+    let ours = runtime().block_on(async {
+        let mut all = vec![];
+        for _ in 0..count {
+            let start = Instant::now();
+            loaded.ask(question("remember"), services(None), PLENTY, &never).await.unwrap();
+            all.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        median(all)
+    });
+    let plain = Plain::new();
+    let all = (0..count).map(|_| {
+        let start = Instant::now();
+        plain.ask("remember", None);
+        start.elapsed().as_secs_f64() * 1e6
+    });
+    let alone = median(all.collect());
+    show("instantiate and call, warm, median", format!("{ours:.0} us"), "aim: 100");
+    show("  the engine alone", format!("{alone:.0} us"), "");
+    show("  ours, times the engine alone", format!("{:.1} x", ours / alone), "");
+}
+
+/// From the first line of `main` to the answer, and from outside.
+fn first_calls(cache: &Path) {
+    let (mut inside, mut outside) = (vec![], vec![]);
+    for _ in 0..number("BENCH_STARTS", 20) {
+        let start = Instant::now();
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        let told = child.env(CHILD, cache).output().unwrap();
+        outside.push(start.elapsed().as_secs_f64() * 1e3);
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        inside.push(String::from_utf8(told.stdout).unwrap().trim().parse().unwrap());
+    }
+    show(
+        "first call in a new process, cached, median",
+        format!("{:.1} ms", median(inside)),
+        "aim: 15",
+    );
+    show("  the whole process", format!("{:.1} ms", median(outside)), "");
+}
+
+/// Processor time of this process in seconds, all threads.
+fn processor() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}
+
+/// Everything is in the page cache, and each way has read it once before it is measured.
+fn files(loaded: &LoadedComponent, place: &Path) {
+    let count = number("BENCH_FILES", 20_000);
+    let repo = repository(place, count);
+    let view = RepoView::open(&repo, Profile::Scout).unwrap();
+    let plain = Plain::new();
+    let all = json!([count, count * FILE]);
+    let measured = |what: &dyn Fn() -> Value| {
+        assert_eq!(what(), all);
+        let (start, began) = (processor(), Instant::now());
+        assert_eq!(what(), all);
+        (processor() - start, began.elapsed().as_secs_f64())
+    };
+    let (native, native_wall) = measured(&|| native(&repo));
+    let ways: [(&str, &str, &dyn Fn() -> Value); 3] = [
+        ("plain WASI", "", &|| plain.ask("read-everything", Some(&repo))),
+        ("filtered view", "", &|| ask(loaded, "read-everything", Some(&view))),
+        ("filtered view, in batches", "aim: 2.0", &|| {
+            ask(loaded, "batch-read-everything", Some(&view))
+        }),
+    ];
+    let title = format!("{count} files, {} MB, read natively", count * FILE / 1_000_000);
+    show(
+        &title,
+        format!("{native:.2} s"),
+        &format!("of processor time; {native_wall:.2} s in all"),
+    );
+    for (name, aim, way) in ways {
+        let (used, wall) = measured(way);
+        let aim = format!("native processor time  {aim}  ({wall:.2} s in all)");
+        show(&format!("  {name}"), format!("{:.2} x", used / native), &aim);
+    }
+}
+
+fn repository(place: &Path, count: usize) -> PathBuf {
+    let repo = place.join("repo");
+    let line = "let value = compute(value, 42); // what a line of code looks like\n";
+    let text: String = line.chars().cycle().take(FILE).collect();
+    for at in 0..count {
+        let directory = repo.join(format!("src/d{}", at / 100));
+        if at % 100 == 0 {
+            fs::create_dir_all(&directory).unwrap();
+        }
+        fs::write(directory.join(format!("m{at}.rs")), &text).unwrap();
+    }
+    fs::create_dir_all(&repo).unwrap();
+    repo
+}
+
+fn native(directory: &Path) -> Value {
+    fn below(directory: &Path, sum: &mut (usize, usize)) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                below(&entry.path(), sum);
+            } else {
+                *sum = (sum.0 + 1, sum.1 + fs::read(entry.path()).unwrap().len());
+            }
+        }
+    }
+    let mut sum = (0, 0);
+    below(directory, &mut sum);
+    json!(sum)
+}
+
+/// The engine as its own documentation would have it, nothing of ours around it.
+struct Plain {
+    engine: Engine,
+    component: Component,
+    linker: Linker<Bare>,
+}
+
+struct Bare {
+    wasi: WasiCtx,
+    table: ResourceTable,
+}
+
+impl WasiView for Bare {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl Plain {
+    fn new() -> Self {
+        let engine = Engine::default();
+        let component = Component::new(&engine, bytes()).unwrap();
+        let mut linker = Linker::new(&engine);
+        wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
+        linker.define_unknown_imports_as_traps(&component).unwrap();
+        Self { engine, component, linker }
+    }
+
+    /// With this directory as `/repo`, if there is one.
+    fn ask(&self, text: &str, repo: Option<&Path>) -> Value {
+        let mut wasi = WasiCtx::builder();
+        if let Some(repo) = repo {
+            wasi.preopened_dir(repo, "/repo", FsPerms::ReadOnly).unwrap();
+        }
+        let bare = Bare { wasi: wasi.build(), table: ResourceTable::new() };
+        let mut store = Store::new(&self.engine, bare);
+        let instance = self.linker.instantiate(&mut store, &self.component).unwrap();
+        let scout = instance.get_export_index(&mut store, None, "agentcommand:scout/scout@0.1.0");
+        let ask = instance.get_export_index(&mut store, scout.as_ref(), "ask").unwrap();
+        let ask = instance.get_func(&mut store, ask).unwrap();
+        let question = Val::Record(vec![
+            ("text".into(), Val::String(text.into())),
+            ("context".into(), Val::List(vec![])),
+            ("facts-only".into(), Val::Bool(false)),
+        ]);
+        let mut answer = [Val::Bool(false)];
+        ask.call(&mut store, &[question], &mut answer).unwrap();
+        let [Val::Result(Ok(Some(report)))] = answer else { panic!("no report") };
+        let Val::String(report) = *report else { panic!("no text") };
+        serde_json::from_str(&report).unwrap()
+    }
+}
