@@ -282,7 +282,7 @@ async fn every_rule_for_writing_holds_for_the_difference() {
     let root = repository.root();
     fs::write(root.join("agent.yaml"), "x: 1").unwrap();
     let component = writing();
-    let within = WriteRules::new(&[], &["sub/**".to_owned()]).unwrap();
+    let within = WriteRules::default().within(&["sub/**".to_owned()], &[]).unwrap();
     let plain = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
     let bounded = Arc::new(RepoWriter::open(&root, within).unwrap());
     for (writer, path, reason) in [

@@ -381,7 +381,7 @@ impl HostDescriptor for ScratchFs<'_> {
         follow: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let spot = self.find(&handle, &path, last(follow))?.is_there()?;
+        let spot = self.find(&handle, &path, last(follow))?.existing()?;
         Ok(match &spot.what {
             What::Seen(seen) => identity(&seen.stat),
             _ => name_hash(&spot.path),
@@ -414,7 +414,7 @@ impl HostDescriptor for ScratchFs<'_> {
         }
         let path = open.path.clone();
         // Its own handle may be of a directory that was made anew since.
-        let spot = walk(self.query, &path, ".", Last::Follow)?.is_there()?;
+        let spot = walk(self.query, &path, ".", Last::Follow)?.existing()?;
         let seen = if let What::Seen(seen) = &spot.what { Some(seen) } else { None };
         let entries = self.list(&path, seen)?;
         let pushed = self.table.push(Listing(entries.into_iter())).map_err(FsError::trap)?;
@@ -496,7 +496,7 @@ impl HostDescriptor for ScratchFs<'_> {
         _: NewTimestamp,
         _: NewTimestamp,
     ) -> FsResult<()> {
-        self.find(&handle, &path, last(follow))?.is_there().map(|_| ())
+        self.find(&handle, &path, last(follow))?.existing().map(|_| ())
     }
 
     async fn create_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
@@ -508,7 +508,7 @@ impl HostDescriptor for ScratchFs<'_> {
     }
 
     async fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        let spot = self.find_to_change(&handle, &path)?.is_there()?;
+        let spot = self.find_to_change(&handle, &path)?.existing()?;
         if spot.kind() != Some(Kind::Directory) {
             return Err(ErrorCode::NotDirectory.into());
         }
@@ -520,7 +520,7 @@ impl HostDescriptor for ScratchFs<'_> {
     }
 
     async fn unlink_file_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        let spot = self.find_to_change(&handle, &path)?.is_there()?;
+        let spot = self.find_to_change(&handle, &path)?.existing()?;
         if spot.kind() != Some(Kind::File) {
             return Err(ErrorCode::IsDirectory.into());
         }
@@ -534,7 +534,7 @@ impl HostDescriptor for ScratchFs<'_> {
         to_handle: Handle,
         to_path: String,
     ) -> FsResult<()> {
-        let from = self.find_to_change(&handle, &path)?.is_there()?;
+        let from = self.find_to_change(&handle, &path)?.existing()?;
         let to = self.find_to_change(&to_handle, &to_path)?;
         if from.path == to.path {
             return Ok(());

@@ -38,7 +38,7 @@ impl Spot {
         }
     }
 
-    pub(super) fn is_there(self) -> FsResult<Self> {
+    pub(super) fn existing(self) -> FsResult<Self> {
         if matches!(self.what, What::Nothing) { Err(ErrorCode::NoEntry.into()) } else { Ok(self) }
     }
 }
@@ -60,7 +60,7 @@ pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsR
     let mut at = spot(query, base, Last::Follow)?;
     for (i, part) in parts.iter().enumerate() {
         if at.kind() != Some(Kind::Directory) {
-            let there = at.is_there().map(|_| ErrorCode::NotDirectory.into());
+            let there = at.existing().map(|_| ErrorCode::NotDirectory.into());
             return Err(there.unwrap_or_else(|error| error));
         }
         let next = match (*part, at.path.rsplit_once('/')) {
