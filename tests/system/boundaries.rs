@@ -181,6 +181,26 @@ fn boundaries_are_held_in_the_words_of_users() {
     }
 }
 
+/// TASK-5: a name that is there means that very file, in a package the package's; not every one of that name.
+#[test]
+fn a_boundary_that_is_there_is_that_very_thing() {
+    let turns = opening("write it").into_iter().chain([
+        call("create", json!({"path": "packages/core/sub/answer.txt", "content": "owned\n"})),
+        write("answer.txt", "owned\n"),
+        write("packages/core/answer.txt", "right\n"),
+        call("verify", json!({})),
+        done(),
+    ]);
+    let text = "write the answer\n\nBoundaries:\n- only answer.txt\n";
+    let act = monorepo().script(&script(turns));
+    let told = act.act(["run", text, "--allow-path", "/answer.txt"]).status(0).script_used_up();
+    assert_eq!(
+        (told.read("answer.txt"), refused(&told)),
+        ("root\n".into(), json!({"boundary": 2}))
+    );
+    assert!(!told.repo().join("packages/core/sub").exists());
+}
+
 /// WORKSPACE-7, EDITOR-36: what earlier tasks left in `agent/` is no source of this one, whatever git ignores.
 #[test]
 fn no_tool_sees_what_earlier_tasks_left() {

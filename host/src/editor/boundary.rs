@@ -13,12 +13,14 @@ pub struct Held {
     pub never: Vec<String>,
 }
 
-/// `exists` knows what is there, by paths from the root.
-pub(super) fn held(item: &str, exists: &dyn Fn(&str) -> bool) -> Option<Held> {
-    let words = words(without_remark(item.trim(), exists));
+/// Where something is that a user calls by a path: from the root. None where nothing is.
+type Find<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+pub(super) fn held(item: &str, find: Find<'_>) -> Option<Held> {
+    let words = words(without_remark(item.trim(), find));
     let alone = words.iter().skip(1).all(|word| word.apart);
     let is_list = is_list(&words);
-    let has_path = words.iter().any(|word| word.path(exists, false).is_some());
+    let has_path = words.iter().any(|word| word.path(find, false).is_some());
     let mut held = Held::default();
     let (mut never, mut waits, mut before) = (false, false, "");
     let mut words = words.iter().peekable();
@@ -27,9 +29,9 @@ pub(super) fn held(item: &str, exists: &dyn Fn(&str) -> bool) -> Option<Held> {
         if text == "nothing" && words.next_if(|next| next.text == "else").is_some() {
             continue;
         }
-        match (word.path(exists, alone), word.meaning()) {
-            (Some((path, negated)), _) if negated || never => held.never.push(path),
-            (Some((path, _)), _) => held.only.push(path),
+        match (word.path(find, alone), word.meaning()) {
+            (Some(path), _) if path.negated || never => held.never.push(path.glob),
+            (Some(path), _) => held.only.push(path.stands.unwrap_or(path.glob)),
             (None, Meaning::Filling) => {}
             (None, Meaning::Only) if !never => {}
             (None, Meaning::Alone) if never => {}
@@ -44,6 +46,14 @@ pub(super) fn held(item: &str, exists: &dyn Fn(&str) -> bool) -> Option<Held> {
         before = text;
     }
     (!waits && held != Held::default()).then_some(held)
+}
+
+struct NamedPath {
+    glob: String,
+    /// The glob of the very thing that is there, and of nothing of that name elsewhere. To be left alone is more.
+    stands: Option<String>,
+    /// Said with `!`.
+    negated: bool,
 }
 
 /// Names with a comma or the like between each and the next: once one of them is a path, all are.
@@ -142,9 +152,9 @@ impl Word {
         }
     }
 
-    /// As a glob, and whether it says to keep off. Alone or in a list a word is a path by less than in a sentence,
+    /// The path that it is. Alone or in a list a word is a path by less than in a sentence,
     /// where `Node.js` and `input/output` are words.
-    fn path(&self, exists: &dyn Fn(&str) -> bool, alone: bool) -> Option<(String, bool)> {
+    fn path(&self, find: Find<'_>, alone: bool) -> Option<NamedPath> {
         let (path, negated) = match self.text.strip_prefix('!') {
             Some(rest) => (rest, true),
             None => (self.text.as_str(), false),
@@ -157,18 +167,24 @@ impl Word {
         if path.split('/').any(|part| part == "..") {
             return None;
         }
+        let path_as = |glob: &str, stands| NamedPath { glob: glob.to_owned(), stands, negated };
         // What is there is meant as it is written, whatever a glob would make of it.
-        if (alone || negated || self.meaning() == Meaning::Other) && exists(bare) {
-            return Some((globset::escape(path), negated));
+        if (alone || negated || self.meaning() == Meaning::Other)
+            && let Some(found) = find(bare)
+        {
+            return Some(path_as(
+                &globset::escape(path),
+                Some(format!("/{}", globset::escape(&found))),
+            ));
         }
         if path.contains(char::is_whitespace) || path.contains('`') {
             return None;
         }
         let first = bare.split('/').next().unwrap_or_default();
-        let sure =
-            path.contains('*') || path.ends_with('/') || (bare.contains('/') && exists(first));
+        let in_known = bare.contains('/') && find(first).is_some();
+        let sure = path.contains('*') || path.ends_with('/') || in_known;
         let likely = path.contains('/') || bare.contains('.');
-        (self.quoted || negated || sure || (alone && likely)).then(|| (path.to_owned(), negated))
+        (self.quoted || negated || sure || (alone && likely)).then(|| path_as(path, None))
     }
 }
 
@@ -177,13 +193,13 @@ fn is_name(word: &str) -> bool {
 }
 
 /// A remark in parentheses at the end says nothing, unless it is about other paths.
-fn without_remark<'a>(item: &'a str, exists: &dyn Fn(&str) -> bool) -> &'a str {
+fn without_remark<'a>(item: &'a str, find: Find<'_>) -> &'a str {
     let remark = item.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
     match remark {
         Some((said, remark))
-            if words(remark).iter().all(|word| {
-                word.path(exists, false).is_none() && word.meaning() != Meaning::Not
-            }) =>
+            if words(remark)
+                .iter()
+                .all(|word| word.path(find, false).is_none() && word.meaning() != Meaning::Not) =>
         {
             said
         }
@@ -246,10 +262,14 @@ fn add(words: &mut Vec<Word>, text: String, apart: &mut bool) {
 mod tests {
     use super::*;
 
-    /// `src +  -docs`: what is written alone, and what never is.
+    /// `/src !docs`: what is written alone, and what never is.
     fn of(item: &str) -> String {
         let there = ["src", "docs", "Makefile", "a[1]", "My Dir", "only", "src/old", "app", "."];
-        let Some(held) = held(item, &|name| there.contains(&name)) else { return "-".to_owned() };
+        let find = |name: &str| match name {
+            "inner" => Some("packages/core/inner".to_owned()),
+            name => there.contains(&name).then(|| name.to_owned()),
+        };
+        let Some(held) = held(item, &find) else { return "-".to_owned() };
         let never = held.never.iter().map(|path| format!("!{path}"));
         held.only.iter().cloned().chain(never).collect::<Vec<_>>().join(" ")
     }
@@ -258,39 +278,41 @@ mod tests {
     #[test]
     fn paths_in_the_words_of_users_are_held_to() {
         for (item, paths) in [
+            // What is there is that very thing, in the package where there is one.
+            ("inner", "/packages/core/inner"),
             ("./a.rs", "a.rs"),
-            ("src", "src"),
-            ("src/", "src/"),
-            ("Makefile", "Makefile"),
-            ("only", "only"),
-            ("a[1]", "a[[]1[]]"),
+            ("src", "/src"),
+            ("src/", "/src"),
+            ("Makefile", "/Makefile"),
+            ("only", "/only"),
+            ("a[1]", "/a[[]1[]]"),
             ("src/{a,b}/*.rs", "src/{a,b}/*.rs"),
             ("`newdir`", "newdir"),
             ("newdir/", "newdir/"),
             ("src/new/x.rs", "src/new/x.rs"),
-            ("\"My Dir\"", "My Dir"),
+            ("\"My Dir\"", "/My Dir"),
             ("My Dir", "-"),
-            ("**src/**", "src/"),
+            ("**src/**", "/src"),
             ("**/src/**", "**/src/**"),
             // Lists: what stands beside a path is one.
-            ("src/, docs/", "src/ docs/"),
-            ("src, tests", "src tests"),
-            ("tests, src", "tests src"),
-            ("Makefile, src,`lib`", "Makefile src lib"),
-            ("src/ and docs/", "src/ docs/"),
-            ("src/; docs/", "src/ docs/"),
-            ("src, lib and tests", "src lib tests"),
-            ("only src, tests", "src tests"),
+            ("src/, docs/", "/src /docs"),
+            ("src, tests", "/src tests"),
+            ("tests, src", "tests /src"),
+            ("Makefile, src,`lib`", "/Makefile /src lib"),
+            ("src/ and docs/", "/src /docs"),
+            ("src/; docs/", "/src /docs"),
+            ("src, lib and tests", "/src lib tests"),
+            ("only src, tests", "/src tests"),
             ("a.rs, b.rs", "a.rs b.rs"),
             // Words that add nothing.
-            ("only src/", "src/"),
-            ("src only", "src"),
-            ("`src/` only", "src/"),
-            ("only the src directory", "src"),
-            ("stay in src/", "src/"),
-            ("src/ (the parser)", "src/"),
-            ("src/, and nothing else", "src/"),
-            ("src/.", "src/"),
+            ("only src/", "/src"),
+            ("src only", "/src"),
+            ("`src/` only", "/src"),
+            ("only the src directory", "/src"),
+            ("stay in src/", "/src"),
+            ("src/ (the parser)", "/src"),
+            ("src/, and nothing else", "/src"),
+            ("src/.", "/src"),
         ] {
             assert_eq!(of(item), paths, "{item}");
         }
@@ -311,9 +333,9 @@ mod tests {
             ("leave src/old alone", "!src/old"),
             ("everything except docs/", "!docs/"),
             ("all but docs/", "!docs/"),
-            ("src/ but not src/old", "src/ !src/old"),
-            ("src/, !src/old", "src/ !src/old"),
-            ("only src/, never docs/", "src/ !docs/"),
+            ("src/ but not src/old", "/src !src/old"),
+            ("src/, !src/old", "/src !src/old"),
+            ("only src/, never docs/", "/src !docs/"),
         ] {
             assert_eq!(of(item), paths, "{item}");
         }

@@ -105,11 +105,11 @@ impl TaskRequest {
         &self.boundaries
     }
 
-    /// Boundaries that say paths and nothing else, each with what it says. `exists` knows what is there, by paths
-    /// from the root. Others are for the model alone.
-    pub fn enforced(&self, exists: impl Fn(&str) -> bool) -> Vec<(&str, Held)> {
+    /// Boundaries that say paths and nothing else, each with what it says. `find` knows where something is that a user
+    /// calls by a path, from the root. Others are for the model alone.
+    pub fn enforced(&self, find: impl Fn(&str) -> Option<String>) -> Vec<(&str, Held)> {
         let items = self.boundaries.iter();
-        items.filter_map(|item| Some((item.as_str(), boundary::held(item, &exists)?))).collect()
+        items.filter_map(|item| Some((item.as_str(), boundary::held(item, &find)?))).collect()
     }
 
     fn items(&mut self, section: Section) -> Option<&mut Vec<String>> {
@@ -199,8 +199,8 @@ Boundaries:
             ("*.toml", only("*.toml")),
             ("leave src/old alone", never),
         ];
-        assert_eq!(request.enforced(|name| name == "src"), expected);
-        assert_eq!(request.enforced(|_| false).len(), 3);
+        assert_eq!(request.enforced(|name| (name == "src").then(|| name.to_owned())), expected);
+        assert_eq!(request.enforced(|_| None).len(), 3);
     }
 
     #[test]

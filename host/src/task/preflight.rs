@@ -97,8 +97,13 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let (members, policy) = capabilities(&mut config)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
-    let there = |name: &str| config.root.join(name).symlink_metadata().is_ok();
-    let boundaries = request.enforced(there).into_iter();
+    // In a package, what the user calls `src` is the package's.
+    let find = |name: &str| {
+        let within = config.monorepo_package.iter().map(|package| format!("{package}/{name}"));
+        let mut places = within.chain([name.to_owned()]);
+        places.find(|path| config.root.join(path).symlink_metadata().is_ok())
+    };
+    let boundaries = request.enforced(find).into_iter();
     let (enforced, held): (Vec<_>, Vec<_>) = boundaries.unzip();
     let enforced = enforced.into_iter().map(str::to_owned).collect();
     let rules = WriteRules::allowing(&args.allow_paths)
