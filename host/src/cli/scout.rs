@@ -22,6 +22,7 @@ Examples:
   act scout a \"where are dates parsed\"
   act scout b --facts --json                  what can be computed, without a model
   make test 2>&1 | act scout b --log - \"why does it fail\"
+  act scout b --with next.wasm --compare \"how is it tested\"
 
 Exit codes:
   0 a report, 1 refused, 4 no report after all attempts";
