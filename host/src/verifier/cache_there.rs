@@ -74,10 +74,13 @@ impl CacheThere {
             let body = holder(image, &name, labels.clone(), ids);
             audit.append(walls::requested(&name, &body))?;
             let create = engine.docker.create_container(Some(options), body);
-            match engine.call(Phase::Create, WORK, create).await {
-                Err(error) if error.status() == Some(409) => return Ok(None),
-                created => created?,
-            };
+            if let Err(error) = engine.call(Phase::Create, WORK, create).await {
+                // Engines say differently that a name is taken.
+                let inspect =
+                    engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
+                engine.call(Phase::Inspect, QUICK, inspect).await.map_err(|_| error)?;
+                return Ok(None);
+            }
             // Not before: it would remove another run's.
             let held = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
             if tidy(engine, &name).await? {
