@@ -154,3 +154,50 @@ async fn a_go_project_passes_its_tests() {
     )
     .await;
 }
+
+/// Where Maven keeps its repository is told by an option that no image sets: it says so itself. Its plugins come from
+/// a network that no test has, so the compiler is called by the step.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_maven_project_is_valid_and_keeps_its_repository_in_the_cache() {
+    passes_in_copy_and_overlay(
+        "java",
+        &[
+            (
+                "pom.xml",
+                "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"><modelVersion>4.0.0</modelVersion>\
+                 <groupId>t</groupId><artifactId>tiny</artifactId><version>1</version></project>\n",
+            ),
+            (
+                "src/main/java/tiny/Twice.java",
+                "package tiny;\n\npublic class Twice {\n    public static void main(String[] args) {\n        \
+                 System.out.println(\"twice \" + 2 * 2);\n    }\n}\n",
+            ),
+        ],
+        &[
+            ("local repository", "mvn -o -X validate | grep 'Using local repository at /artifacts/cache/maven'"),
+            ("valid", "mvn -o -B validate"),
+            ("build", "mkdir -p target/classes && javac -d target/classes src/main/java/tiny/Twice.java"),
+            ("run", "java -cp target/classes tiny.Twice"),
+        ],
+        "twice 4",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gradle_project_runs_its_tasks_with_its_home_in_the_cache() {
+    passes_in_copy_and_overlay(
+        "java",
+        &[
+            ("settings.gradle", "rootProject.name = 'tiny'\n"),
+            (
+                "build.gradle",
+                "task check { doLast { println \"home ${gradle.gradleUserHomeDir}\" } }\n",
+            ),
+            (".gitignore", ".gradle\n"),
+        ],
+        &[("check", "gradle --offline --no-daemon check")],
+        "home /artifacts/cache/gradle",
+    )
+    .await;
+}

@@ -37,6 +37,7 @@ async fn an_oom_of_a_child_is_a_warning_beside_the_steps_own_verdict() {
         assert_eq!(response.status, status, "{response:?}");
         assert_eq!(response.warnings.len(), 1, "{response:?}");
         assert_eq!(response.warnings[0].code, "oom");
+        assert_eq!(response.manifest.unwrap()["commands_executed"][0]["oom"], true);
     }
 }
 
@@ -119,6 +120,7 @@ async fn an_image_without_a_shell_is_named_as_such() {
     assert_eq!(manifest["status"], "INFRA_ERROR");
     assert_eq!(manifest["commands_executed"], serde_json::json!([]));
     assert!(!world.run_dir(&response).join("build/tree").exists());
+    assert_eq!(world.containers_of(response.run_id.as_ref().unwrap()).await, 0);
 }
 
 // VERIFIER-19, security line 103

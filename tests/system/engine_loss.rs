@@ -8,15 +8,31 @@ use serde_json::json;
 const ENGINE: &str = "unix:///var/run/docker.sock";
 
 fn ended_for_the_engine(told: Done) -> Done {
-    let told = told.status(4).stdout_has("INFRA_ERROR: docker_unavailable");
+    ended_for(told, "docker_unavailable")
+}
+
+fn ended_for(told: Done, error_type: &str) -> Done {
+    let told = told.status(4).stdout_has(&format!("INFRA_ERROR: {error_type}"));
     let report = told.read("agent/stuck_report.md");
-    assert!(report.contains("docker_unavailable"), "{report}");
+    assert!(report.contains(error_type), "{report}");
     assert!(!told.repo().join("agent/summary.md").exists());
     told
 }
 
 fn engine() -> String {
     std::env::var("DOCKER_HOST").unwrap_or_else(|_| ENGINE.to_owned())
+}
+
+/// Security line 101: an image that cannot be had ends the task, with a report and without a run.
+#[test]
+fn an_image_that_cannot_be_had_ends_the_task() {
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let told = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline("127.0.0.1:1/act-test/none:1", &[("test", "true")])
+        .script(&script(turns))
+        .run("write the answer");
+    assert!(ended_for(told, "image_pull").runs().is_empty());
 }
 
 /// Security line 103, VERIFIER: gone in the middle of a step.

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
 
+use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, Mount, VolumeCreateRequest};
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, StartContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
+use futures_util::StreamExt;
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 
@@ -32,8 +33,6 @@ pub(super) const IMAGE: &str = "act.cache.image";
 pub(super) const REPO: &str = "act.cache.repo";
 
 const PLACE: &str = "/act-cache";
-const PAUSE: Duration = Duration::from_millis(50);
-
 /// Where steps have it.
 const TARGET: &str = "/artifacts/cache";
 
@@ -74,10 +73,13 @@ impl CacheThere {
             let body = holder(image, &name, labels.clone(), ids);
             audit.append(walls::requested(&name, &body))?;
             let create = engine.docker.create_container(Some(options), body);
-            match engine.call(Phase::Create, WORK, create).await {
-                Err(error) if error.status() == Some(409) => return Ok(None),
-                created => created?,
-            };
+            if let Err(error) = engine.call(Phase::Create, WORK, create).await {
+                // Engines say differently that a name is taken.
+                let inspect =
+                    engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
+                engine.call(Phase::Inspect, QUICK, inspect).await.map_err(|_| error)?;
+                return Ok(None);
+            }
             // Not before: it would remove another run's.
             let held = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
             if tidy(engine, &name).await? {
@@ -127,15 +129,13 @@ fn holder(
 async fn tidy(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     let start = engine.docker.start_container(name, None::<StartContainerOptions>);
     engine.call(Phase::Start, WORK, start).await?;
+    // Not by looking at its state: Podman has words for that which the client does not know.
     let ended = async {
-        loop {
-            let inspect = engine.docker.inspect_container(name, None::<InspectContainerOptions>);
-            let state = engine.call(Phase::Prepare, QUICK, inspect).await?.state;
-            let state = state.unwrap_or_default();
-            if state.running == Some(false) {
-                return Ok(state.exit_code == Some(0));
-            }
-            tokio::time::sleep(PAUSE).await;
+        let wait = engine.docker.wait_container(name, None::<WaitContainerOptions>);
+        match Box::pin(wait).next().await {
+            Some(Ok(ended)) => Ok(ended.status_code == 0),
+            Some(Err(Error::DockerContainerWaitError { .. })) | None => Ok(false),
+            Some(Err(error)) => Err(EngineError::new(Phase::Prepare, &error)),
         }
     };
     tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
