@@ -267,7 +267,8 @@ mod tests {
         assert_eq!(scratch.read("b", 99, 10).unwrap(), b"\0x");
         scratch.remove("b", None).unwrap();
         assert_eq!(scratch.layer().bytes, 0);
-        for i in scratch.layer().nodes.len()..MAX_NODES {
+        let held = scratch.layer().nodes.len();
+        for i in held..MAX_NODES {
             scratch.put(&format!("n{i}"), vec![], None).unwrap();
         }
         assert_eq!(scratch.put("more", vec![], None), Err(Full));
