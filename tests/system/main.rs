@@ -22,6 +22,8 @@ mod documents;
 mod dry_run;
 mod engine_loss;
 mod evidence;
+mod examples;
+mod foreign;
 mod golden;
 mod guidance;
 mod hostile_model;

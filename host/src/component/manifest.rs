@@ -212,7 +212,7 @@ impl Written {
         let tools = self.tools.unwrap_or_default();
         match (self.kind, tools.len(), &self.report) {
             (Kind::Scout, 1.., _) => return Err(wrong("tools", "a scout has none")),
-            (Kind::Tool, 0, _) if !none_written => {
+            (Kind::Tool, 0, report) if !none_written || report.is_some() => {
                 return Err(wrong("tools", "a tool component has at least one"));
             }
             (Kind::Tool, _, Some(_)) => return Err(wrong("report", "a tool component has none")),

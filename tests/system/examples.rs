@@ -1,0 +1,185 @@
+//! The examples in `components/examples`, built by their own languages' tools and queried through the real program: a
+//! Scout in the place of Scout B, and one that adds a role. Neither changes a file of the host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use act::component::{ComponentHost, Grant};
+use act::event::Events;
+use serde_json::{Value, json};
+
+use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::{Act, Done, image, program};
+
+/// Where they lie, built and packed. Compiled here too, so that no story waits for it.
+fn examples() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let built = scratch.join("examples");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let outcome = Command::new(root.join("scripts/examples"))
+            .arg(&built)
+            .env("ACT", program())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        assert!(outcome.status.success(), "{said}");
+        let host = ComponentHost::new(Some(&scratch.join("cache/act/components")));
+        for name in ["scout-b-python", "licences-js"] {
+            let bytes = fs::read(built.join(name).with_extension("wasm")).unwrap();
+            host.load(&bytes, Grant::builtin_scout(), &Events::silent()).unwrap();
+        }
+        built
+    })
+}
+
+fn approve(act: &Act, example: &str, more: &[&str]) -> String {
+    let path = examples().join(example).with_extension("wasm");
+    let sha256 = act::workspace::digest(&fs::read(&path).unwrap());
+    let words = ["components", "approve", path.to_str().unwrap(), "--sha256", &sha256];
+    act.clone().act(words.iter().chain(more).copied()).status(0);
+    sha256
+}
+
+fn json_of(told: &Done) -> Value {
+    serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
+}
+
+/// Digest of what answered as Scout B, newest first, as the audit log has it.
+fn answered_as_b(act: &Act) -> Vec<String> {
+    let told = act.clone().act(["audit", "list", "--json"]).status(0);
+    let log = json_of(&told);
+    let is_b =
+        |record: &&Value| record["event"] == "query" && record["subject"]["name"] == "scout-b";
+    let records = log["records"].as_array().unwrap().iter().filter(is_b);
+    let mut digests: Vec<_> =
+        records.map(|record| record["subject"]["sha256"].as_str().unwrap().to_owned()).collect();
+    digests.reverse();
+    digests
+}
+
+// FOREIGN-11, AUDIT-9
+#[test]
+fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_digest_answered() {
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file(
+            "package.json",
+            r#"{"name": "shop", "scripts": {"test": "jest"}, "devDependencies": {"jest": "29"}}"#,
+        )
+        .file("yarn.lock", "")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let host = act::workspace::digest(&fs::read(program()).unwrap());
+    let ours = act::component::builtin::SCOUT_B.sha256;
+    let run = |act: &Act, turns: Vec<Value>, answer: &str| {
+        let turns = turns.into_iter().chain(attempt(answer)).chain([done()]);
+        let told = act.clone().script(&script(turns)).act(["run", "write the answer"]).status(0);
+        let told = told.script_used_up();
+        let newest = told.runs().pop().unwrap();
+        let parts = told.manifest(&newest)["components"].clone();
+        let part = parts.as_array().unwrap().iter().find(|one| one["name"] == "scout-b").cloned();
+        (told, part.unwrap()["sha256"].as_str().unwrap().to_owned())
+    };
+    let (_, digest) = run(&act, opening("write it"), "right\n");
+    assert_eq!((digest.as_str(), answered_as_b(&act)[0].as_str()), (ours, ours));
+
+    // Approving is all that it takes.
+    let python = approve(&act, "scout-b-python", &["--name", "py-b", "--replaces", "scout-b"]);
+    fs::write(act.repo().join("answer.txt"), "none\n").unwrap();
+    // It asks no model where nothing has failed.
+    let mut turns = opening("write it");
+    turns.pop();
+    let (told, digest) = run(&act, turns, "right\n");
+    assert_eq!((&digest, &answered_as_b(&act)[0]), (&python, &python), "{told}");
+    assert!(told.requests_of("scout-b").is_empty(), "{told}");
+    let planned = told.requests_of("editor")[1].body.to_string();
+    assert!(planned.contains("yarn test") && planned.contains("seen: package.json"), "{planned}");
+    assert_eq!(act::workspace::digest(&fs::read(program()).unwrap()), host);
+
+    // And back.
+    act.clone().act(["components", "revoke", "py-b"]).status(0);
+    fs::write(act.repo().join("answer.txt"), "none\n").unwrap();
+    let (_, digest) = run(&act, opening("write it"), "right\n");
+    assert_eq!((digest.as_str(), answered_as_b(&act)[0].as_str()), (ours, ours));
+    act.act(["audit", "verify"]).status(0);
+}
+
+// FOREIGN-11
+#[test]
+fn scout_b_in_python_asks_the_model_why_a_run_failed_and_its_report_is_held_to_the_repository() {
+    let act =
+        Act::new().without_engine().file("Cargo.toml", "[package]\n").file("src/lib.rs", "x\n");
+    approve(&act, "scout-b-python", &["--name", "py-b", "--replaces", "scout-b"]);
+    let log = "error[E0425]: cannot find value `x`\n --> src/lib.rs:1:1\n --> src/gone.rs:1:1\n";
+    let act = act.file("ci.log", log);
+    let cause = json!({"root_cause": "x is not defined", "suggested_investigation": ["src/lib.rs"],
+        "flaky_reason": null});
+    let turn = json!({"role": "scout-b", "text": cause.to_string()});
+    let told = act.script(&script([turn])).act(["scout", "b", "why", "--log", "ci.log", "--json"]);
+    let told = told.status(0).script_used_up();
+    let asked = told.requests()[0].body.to_string();
+    assert!(asked.contains("act role: scout-b") && asked.contains("E0425"), "{asked}");
+    let report = json_of(&told)["report"].clone();
+    assert_eq!(report["build"]["detected_system"], "cargo");
+    assert_eq!(report["test"]["commands"]["all"], "cargo test");
+    assert_eq!(report["failure_analysis"]["root_cause"], "x is not defined");
+    assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
+}
+
+// FOREIGN-12
+#[test]
+fn licences_in_javascript_is_a_role_of_its_own_and_needs_no_model() {
+    let lock = json!({"lockfileVersion": 3, "packages": {
+        "": {"name": "shop", "version": "1.0.0"},
+        "node_modules/left-pad": {"version": "1.3.0", "license": "WTFPL"},
+        "node_modules/a/node_modules/@s/b": {"version": "2.0.0", "license": "AGPL-3.0-only"},
+        "node_modules/nameless": {"version": "0.1.0"},
+    }});
+    let cargo = "[[package]]\nname = \"own\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n\
+                 source = \"registry+https://example.com\"\n";
+    let act = Act::new()
+        .without_engine()
+        .script("turns: []")
+        .file("package.json", r#"{"name": "shop", "license": "MIT"}"#)
+        .file("package-lock.json", lock.to_string())
+        .file(
+            "native/Cargo.toml",
+            "[package]\nname = \"own\"\nlicense = \"Apache-2.0\"\n[dependencies]\nserde = \"1\"\n",
+        )
+        .file("native/Cargo.lock", cargo)
+        .file("broken/package.json", "{");
+    approve(&act, "licences-js", &["--name", "licences"]);
+    let told = act.clone().act(["scout", "licences", "what do we ship?", "--json"]).status(0);
+    assert!(told.requests().is_empty(), "{told}");
+    let report = &json_of(&told)["report"];
+    let summary = "4 dependencies: 1 under copyleft licences, 2 without a named licence";
+    assert_eq!(report["summary"], summary, "{report:#}");
+    let project = |path: &str| {
+        let projects = report["projects"].as_array().unwrap();
+        projects
+            .iter()
+            .find(|one| one["path"] == path)
+            .unwrap_or_else(|| panic!("{report:#}"))
+            .clone()
+    };
+    assert_eq!(project("package.json")["licence"], "MIT");
+    assert_eq!(project("native/Cargo.toml")["licence"], "Apache-2.0");
+    let dependencies = report["dependencies"].as_array().unwrap();
+    let copyleft: Vec<_> = dependencies.iter().filter(|one| one["copyleft"] == true).collect();
+    assert_eq!(
+        copyleft,
+        [&json!({"name": "@s/b", "version": "2.0.0", "licence": "AGPL-3.0-only",
+        "copyleft": true, "source": "package-lock.json"})]
+    );
+    assert!(dependencies.iter().any(|one| one["name"] == "serde" && one["licence"].is_null()));
+    assert!(
+        report["problems"][0].as_str().unwrap().starts_with("broken/package.json"),
+        "{report:#}"
+    );
+    // What it used is what it was granted.
+    let shown = json_of(&act.act(["components", "show", "licences", "--json"]).status(0));
+    assert_eq!(shown["component"]["grants"].get("llm"), None, "{shown:#}");
+}
