@@ -13,6 +13,9 @@ pub const REDACTED: &str = "[redacted]";
 /// make text unreadable.
 const SHORTEST: usize = 5;
 
+/// Variables that hold keys, used or not.
+const VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
@@ -51,6 +54,17 @@ impl Secrets {
         // The longest first, so that a key which contains another one disappears whole.
         values.sort_by_key(|key| std::cmp::Reverse(key.0.len()));
         Self { values: values.into() }
+    }
+
+    /// Every key of an environment.
+    pub fn of(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let set = VARIABLES.iter().filter_map(|name| lookup(name));
+        Self::new(set.map(|key| Secret::new(key.trim())))
+    }
+
+    /// Whether a text shows one of them.
+    pub fn are_in(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Owned(_))
     }
 
     /// The text with each key replaced, as it is and as JSON would escape it.

@@ -13,7 +13,8 @@ use act::event::Events;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::hostile::{Heard, PLENTY, bytes, nothing};
+use crate::hostile::{Heard, PLENTY, bytes, host, nothing};
+use crate::recorded::Recorded;
 
 /// Answers on loopback: `/large` with many bytes, `/away` with a redirect, `/never` not at all, else `here`.
 struct Server {
@@ -22,6 +23,8 @@ struct Server {
     asked: Arc<Mutex<Vec<String>>>,
     /// A stalled request was closed by the other side.
     closed: Arc<Mutex<bool>>,
+    /// Requests that are being answered, and how many of them there ever were together.
+    at_once: Arc<Mutex<(usize, usize)>>,
 }
 
 impl Server {
@@ -31,12 +34,23 @@ impl Server {
             port: listener.local_addr().unwrap().port(),
             asked: Arc::default(),
             closed: Arc::default(),
+            at_once: Arc::default(),
         };
         let (asked, closed) = (Arc::clone(&server.asked), Arc::clone(&server.closed));
+        let at_once = Arc::clone(&server.at_once);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (asked, closed) = (Arc::clone(&asked), Arc::clone(&closed));
-                std::thread::spawn(move || serve(stream.unwrap(), &asked, &closed));
+                let at_once = Arc::clone(&at_once);
+                std::thread::spawn(move || {
+                    {
+                        let mut at_once = at_once.lock().unwrap();
+                        at_once.0 += 1;
+                        at_once.1 = at_once.1.max(at_once.0);
+                    }
+                    serve(stream.unwrap(), &asked, &closed);
+                    at_once.lock().unwrap().0 -= 1;
+                });
             }
         });
         server
@@ -68,6 +82,10 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>, closed: &Mutex<bool>
             *closed.lock().unwrap() = matches!(ended, Ok(0) | Err(_));
             return;
         }
+        slow if slow.starts_with("/slow") => {
+            std::thread::sleep(Duration::from_millis(100));
+            ("200 OK", "", "here".to_owned())
+        }
         _ => ("200 OK", "", "here".to_owned()),
     };
     let length = body.len();
@@ -91,18 +109,21 @@ fn granted(origin: &str) -> Http {
         methods: ["GET", "POST"].map(|method| method.parse().unwrap()).into_iter().collect(),
         request_bytes: 10_000,
         response_bytes: 50_000,
+        ..Http::default()
     }
 }
 
 fn load(origin: &str, methods: &[&str], outbound: Outbound) -> LoadedComponent {
+    load_from(host().reaching(outbound), origin, methods, granted(origin))
+}
+
+fn load_from(host: ComponentHost, origin: &str, methods: &[&str], http: Http) -> LoadedComponent {
     let manifest = json!({
         "kind": "scout", "name": "caller", "version": "1", "about": "Calls.", "report": {},
         "needs": [{"grant": "http", "why": "to attack", "origins": [origin], "methods": methods}],
     });
     let packed = custom_section::pack(&bytes("hostile-http"), manifest.to_string().as_bytes());
-    let cache = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("code");
-    let host = ComponentHost::new(Some(&cache)).reaching(outbound);
-    let grant = Grant { http: Some(granted(origin)), ..Grant::default() };
+    let grant = Grant { http: Some(http), ..Grant::default() };
     host.load(&packed, grant, &Events::silent()).unwrap()
 }
 
@@ -236,4 +257,95 @@ async fn security_line_21_the_deadline_holds_inside_a_stalled_request() {
         assert!(began.elapsed() < PLENTY, "the connection stays open");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+// CAPABILITY-41
+#[tokio::test]
+async fn requests_are_bounded_in_number_together_and_in_their_bytes() {
+    let server = Server::start();
+    let origin = format!("http://api.example.com:{}", server.port);
+    let bounded = |http: Http| load_from(host().reaching(loopback()), &origin, &["GET"], http);
+    let slow: Vec<_> = (0..20).map(|n| format!("{origin}/slow{n}")).collect();
+    let flood = ScoutQuestion {
+        facts_only: true,
+        ..asking(0, &slow.iter().map(|to| ("GET", to.as_str())).collect::<Vec<_>>())
+    };
+    let of = |answers: &Value, what: &str| {
+        let all = answers.as_object().unwrap().values();
+        all.filter(|answer| answer.to_string().contains(what)).count()
+    };
+    let heard = Heard::default();
+    let caller = bounded(Http { requests: 12, at_once: 3, ..granted(&origin) });
+    let answers = ask(&caller, flood.clone(), &heard).await;
+    assert_eq!((of(&answers, "here"), of(&answers, "HttpRequestDenied")), (12, 8), "{answers:#}");
+    assert_eq!(server.asked().len(), 12, "the others are never sent");
+    // A connection that is over may be counted for a moment after the next one was let go.
+    let most = server.at_once.lock().unwrap().1;
+    assert!((2..=6).contains(&most), "{most} at a time");
+    assert!(heard.denials().contains(&("http.requests".into(), origin.clone())));
+
+    let heard = Heard::default();
+    let caller = bounded(Http { query_bytes: 1_000, ..granted(&origin) });
+    let answers = ask(&caller, flood, &heard).await;
+    let given = of(&answers, "here");
+    assert!((1..20).contains(&given), "{answers:#}");
+    assert_eq!(of(&answers, "BodySize"), 20 - given, "{answers:#}");
+    assert!(heard.denials().contains(&("http.bytes".into(), origin.clone())));
+}
+
+// CAPABILITY-33
+#[tokio::test]
+async fn a_request_that_is_not_what_it_says_is_not_sent() {
+    let server = Server::start();
+    let origin = format!("http://api.example.com:{}", server.port);
+    let caller = load(&origin, &["POST"], loopback());
+    for path in ["/x?length=9999999", "/x?length=0", "/x?length=", "/x?broken"] {
+        let to = format!("{origin}{path}");
+        let answers = ask(&caller, asking(4_096, &[("POST", &to)]), &Heard::default()).await;
+        assert!(answers[format!("POST {to}")]["error"].is_string(), "{path}: {answers:#}");
+    }
+    assert_eq!(server.asked(), Vec::<String>::new());
+    let to = format!("{origin}/x?length=4096");
+    let answers = ask(&caller, asking(4_096, &[("POST", &to)]), &Heard::default()).await;
+    assert_eq!(answers[format!("POST {to}")]["status"], 200, "{answers:#}");
+}
+
+// AUDIT-29, security line 29
+#[tokio::test]
+async fn the_first_use_of_an_origin_is_on_record_before_it_is_connected_to() {
+    let server = Server::start();
+    let origin = format!("http://api.example.com:{}", server.port);
+    let recorded = Arc::new(Recorded::new());
+    let before: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let resolve = {
+        let (recorded, before) = (Arc::clone(&recorded), Arc::clone(&before));
+        move |_: String, port| -> futures_util::future::BoxFuture<'static, _> {
+            before.lock().unwrap().push(recorded.of("origin_opened").len());
+            Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
+        }
+    };
+    let reached = recorded.host().reaching(Outbound::new(resolve, |_: IpAddr| true));
+    let caller = load_from(reached, &origin, &["GET", "POST"], granted(&origin));
+    let (one, two) = (format!("{origin}/x"), format!("{origin}/y"));
+    ask(&caller, asking(4_096, &[("POST", &one), ("GET", &two)]), &Heard::default()).await;
+    assert_eq!(*before.lock().unwrap(), [1, 1], "one record, and it was there first");
+    let opened = recorded.of("origin_opened").remove(0);
+    assert_eq!(
+        (opened.object.as_deref(), opened.reason.as_deref()),
+        (Some(&*origin), Some("POST"))
+    );
+    let over = recorded.of("query").remove(0);
+    assert_eq!(over.counts["http_requests"], 2);
+    assert!((8_192..9_000).contains(&over.counts["http_bytes_out"]), "{over:?}");
+    assert!((8..1_000).contains(&over.counts["http_bytes_in"]), "{over:?}");
+
+    // What cannot be recorded is not done.
+    recorded.break_it();
+    let sent = server.asked().len();
+    let heard = Heard::default();
+    let services = Services { events: heard.events(), ..nothing() };
+    let never = CancellationToken::new();
+    let ended = caller.ask(asking(0, &[("GET", &one)]), services, PLENTY, &never).await;
+    assert!(matches!(ended, Err(ComponentFailure::Unrecorded(_))), "{ended:?}");
+    assert_eq!(server.asked().len(), sent);
 }

@@ -397,6 +397,50 @@ async fn bytes_that_are_read_are_bounded_per_file_and_per_query() {
     assert!(read["sub/b.txt"]["error"].as_str().unwrap().contains("repo.read.bytes"), "{read}");
 }
 
+// CAPABILITY-44
+#[tokio::test]
+async fn what_searches_and_outlines_give_counts_against_the_same_bytes() {
+    let repository = Repository::new();
+    let write = |path: &str, text: String| {
+        std::fs::write(repository.root().join(path), text).unwrap();
+    };
+    write("many", "needle\n".repeat(1_000));
+    write("late", format!("early\n{}later\n", "-\n".repeat(300)));
+    write("code.rs", "fn a() {}\n".repeat(100));
+    let view = &repository.views()[0];
+    let caps = |file_bytes, query_bytes| {
+        let read = RepoRead { file_bytes, query_bytes, ..RepoRead::default() };
+        load(Grant { repo_read: Some(read), ..Grant::builtin_scout() })
+    };
+    let heard = Heard::default();
+    let services = Services { events: heard.events(), ..reading(view) };
+    let found = attack(&caps(1 << 20, 1_000), "batch-search", &["needle"], services).await.unwrap();
+    let given = found["ok"].as_array().unwrap().len();
+    assert!((1..=1_000 / "needle".len()).contains(&given), "{given}");
+    assert!(heard.denials().contains(&("repo.read.bytes".into(), "many".into())));
+
+    let none = caps(1 << 20, 0);
+    let found = attack(&none, "batch-search", &["needle"], reading(view)).await.unwrap();
+    assert!(found["error"].as_str().unwrap().contains("repo.read.bytes"), "{found}");
+
+    let short = caps(500, 1 << 20);
+    for (word, hits) in [("early", 1), ("later", 0)] {
+        let found = attack(&short, "batch-search", &[word], reading(view)).await.unwrap();
+        assert_eq!(found["ok"].as_array().map(Vec::len), Some(hits), "{word}: {found}");
+    }
+    for (file_bytes, query_bytes, outlined) in
+        [(500, 1 << 20, false), (1 << 20, 500, false), (1_000, 1_000, true)]
+    {
+        let heard = Heard::default();
+        let services = Services { events: heard.events(), ..reading(view) };
+        let hostile = caps(file_bytes, query_bytes);
+        let told = attack(&hostile, "symbols-sizes", &["code.rs"], services).await.unwrap();
+        assert_eq!(told[0] == 100, outlined, "{told}");
+        let denied = heard.denials().contains(&("repo.read.bytes".into(), "code.rs".into()));
+        assert_eq!(denied, !outlined, "{told}");
+    }
+}
+
 #[tokio::test]
 async fn what_a_component_says_is_bounded_and_cannot_control_a_terminal() {
     let hostile = load(Grant::builtin_scout());

@@ -53,6 +53,10 @@ pub(crate) fn load_with(needs: &[&str], grant: Grant) -> Result<LoadedComponent,
 
 /// The hostile tool component, with everything that a tool may be granted.
 pub(crate) fn load_tool() -> LoadedComponent {
+    load_tool_with(Grant::builtin_tool())
+}
+
+pub(crate) fn load_tool_with(grant: Grant) -> LoadedComponent {
     let needs = [("repo.read", "to attack"), ("repo.write", "to attack")]
         .map(|(grant, why)| json!({ "grant": grant, "why": why }));
     let manifest = json!({
@@ -60,7 +64,7 @@ pub(crate) fn load_tool() -> LoadedComponent {
         "tools": [{ "name": "attack", "description": "Attacks.", "parameters": {} }],
     });
     let packed = custom_section::pack(&bytes("hostile-tool"), manifest.to_string().as_bytes());
-    host().load(&packed, Grant::builtin_tool(), &Events::silent()).unwrap()
+    host().load(&packed, grant, &Events::silent()).unwrap()
 }
 
 /// What the Editor lends its tools.

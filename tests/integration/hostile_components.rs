@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use act::component::{Grant, Services};
+use act::audit::Decision;
+use act::component::{Grant, RepoRead, Services};
 use act::event::Events;
 use act::workspace::RepoView;
 use serde_json::Value;
 
 use crate::hostile::{
-    Heard, PLENTY, Repository, SECRET, attack, attack_as_tool, editing, load, load_tool, load_with,
-    nothing, reading,
+    Heard, PLENTY, Repository, SECRET, attack, attack_as_tool, editing, load, load_tool,
+    load_tool_with, load_with, nothing, packed, reading,
 };
+use crate::recorded::Recorded;
 
 /// Every answer is an error, and no secret is anywhere in them.
 fn all_refused(answers: &Value, paths: &[&str]) {
@@ -70,6 +72,7 @@ async fn security_line_1_nothing_outside_opens() {
         "a.txt/../a.txt/",
     ];
     let repository = Repository::new();
+    let before = repository.state();
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
     for view in repository.views() {
         for answers in read_both_ways(&view, &outside).await {
@@ -77,6 +80,7 @@ async fn security_line_1_nothing_outside_opens() {
             assert!(!answers.to_string().contains(passwd.lines().next().unwrap()), "{answers:#}");
         }
     }
+    assert_eq!(repository.state(), before);
 }
 
 #[tokio::test]
@@ -98,6 +102,7 @@ async fn security_lines_1_and_4_batches_within_the_outside_find_nothing() {
         "sub\0",
     ];
     let repository = Repository::new();
+    let before = repository.state();
     let (hostile, tool) = (load(Grant::builtin_scout()), load_tool());
     let mut answers = vec![];
     for view in repository.views() {
@@ -126,6 +131,7 @@ async fn security_lines_1_and_4_batches_within_the_outside_find_nothing() {
             }
         }
     }
+    assert_eq!(repository.state(), before);
 }
 
 // security lines 2 and 3: the writing grant opens `repo.edit` and nothing else, so there is no side to link to
@@ -175,6 +181,7 @@ async fn security_line_2_nothing_is_created_changed_or_deleted() {
 async fn security_line_4_links_that_lead_outside_are_shown_as_links_and_not_followed() {
     let outside = ["out", "out-dir/x", "passwd", "etc/passwd", "out-dir/../repo/a.txt", "loop"];
     let repository = Repository::new();
+    let before = repository.state();
     let hostile = load(Grant::builtin_scout());
     for view in repository.views() {
         for answers in read_both_ways(&view, &outside).await {
@@ -189,6 +196,7 @@ async fn security_line_4_links_that_lead_outside_are_shown_as_links_and_not_foll
         let all = attack(&hostile, "batch-list", &[], reading(&view)).await.unwrap().to_string();
         assert!(all.contains("\"out-dir\"") && !all.contains("outside"), "{all}");
     }
+    assert_eq!(repository.state(), before);
 }
 
 #[tokio::test]
@@ -218,6 +226,7 @@ async fn security_line_7_secrets_neither_open_nor_list() {
         "linkdir/../.env",
     ];
     let repository = Repository::new();
+    let before = repository.state();
     let hostile = load(Grant::builtin_scout());
     for view in repository.views() {
         for answers in read_both_ways(&view, &secrets).await {
@@ -253,6 +262,7 @@ async fn security_line_7_secrets_neither_open_nor_list() {
         let found = attack(&hostile, "batch-search", &[SECRET], reading(&view)).await.unwrap();
         assert_eq!(found["ok"], serde_json::json!([]), "{found}");
     }
+    assert_eq!(repository.state(), before);
 }
 
 #[tokio::test]
@@ -273,6 +283,7 @@ async fn security_line_7_secrets_neither_open_nor_list_for_a_tool() {
         "linkdir/../.env",
     ];
     let repository = Repository::new();
+    let before = repository.state();
     let tool = load_tool();
     for writer in repository.writers() {
         let ask = async |attack: &str, arguments: &[&str]| {
@@ -299,6 +310,47 @@ async fn security_line_7_secrets_neither_open_nor_list_for_a_tool() {
             );
         }
     }
+    assert_eq!(repository.state(), before);
+}
+
+/// Security lines 1, 4 and 7: each of them is in the log, with who it was, what was asked for, and under which rights.
+#[tokio::test]
+async fn what_was_denied_is_on_record_and_changed_nothing() {
+    let repository = Repository::new();
+    let recorded = Recorded::new();
+    let grant = Grant::builtin_scout();
+    let hostile = packed("hostile", &["repo.read", "llm"]);
+    let hostile = recorded.host().load(&hostile, grant, &Events::silent()).unwrap();
+    let before = repository.state();
+    for (asked, is) in [
+        ("../outside/x", "../outside/x"),
+        ("sub/../../outside/x", "sub/../../outside/x"),
+        ("out", "out"),
+        ("out-dir/x", "out-dir/x"),
+        ("etc/passwd", "etc/passwd"),
+        (".env", ".env"),
+        ("link-env", ".env"),
+        (".git/config", ".git/config"),
+        ("id_rsa", "id_rsa"),
+        ("ignored.txt", "ignored.txt"),
+    ] {
+        for view in repository.views() {
+            for route in ["read", "batch-read"] {
+                let known = recorded.of("denied").len();
+                let answers = attack(&hostile, route, &[asked], reading(&view)).await.unwrap();
+                all_refused(&answers, &[asked]);
+                let denied = recorded.of("denied").split_off(known);
+                let told = denied.iter().find(|record| record.object.as_deref() == Some(is));
+                let told = told.unwrap_or_else(|| panic!("{route} {asked}: {denied:#?}"));
+                let who = told.subject.as_ref().unwrap();
+                assert_eq!((&*who.name, &*who.sha256), ("hostile", &*hostile.sha256));
+                assert_eq!(told.reason.as_deref(), Some("repo.read"));
+                assert_eq!(told.decision, Some(Decision::Deny));
+                assert_eq!(told.effective_sha256, Some(hostile.grant.sha256()));
+            }
+        }
+    }
+    assert_eq!(repository.state(), before);
 }
 
 #[tokio::test]
@@ -493,6 +545,38 @@ const UNWRITABLE: [(&str, &str); 32] = [
     // hidden, so not to be written blindly either
     (".env", "excluded"),
 ];
+
+/// CAPABILITY-12: what may not be read is not written either, and no answer tells whether it is there.
+#[tokio::test]
+async fn a_tool_writes_where_it_may_read_and_hears_nothing_of_the_rest() {
+    let repository = Repository::new();
+    let paths = ["sub".parse().unwrap()].into_iter().collect();
+    let read = Some(RepoRead { paths, ..RepoRead::default() });
+    let tool = load_tool_with(Grant { repo_read: read, ..Grant::builtin_tool() });
+    let outside = ["a.txt", "absent.txt", "docs/new.md", ".env", "subx", "SUB/b.txt", "./a.txt"];
+    let before = repository.state();
+    for writer in repository.writers() {
+        let heard = Heard::default();
+        let services = editing(&writer, heard.events());
+        let answers = attack_as_tool(&tool, "edit", &outside, services).await;
+        for path in outside {
+            for call in ["create", "replace", "delete", "move from"] {
+                let said = answers[path][call].as_str().unwrap_or("done");
+                let told = format!("boundary: {path} may not be written (boundary)");
+                assert_eq!(said, told, "{call}");
+            }
+        }
+        assert!(heard.denials().contains(&("repo.write".into(), "absent.txt".into())));
+        assert_eq!(repository.state(), before);
+    }
+    let services = editing(&repository.writers()[0], Events::silent());
+    let answers = attack_as_tool(&tool, "edit", &["sub/b.txt", "sub/new"], services).await;
+    assert_eq!(answers["sub/b.txt"]["create"], "exists", "{answers}");
+    assert_eq!(answers["sub/b.txt"]["replace"], Value::Null, "{answers}");
+    assert_eq!(answers["sub/new"]["create"], Value::Null, "{answers}");
+    let moved = answers["sub/new"]["move from"].as_str().unwrap();
+    assert!(moved.starts_with("boundary: moved.txt"), "{answers}");
+}
 
 #[tokio::test]
 async fn security_lines_51_52_57_60_raw_hostile_paths_are_refused_by_their_reason() {

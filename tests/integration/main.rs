@@ -14,6 +14,7 @@ mod foreign;
 mod hostile;
 mod hostile_components;
 mod layers;
+mod recorded;
 mod retention;
 mod scout_a_facts;
 mod specifications;

@@ -402,7 +402,7 @@ fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
     document(&act, "audit-verify", 0, &["verify"]);
     // A file that others could have written is no command.
     fs::set_permissions(&anchor, fs::Permissions::from_mode(0o644)).unwrap();
-    act.clone().act(["verify"]).status(1).stderr_has("must be a file of yours alone");
+    act.clone().act(["verify"]).status(1).stderr_has("it must be 0600 and yours");
 }
 
 /// AUDIT-22: the head leaves the machine by the user's own command, and nobody else's.
@@ -433,6 +433,14 @@ fn the_head_is_sent_off_by_the_command_of_the_user() {
     // Others could have written it.
     fs::set_permissions(&anchor, fs::Permissions::from_mode(0o666)).unwrap();
     act.clone().act(["verify"]).status(0).stderr_has("is not anchored");
+    // Or they could have put it there.
+    fs::write(&anchor, format!("touch {}", act.repo().join("evil").display())).unwrap();
+    fs::set_permissions(&anchor, fs::Permissions::from_mode(0o600)).unwrap();
+    for (directory, mode) in [(&*config, 0o777), (config.parent().unwrap(), 0o777)] {
+        fs::set_permissions(directory, fs::Permissions::from_mode(mode)).unwrap();
+        act.clone().act(["verify"]).status(1).stderr_has("can write");
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
+    }
     assert_eq!(of(&records(&act), "anchored").len(), 2);
     assert!(!act.repo().join("evil").exists());
 }

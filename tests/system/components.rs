@@ -17,7 +17,11 @@ const REPORT: &str = r#"{"type":["object","array"]}"#;
 
 /// A component as its author packs it: with this version and these needs.
 pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
-    let from = if manifest["kind"] == "tool" { "hostile-tool.wasm" } else { "hostile.wasm" };
+    let from = match (&manifest["kind"], &manifest["name"]) {
+        (kind, _) if kind == "tool" => "hostile-tool.wasm",
+        (_, name) if name == "caller" => "hostile-http.wasm",
+        _ => "hostile.wasm",
+    };
     let path = act.repo().join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::copy(Path::new(env!("ACT_TEST_COMPONENTS")).join(from), &path).unwrap();
@@ -456,6 +460,14 @@ fn security_line_33_the_environment_is_what_was_granted() {
     assert!(first["wall"].as_u64().unwrap() > 1_700_000_000, "{first}");
     assert_ne!(first["random"], second["random"]);
     assert_eq!(first["insecure"], second["insecure"]);
+    // The host's own key, under a name that was granted.
+    let leaking = act
+        .clone()
+        .env("OPENAI_API_KEY", crate::harness::CANARY)
+        .env("FOO", format!("Bearer {}", crate::harness::CANARY));
+    assert_eq!(surroundings(&leaking, "probe")["environment"], json!([]));
+    let told = leaking.act(["audit", "list", "--deny", "--json"]).status(0);
+    told.stdout_has("FOO: it holds a key of the host");
     for never in ["ANTHROPIC_API_KEY", "AGENT_LLM_MODEL"] {
         let greedy = json!({"grant": "env", "why": "x", "names": [never]});
         let manifest = act.repo().parent().unwrap().join("manifest.json");
@@ -469,6 +481,34 @@ fn security_line_33_the_environment_is_what_was_granted() {
             manifest.into(),
         ];
         act.clone().act::<OsString>(arguments).status(1).stderr_has("never granted");
+    }
+}
+
+// CAPABILITY-31, CAPABILITY-33
+#[test]
+fn why_says_no_to_what_the_host_never_reaches_and_takes_no_slip_for_a_path() {
+    let act = without_engine();
+    let (inward, outward) = ("http://127.0.0.1:9911", "https://api.example.com");
+    let http = json!({"grant": "http", "why": "x", "origins": [inward, outward]});
+    let mut caller = scout("1", &[http]);
+    caller["name"] = json!("caller");
+    let path = packed(&act, "x.wasm", &caller);
+    let told = approve(&act, &path, "net", &[]).status(0);
+    told.stderr_has(&format!("{inward} is not public"));
+    let why = |object: &str, code| {
+        act.clone().act(components(["why", "net", object, "--json"])).status(code)
+    };
+    let no = json_of(&why(&format!("{inward}/x"), 1));
+    schema("components-why").validate(&no).unwrap();
+    assert_eq!((&no["allowed"], &no["carved_out"]), (&json!(false), &json!("not_public")), "{no}");
+    assert_eq!(json_of(&why(&format!("{outward}/x"), 0))["carved_out"], Value::Null);
+    for slip in ["repo.reed", "nonsense"] {
+        let told = act.clone().act(components(["why", "net", slip])).status(2);
+        told.stderr_has("is no grant, and no path here");
+    }
+    // No grant for it, but a path.
+    for path in ["answer.txt", "read:nonsense", "not/there"] {
+        why(path, 1);
     }
 }
 

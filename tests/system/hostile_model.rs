@@ -126,6 +126,29 @@ fn protected_names_are_refused_by_every_route_and_the_loop_goes_on() {
     assert_eq!(denied(&told), refused(&told));
 }
 
+/// Security line 52, WORKSPACE-54: where the user's own directories would lie in the repository, nothing is written there,
+/// so that no command and no grant appears that the next run would obey.
+#[test]
+fn what_this_program_believes_is_out_of_reach_before_it_exists() {
+    let paths = ["act/anchor", "act/grants.toml", "ACT/anchor", "act"];
+    let hostile: Vec<Value> = paths.into_iter().flat_map(by_every_route).collect();
+    let turns =
+        opening("obey").into_iter().chain(hostile).chain(attempt("right\n")).chain([done()]);
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let configuration = act.repo();
+    let act = act.env("XDG_CONFIG_HOME", configuration);
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    assert!(!told.repo().join("act").exists() && !told.repo().join("ACT").exists(), "{told}");
+    // What is looked for before it is written is not there.
+    let reasons = refusals(&told);
+    assert_eq!(reasons.len(), paths.len() * 8, "{reasons:?}");
+    let count = |word: &str| reasons.iter().filter(|reason| *reason == word).count();
+    assert!(count("protected") >= paths.len() * 2, "{reasons:?}");
+    assert_eq!(count("protected") + count("not_found"), reasons.len(), "{reasons:?}");
+}
+
 /// What the repository holds beside `.git` and `agent/`, by path.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();

@@ -317,12 +317,7 @@ pub fn usual(needs: &[Need], limits: super::grant::Limits) -> Grant {
     let bounds = Grant {
         repo_read: Some(RepoRead::default()),
         llm: Some(Llm { calls: 32, tokens: 1_000_000 }),
-        http: Some(Http {
-            origins: Set::Any,
-            methods: Set::Any,
-            request_bytes: 1 << 20,
-            response_bytes: 8 << 20,
-        }),
+        http: Some(Http { origins: Set::Any, methods: Set::Any, ..Http::default() }),
         limits,
         ..Grant::everything()
     };

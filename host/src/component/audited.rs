@@ -12,7 +12,8 @@ use crate::audit::{Audit, AuditError, Decision, Entry, Event, Subject};
 use crate::workspace::Applied;
 
 /// What stands in a record where a right was there and its amount was used up.
-const AMOUNTS: [&str; 5] = ["limits.", "repo.read.bytes", "llm.calls", "llm.tokens", "http.bytes"];
+const AMOUNTS: [&str; 6] =
+    ["limits.", "repo.read.bytes", "llm.calls", "llm.tokens", "http.bytes", "http.requests"];
 
 fn decision(grant: &str) -> Decision {
     let used_up = AMOUNTS.iter().any(|amount| grant.starts_with(amount));
@@ -55,6 +56,21 @@ impl Audited {
     /// What cannot be written now is written before anything else begins, so nothing is to be done here.
     fn tell(&self, event: Event, say: impl FnOnce(Entry) -> Entry) {
         let _ = self.append(event, say);
+    }
+
+    /// Whether a request may go out: the first one of a query to an origin is on record before it is connected to.
+    pub(super) fn reaches(
+        &self,
+        origin: &str,
+        method: &str,
+        first: bool,
+    ) -> Result<(), AuditError> {
+        if first {
+            self.append(Event::OriginOpened, |entry| {
+                entry.decision(Decision::Allow).reason(method).object(origin)
+            })?;
+        }
+        self.audit.ready()
     }
 
     pub(super) fn denied(&self, grant: &str, object: &str) {
@@ -199,7 +215,14 @@ mod tests {
     // AUDIT-4
     #[test]
     fn an_amount_that_is_used_up_is_a_limit_and_a_right_that_is_not_there_a_denial() {
-        let amounts = ["limits.log", "repo.read.bytes", "llm.calls", "llm.tokens", "http.bytes"];
+        let amounts = [
+            "limits.log",
+            "repo.read.bytes",
+            "llm.calls",
+            "llm.tokens",
+            "http.bytes",
+            "http.requests",
+        ];
         for (words, is) in [
             (&amounts[..], Decision::Limit),
             (&["repo.read", "repo.write", "llm", "http", "env"], Decision::Deny),

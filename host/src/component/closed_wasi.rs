@@ -20,6 +20,7 @@ use super::failure::{Ended, Limit};
 use super::grant::{self, Grant, Random};
 use super::state::State;
 use super::usage::Usage;
+use crate::secret::Secrets;
 
 /// Bytes that one write to an output may hold.
 const WRITE: usize = 64 << 10;
@@ -98,12 +99,17 @@ impl HostMonotonicClock for Clock {
 }
 
 impl environment::Host for State {
-    /// The granted variables that are set.
+    /// The granted variables that are set. A key of ours stays here under whatever name it stands.
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        let secrets = Secrets::of(|name| std::env::var(name).ok());
         let names = self.query.grant.env.values();
-        let set: Vec<_> = names
-            .filter_map(|name| Some((name.to_string(), std::env::var(name.as_str()).ok()?)))
-            .collect();
+        let set =
+            names.filter_map(|name| Some((name.to_string(), std::env::var(name.as_str()).ok()?)));
+        let (withheld, set): (Vec<_>, Vec<_>) = set.partition(|(_, value)| secrets.are_in(value));
+        for (name, _) in withheld {
+            let object = format!("{name}: it holds a key of the host");
+            self.query.denials.deny(Capability::Env.name(), &object);
+        }
         self.query.usage.env(set.iter().map(|(name, _)| name.as_str()));
         Ok(set)
     }

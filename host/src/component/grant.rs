@@ -77,6 +77,15 @@ pub struct Http {
     pub request_bytes: u64,
     /// Of one response's body.
     pub response_bytes: u64,
+    /// Of one query.
+    #[serde(default = "Http::usual_requests")]
+    pub requests: u32,
+    /// That are under way together; others wait.
+    #[serde(default = "Http::usual_at_once")]
+    pub at_once: u32,
+    /// Of all requests and responses of one query: addresses, headers and bodies.
+    #[serde(default = "Http::usual_query_bytes")]
+    pub query_bytes: u64,
 }
 
 /// How finely time is told, from nothing to everything.
@@ -235,6 +244,21 @@ impl Llm {
     }
 }
 
+/// The usual bounds, and no origin.
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            origins: Set::default(),
+            methods: Set::default(),
+            request_bytes: 1 << 20,
+            response_bytes: 8 << 20,
+            requests: Self::usual_requests(),
+            at_once: Self::usual_at_once(),
+            query_bytes: Self::usual_query_bytes(),
+        }
+    }
+}
+
 impl Http {
     fn meet(&self, other: &Self) -> Self {
         Self {
@@ -242,7 +266,22 @@ impl Http {
             methods: self.methods.meet(&other.methods),
             request_bytes: self.request_bytes.min(other.request_bytes),
             response_bytes: self.response_bytes.min(other.response_bytes),
+            requests: self.requests.min(other.requests),
+            at_once: self.at_once.min(other.at_once),
+            query_bytes: self.query_bytes.min(other.query_bytes),
         }
+    }
+
+    fn usual_requests() -> u32 {
+        100
+    }
+
+    fn usual_at_once() -> u32 {
+        8
+    }
+
+    fn usual_query_bytes() -> u64 {
+        64 << 20
     }
 
     fn unlimited() -> Self {
@@ -251,6 +290,9 @@ impl Http {
             methods: Set::Any,
             request_bytes: UNLIMITED,
             response_bytes: UNLIMITED,
+            requests: u32::MAX,
+            at_once: u32::MAX,
+            query_bytes: UNLIMITED,
         }
     }
 }
@@ -359,6 +401,12 @@ impl Grant {
             withheld: BTreeSet::new(),
             limits: Limits::unlimited(),
         }
+    }
+
+    /// Whether a file at `path` may be written as far as names go. A narrowed `repo.read` holds for writing as well:
+    /// an answer about a path that may not be read would tell what is there.
+    pub fn may_write(&self, path: &str) -> bool {
+        self.repo_write && self.repo_read.as_ref().is_none_or(|read| read.covers(path))
     }
 
     /// The same with at most this long for one query.

@@ -21,6 +21,7 @@ use super::denials::Denials;
 use super::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
 use super::foreign::{self, Function};
 use super::grant::{Grant, Set};
+use super::http_left::HttpLeft;
 use super::imports::ModelRequest;
 use super::manifest::Manifest;
 use super::outbound::Outbound;
@@ -235,6 +236,7 @@ fn query(
         outlines: None,
         talk,
         stop,
+        http_left: HttpLeft::new(grant.http.as_ref(), &usage),
         denials: Denials::new(name, voice.clone(), audited.clone(), usage.clone()),
         audited,
         usage,

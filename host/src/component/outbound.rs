@@ -11,6 +11,9 @@ use futures_util::future::BoxFuture;
 use hyper::http::{Request, Response};
 use reqwest::{Client, Url};
 
+use super::http_left::{HttpLeft, Way, header_bytes};
+use super::words::Origin;
+
 const CONNECT: Duration = Duration::from_secs(10);
 /// Addresses of one name that are looked at.
 const MAX_ADDRESSES: usize = 64;
@@ -69,6 +72,7 @@ impl Outbound {
         origin: &str,
         request: Request<Bytes>,
         most: u64,
+        left: &HttpLeft,
     ) -> Result<Response<Bytes>, NoResponse> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -88,11 +92,15 @@ impl Outbound {
         if let Some(headers) = response.headers_mut() {
             headers.clone_from(answered.headers());
         }
+        if !left.take(Way::In, header_bytes(answered.headers())) {
+            return Err(NoResponse::TooLarge(most));
+        }
         let mut whole = BytesMut::new();
         let mut stream = answered.bytes_stream();
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(failed)?;
-            if (whole.len() + piece.len()) as u64 > most {
+            let size = (whole.len() + piece.len()) as u64;
+            if size > most || !left.take(Way::In, piece.len() as u64) {
                 return Err(NoResponse::TooLarge(most));
             }
             whole.extend_from_slice(&piece);
@@ -131,6 +139,18 @@ impl Outbound {
             builder = builder.tls_certs_only([]);
         }
         builder.build().map_err(|error| NoResponse::Failed(error.without_url().to_string()))
+    }
+}
+
+/// Whether an origin leads inwards by its very words, so that no grant opens it. A name is only known when it is
+/// resolved.
+pub fn never_reached(origin: &Origin) -> bool {
+    let Ok(url) = Url::parse(origin.as_str()) else { return true };
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse() {
+        Ok(address) => !is_public(address),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
     }
 }
 
@@ -209,6 +229,17 @@ mod tests {
             "ff02::1",
         ] {
             assert!(!is_public(private.parse().unwrap()), "{private}");
+        }
+        for (origin, never) in [
+            ("http://127.0.0.1:9911", true),
+            ("https://localhost", true),
+            ("https://a.localhost", true),
+            ("https://[fe80::1]", true),
+            ("https://169.254.169.254", true),
+            ("https://1.1.1.1", false),
+            ("https://api.example.com", false),
+        ] {
+            assert_eq!(never_reached(&origin.parse().unwrap()), never, "{origin}");
         }
         for public in ["1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
             assert!(is_public(public.parse().unwrap()), "{public}");

@@ -18,6 +18,7 @@ use super::closed_wasi::{self, Output};
 use super::denials::Denials;
 use super::failure::{Ended, one_line};
 use super::grant::{Grant, RepoRead};
+use super::http_left::HttpLeft;
 use super::imports::ModelRequest;
 use super::limits::StoreLimits;
 use super::outbound::Outbound;
@@ -85,6 +86,7 @@ pub(super) struct Query {
     pub(super) audited: Option<Arc<Audited>>,
     pub(super) usage: Usage,
     pub(super) outbound: Outbound,
+    pub(super) http_left: Arc<HttpLeft>,
     /// The caller's, on which requests are sent.
     pub(super) runtime: Handle,
     pub(super) clock: Clock,
@@ -116,6 +118,16 @@ impl ReadLeft {
 
     pub(super) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Whether so many are still there; then they are used up.
+    pub(super) fn take(&self, bytes: u64) -> bool {
+        let rest = |left: u64| left.checked_sub(bytes);
+        let there = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok();
+        if there {
+            self.1.read(bytes);
+        }
+        there
     }
 
     pub(super) fn spend(&self, bytes: u64) {

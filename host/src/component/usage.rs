@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::admission::Capability;
+use super::http_left::Way;
 use crate::audit::Entry;
 use crate::event::EventKind;
 
@@ -31,6 +32,9 @@ struct Used {
     tokens_in: u64,
     tokens_out: u64,
     origins: BTreeSet<String>,
+    http_requests: u64,
+    http_out: u64,
+    http_in: u64,
     env: BTreeSet<String>,
     denials: u64,
     memory: u64,
@@ -92,10 +96,24 @@ impl Usage {
         }
     }
 
-    pub(super) fn origin(&self, origin: &str) {
+    /// A request to this origin is going to be made; whether it is the first of the query.
+    pub(super) fn origin(&self, origin: &str) -> bool {
         let mut used = self.lock();
         used.grants.insert(Capability::Http.name());
-        used.origins.insert(origin.to_owned());
+        used.origins.insert(origin.to_owned())
+    }
+
+    pub(super) fn http_request(&self) {
+        self.lock().http_requests += 1;
+    }
+
+    pub(super) fn http_bytes(&self, way: Way, bytes: u64) {
+        let mut used = self.lock();
+        let sum = match way {
+            Way::Out => &mut used.http_out,
+            Way::In => &mut used.http_in,
+        };
+        *sum = sum.saturating_add(bytes);
     }
 
     /// Its memories together, in bytes.
@@ -142,6 +160,9 @@ impl Usage {
             ("model_calls", used.model_calls),
             ("tokens_in", used.tokens_in),
             ("tokens_out", used.tokens_out),
+            ("http_requests", used.http_requests),
+            ("http_bytes_out", used.http_out),
+            ("http_bytes_in", used.http_in),
             ("edits", used.edits),
             ("denials", used.denials),
         ];

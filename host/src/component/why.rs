@@ -68,7 +68,7 @@ impl Access {
     fn allowed_by(&self, grant: &Grant) -> bool {
         match self {
             Self::Read(path) => grant.repo_read.as_ref().is_some_and(|read| read.covers(path)),
-            Self::Write(_) => grant.repo_write,
+            Self::Write(path) => grant.may_write(path),
             Self::Request { origin, method } => grant
                 .http
                 .as_ref()

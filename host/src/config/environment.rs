@@ -13,8 +13,6 @@ use crate::model::{
 };
 use crate::secret::{Secret, Secrets};
 
-const KEYS: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
-
 /// A server of the user's own wins over Anthropic, Anthropic over OpenAI. `AGENT_LLM_BASE_URL` decides as
 /// soon as it is set; what is missing beside it is an error, never a reason to look further.
 pub fn model_access(
@@ -49,7 +47,7 @@ pub fn model_access(
 
 /// Every key of the environment, used or not, for redaction.
 pub fn secrets(lookup: impl Fn(&str) -> Option<String>) -> Secrets {
-    Secrets::new(KEYS.iter().filter_map(|name| lookup(name)).map(|key| Secret::new(key.trim())))
+    Secrets::of(lookup)
 }
 
 /// `AGENT_ARTIFACT_DIR` as it stands; whoever makes the directory judges it.

@@ -160,8 +160,8 @@ impl Writing {
     }
 }
 
-/// `$XDG_CONFIG_HOME/act`, else `~/.config/act`.
-fn directory_path() -> Option<PathBuf> {
+/// Where the user decides: `$XDG_CONFIG_HOME/act`, else `~/.config/act`.
+pub fn directory_path() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
     Some(base.join("act"))

@@ -5,6 +5,7 @@
 //! the store alone. The one place where a decision about a component is written down is [`change`]; the one where
 //! bytes are let in or refused is `component::ComponentHost::load_as`, which tells either as an event.
 
+mod anchor;
 mod change;
 mod document;
 mod grants;
@@ -20,9 +21,10 @@ mod trusted;
 
 use std::path::{Path, PathBuf};
 
+pub use anchor::anchor_command;
 pub use change::{Change, ChangeError, Changed, change};
 pub use document::{ComponentDocument, ComponentList};
-pub use grants::{Approval, Grants, GrantsFile};
+pub use grants::{Approval, Grants, GrantsFile, directory_path};
 pub use listing::list;
 pub use members::Member;
 pub use past::{Past, past};

@@ -95,6 +95,9 @@ struct Requests {
     methods: Option<Set<Method>>,
     request_bytes: Option<u64>,
     response_bytes: Option<u64>,
+    requests: Option<u32>,
+    at_once: Option<u32>,
+    query_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -168,6 +171,9 @@ impl Ceiling {
             lower(&mut http.methods, self.http.methods);
             lower(&mut http.request_bytes, self.http.request_bytes);
             lower(&mut http.response_bytes, self.http.response_bytes);
+            lower(&mut http.requests, self.http.requests);
+            lower(&mut http.at_once, self.http.at_once);
+            lower(&mut http.query_bytes, self.http.query_bytes);
         }
         lower(&mut grant.env, self.env);
         lower(&mut grant.clock, self.clock);

@@ -3,7 +3,7 @@
 //! Opened by handle: the directory first, then the file in it without following a link, and what was judged is what
 //! is read.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -62,33 +62,36 @@ pub(super) fn directory(
     if !ours || stat.st_mode & 0o022 != 0 {
         return Err("lies in a directory that others can write".to_owned());
     }
-    if let Some(repo) = repo
-        && lies_in(&dir, repo)?
-    {
-        return Err("lies inside of the repository in use, which cannot grant anything".to_owned());
-    }
+    look_above(&dir, repo)?;
     Ok(Some(dir))
 }
 
-/// By identity, not by spelling, from the open directory upwards.
-fn lies_in(dir: &OwnedFd, repo: &Path) -> Result<bool, String> {
-    let repo = std::fs::metadata(repo).map_err(|error| error.to_string())?;
+/// From the open directory upwards: by identity, not by spelling. Whoever can write a directory above could have
+/// put another one in the place of this.
+fn look_above(dir: &OwnedFd, repo: Option<&Path>) -> Result<(), String> {
+    let repo = repo.map(std::fs::metadata).transpose().map_err(|error| error.to_string())?;
     let cannot = |errno: Errno| format!("lies in a directory that cannot be looked at: {errno}");
     let mut at = dir.try_clone().map_err(|error| error.to_string())?;
     for _ in 0..MAX_ABOVE {
         let here = rustix::fs::fstat(&at).map_err(cannot)?;
-        if (here.st_dev as u64, here.st_ino as u64) == (repo.dev(), repo.ino()) {
-            return Ok(true);
+        let is_here =
+            |repo: &Metadata| (here.st_dev as u64, here.st_ino as u64) == (repo.dev(), repo.ino());
+        if repo.as_ref().is_some_and(is_here) {
+            let why = "lies inside of the repository in use, which cannot grant anything";
+            return Err(why.to_owned());
+        }
+        if here.st_mode & 0o1002 == 0o002 {
+            return Err("lies below a directory that everybody can write".to_owned());
         }
         let above =
             rustix::fs::openat(at.as_fd(), "..", DIRECTORY, Mode::empty()).map_err(cannot)?;
         let stat = rustix::fs::fstat(&above).map_err(cannot)?;
         if (stat.st_dev, stat.st_ino) == (here.st_dev, here.st_ino) {
-            return Ok(false);
+            return Ok(());
         }
         at = above;
     }
-    Ok(false)
+    Err("lies too deep".to_owned())
 }
 
 /// The text of a file, none when there is none.
@@ -163,6 +166,11 @@ mod tests {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(read(temp.path()).unwrap_err().contains("others can write"));
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        let above = temp.path().join("config");
+        fs::set_permissions(&above, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(read(temp.path()).unwrap_err().contains("everybody can write"));
+        fs::set_permissions(&above, fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(read(temp.path()).is_ok_and(|text| text.is_some()));
         fs::rename(dir.join("grants.toml"), dir.join("real")).unwrap();
         symlink("real", dir.join("grants.toml")).unwrap();
         assert!(read(temp.path()).unwrap_err().contains("symbolic link"));

@@ -15,7 +15,7 @@ use crate::component::{self, Grant};
 use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
-use crate::registry::{FileError, Member, Policy, Refused, Registry, Repo};
+use crate::registry::{self, FileError, Member, Policy, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, GlobError, HostWriteError, Overlay, RepoWriter, WriteRules};
@@ -111,6 +111,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let (only, never): (Vec<_>, Vec<_>) =
         held.into_iter().map(|held| (held.only, held.never)).unzip();
     let rules = rules
+        .keeping(&config.root, &own_places())
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
     let engine = match args.errand {
@@ -135,6 +136,14 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,
     })
+}
+
+/// What is believed or run later, wherever it lies: grants and the anchor, compiled code, artifacts.
+fn own_places() -> Vec<PathBuf> {
+    let compiled = component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
+    let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
+    let artifacts = ArtifactDir::locate(artifacts, home).ok();
+    [registry::directory_path(), compiled, artifacts].into_iter().flatten().collect()
 }
 
 /// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.

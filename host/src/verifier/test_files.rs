@@ -30,7 +30,7 @@ pub fn has_tests(view: &RepoView, package: Option<&str>) -> bool {
 }
 
 fn has_tests_inside(view: &RepoView, under: Vec<String>) -> bool {
-    let pattern = Pattern { regex: INSIDE.into(), ignore_case: false, multi_line: false };
+    let pattern = Pattern { regex: INSIDE.into(), ..Pattern::default() };
     let files = Selection { under, globs: vec!["*.rs".into()], kinds: vec![] };
     let mut cursor = None;
     for _ in 0..PAGES {

@@ -38,6 +38,15 @@ impl Change {
         }
     }
 
+    /// Every path that it names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let to = match self {
+            Self::Move { to, .. } => Some(to.as_str()),
+            Self::Create { .. } | Self::Replace { .. } | Self::Delete { .. } => None,
+        };
+        std::iter::once(self.path()).chain(to)
+    }
+
     /// The word for events: `create`, `replace`, `delete` or `move`.
     pub fn op(&self) -> &'static str {
         match self {

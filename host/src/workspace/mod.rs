@@ -19,6 +19,7 @@ mod listing;
 mod lock;
 mod note;
 mod overlay;
+mod own_places;
 mod patch;
 mod place;
 mod proposal;

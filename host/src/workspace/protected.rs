@@ -3,9 +3,11 @@
 //! Names are protected, not files: what does not exist yet is refused as well. Case is folded everywhere,
 //! because the next clone may lie on a file system that ignores it.
 
+use std::path::{Path, PathBuf};
+
 use super::exclusion::fold;
 use super::globs::{GlobError, PathGlobs, is_at_or_below};
-use super::spelling;
+use super::{own_places, spelling};
 
 /// Why a path may not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct WriteRules {
     scope: Option<String>,
     /// What the tree of a verification holds although git ignores it.
     include: PathGlobs,
+    /// Directories that this program believes, by their names in the repository as they are compared.
+    own: Vec<String>,
 }
 
 impl WriteRules {
@@ -51,6 +55,14 @@ impl WriteRules {
     pub fn within(mut self, only: &[String], never: &[String]) -> Result<Self, GlobError> {
         (self.within, self.without) = (PathGlobs::new(only)?, PathGlobs::new(never)?);
         Ok(self)
+    }
+
+    /// The same in the repository at `root`, where these directories of the user's own are kept from every tool.
+    #[must_use]
+    pub fn keeping(mut self, root: &Path, places: &[PathBuf]) -> Self {
+        let names = places.iter().flat_map(|place| own_places::names_in(root, place));
+        self.own = names.map(|name| compared(&name)).collect();
+        self
     }
 
     /// The same within the package of a monorepo.
@@ -76,7 +88,7 @@ impl WriteRules {
 
     /// The rule that forbids writing `path`, if one does.
     pub fn judge(&self, path: &str) -> Option<WriteRule> {
-        if is_protected(path) {
+        if is_protected(path) || self.is_own(path) {
             return Some(WriteRule::Protected);
         }
         let allowed = self.allowed.matches(path);
@@ -88,6 +100,18 @@ impl WriteRules {
         }
         (is_guarded(path) && !allowed).then_some(WriteRule::Guarded)
     }
+
+    fn is_own(&self, path: &str) -> bool {
+        let path = compared(path);
+        self.own.iter().any(|own| is_at_or_below(path.as_bytes(), own.as_bytes()))
+    }
+}
+
+/// As the file system may take it that knows the fewest differences.
+fn compared(path: &str) -> String {
+    let path = fold(path);
+    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
+    parts.join("/")
 }
 
 /// `.git` at any depth, `agent/` and `agent.yaml` at the root, in every spelling that a file system takes for
@@ -254,6 +278,29 @@ mod tests {
         assert_eq!(narrow.judge(".envrc"), Some(WriteRule::Boundary));
         assert_eq!(narrow.judge("src/.git/config"), Some(WriteRule::Protected));
         assert_eq!(narrow.judge("src/.vscode/x"), Some(WriteRule::Guarded));
+    }
+
+    // WORKSPACE-54, security line 52
+    #[test]
+    fn what_this_program_believes_is_protected_where_it_would_lie() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path().join("Home");
+        std::fs::create_dir(&root).unwrap();
+        let places = [root.join(".Config/act"), root.join(".cache/act"), temp.path().join("act")];
+        let rules = rules(&["**"], &[]).keeping(&root, &places);
+        for path in [
+            ".Config/act/anchor",
+            ".config/ACT",
+            ".config/act/grants.toml",
+            ".cache/act/components/x.cwasm",
+        ] {
+            assert_eq!(rules.judge(path), Some(WriteRule::Protected), "{path}");
+        }
+        for path in [".config/actor/x", ".config/x", "act/anchor", ".cache/x"] {
+            assert_eq!(rules.judge(path), None, "{path}");
+        }
+        let itself = self::rules(&["**"], &[]).keeping(&root, std::slice::from_ref(&root));
+        assert_eq!(itself.judge("anchor"), Some(WriteRule::Protected));
     }
 
     // WORKSPACE-37

@@ -39,6 +39,8 @@ pub struct Pattern {
     pub ignore_case: bool,
     /// A match may span lines; its first line is the hit.
     pub multi_line: bool,
+    /// Bytes of any one file that may be known; all of it where none.
+    pub file_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +147,8 @@ struct Matcher<'v> {
     regex: Regex,
     multi_line: bool,
     stop: &'v StopCheck,
+    /// Bytes of a file that may be known.
+    most: u64,
 }
 
 impl<'v> Matcher<'v> {
@@ -160,7 +164,8 @@ impl<'v> Matcher<'v> {
             .dfa_size_limit(MAX_TABLES)
             .build()
             .map_err(|error| SearchError::Pattern(error.to_string()))?;
-        Ok(Self { regex, multi_line: want.multi_line, stop })
+        let most = want.file_bytes.unwrap_or(u64::MAX);
+        Ok(Self { regex, multi_line: want.multi_line, stop, most })
     }
 
     /// The file's text; nothing when it is binary or too large.
@@ -177,6 +182,10 @@ impl<'v> Matcher<'v> {
         if text.len() as u64 > most {
             *truncated = true;
             return vec![];
+        }
+        if text.len() as u64 > self.most {
+            *truncated = true;
+            text.truncate(usize::try_from(self.most).unwrap_or(usize::MAX));
         }
         text
     }

@@ -50,6 +50,9 @@ impl Approve {
         };
         self.compare(&proposal)?;
         lines::proposed(&proposal).iter().for_each(|line| output.progress(line));
+        for origin in proposal.never_reached() {
+            output.caution(&format!("{origin} is not public: no component ever reaches it"));
+        }
         if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             ask(output)?;
         } else if self.sha256.is_none() {

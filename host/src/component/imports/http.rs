@@ -1,8 +1,11 @@
 //! `wasi:http` for a component that was granted origins. The grant is asked before anything is sent; sending happens
 //! on the caller's side, so that deadline and cancellation close the connection.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
+use hyper::header::CONTENT_LENGTH;
 use hyper::http::{Request, Response};
 use tokio::task::JoinHandle;
 use wasmtime_wasi_http::{
@@ -11,12 +14,14 @@ use wasmtime_wasi_http::{
 
 use crate::component::admission::Capability;
 use crate::component::grant::Http;
+use crate::component::http_left::{HttpLeft, Way, header_bytes};
 use crate::component::outbound::NoResponse;
 use crate::component::state::{Query, State};
 use crate::component::words::{Method, Origin};
 
 const GRANT: &str = "http";
 const BYTES: &str = "http.bytes";
+const REQUESTS: &str = "http.requests";
 
 type Sent = Result<(Response<WasiBody>, Done), Error>;
 type Done = Box<dyn Future<Output = Result<(), Error>> + Send>;
@@ -41,15 +46,26 @@ impl WasiHttpHooks for Query {
                 return Box::new(async { Err(Error::HttpRequestDenied) });
             }
         };
-        self.usage.origin(&origin);
+        let left = Arc::clone(&self.http_left);
+        if !left.request() {
+            self.denials.deny(REQUESTS, &origin);
+            return Box::new(async { Err(Error::HttpRequestDenied) });
+        }
+        if let Err(why) = self.on_record(&origin, request.method().as_str()) {
+            return Box::new(async { Err(Error::InternalError(Some(why))) });
+        }
         let (outbound, denials) = (self.outbound.clone(), self.denials.clone());
         let task = self.runtime.spawn(async move {
-            let over = |size| {
-                denials.deny(BYTES, &origin);
-                Error::HttpRequestBodySize(Some(size))
+            let refused = |why| {
+                if matches!(why, Unsent::TooLarge(_)) {
+                    denials.deny(BYTES, &origin);
+                }
+                unsent(why)
             };
-            let request = whole(request, http.request_bytes).await.map_err(over)?;
-            let answered = outbound.send(&origin, request, http.response_bytes).await;
+            let request = whole(request, http.request_bytes, &left).await.map_err(refused)?;
+            // Only now: a body that its guest is slow to write keeps nobody else waiting.
+            let _turn = left.turns.acquire().await.map_err(|_| Error::InternalError(None))?;
+            let answered = outbound.send(&origin, request, http.response_bytes, &left).await;
             answered.map_err(|why| {
                 match why {
                     NoResponse::Private(_) => denials.deny(GRANT, &format!("{origin}: {why}")),
@@ -78,6 +94,13 @@ impl Drop for AbortOnDrop {
 }
 
 impl Query {
+    /// No record, no request.
+    fn on_record(&self, origin: &str, method: &str) -> Result<(), String> {
+        let first = self.usage.origin(origin);
+        let recorded = self.audited.as_ref().map(|audited| audited.reaches(origin, method, first));
+        recorded.unwrap_or(Ok(())).map_err(|error| format!("it cannot be recorded: {error}"))
+    }
+
     /// The origin as it was granted, letter by letter; else what was asked for.
     fn allowed(&self, request: &Request<WasiBody>) -> Result<(Http, String), String> {
         let uri = request.uri();
@@ -98,19 +121,53 @@ impl Query {
     }
 }
 
-/// Collected up to the cap; otherwise how much there was by then.
-async fn whole(request: Request<WasiBody>, most: u64) -> Result<Request<Bytes>, u64> {
-    let (parts, mut body) = request.into_parts();
-    let mut bytes = BytesMut::new();
-    while let Some(Ok(frame)) = body.frame().await {
-        if let Ok(data) = frame.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-        if bytes.len() as u64 > most {
-            return Err(bytes.len() as u64);
-        }
+/// Why a request does not go out.
+enum Unsent {
+    /// So much there was by then.
+    TooLarge(u64),
+    /// The guest said another length than its body has.
+    OtherLength,
+    /// Its body ended in an error, so that nobody knows what it was to be.
+    Broken(Error),
+}
+
+/// Collected up to the caps, and exactly what the guest meant to send.
+async fn whole(
+    request: Request<WasiBody>,
+    most: u64,
+    left: &HttpLeft,
+) -> Result<Request<Bytes>, Unsent> {
+    let (mut parts, mut body) = request.into_parts();
+    let address = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let head = (parts.method.as_str().len() + address) as u64 + header_bytes(&parts.headers);
+    if !left.take(Way::Out, head) {
+        return Err(Unsent::TooLarge(head));
     }
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(Unsent::Broken)?.into_data() else { continue };
+        let size = (bytes.len() + data.len()) as u64;
+        if size > most || !left.take(Way::Out, data.len() as u64) {
+            return Err(Unsent::TooLarge(size));
+        }
+        bytes.extend_from_slice(&data);
+    }
+    let other = |said: &str| said.parse() != Ok(bytes.len());
+    let said = parts.headers.get_all(CONTENT_LENGTH).iter();
+    if said.map(|said| said.to_str().unwrap_or_default()).any(other) {
+        return Err(Unsent::OtherLength);
+    }
+    // Said once, by whoever sends.
+    parts.headers.remove(CONTENT_LENGTH);
     Ok(Request::from_parts(parts, bytes.freeze()))
+}
+
+fn unsent(why: Unsent) -> Error {
+    match why {
+        Unsent::TooLarge(size) => Error::HttpRequestBodySize(Some(size)),
+        Unsent::OtherLength => Error::HttpRequestBodySize(None),
+        Unsent::Broken(error) => error,
+    }
 }
 
 fn error(why: NoResponse) -> Error {

@@ -42,7 +42,10 @@ impl Query {
         };
         // Asked again by the writer in the moment before a file changes.
         let stop = self.stop.clone();
-        let outcome = writer.apply(changes, &|| stop.is_cancelled());
+        let outcome = match self.beyond(changes) {
+            Some(error) => Err(error),
+            None => writer.apply(changes, &|| stop.is_cancelled()),
+        };
         match &outcome {
             Err(workspace::EditError::Stopped) => return Err(Ended::Stopped),
             Ok(applied) => {
@@ -52,6 +55,14 @@ impl Query {
             Err(error) => self.tell_refused(changes, error),
         }
         Ok(Some(outcome))
+    }
+
+    /// The first name that its paths do not reach. Judged before anybody looks whether something stands there.
+    fn beyond(&self, changes: &[Change]) -> Option<workspace::EditError> {
+        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+        let mut named = changes.iter().flat_map(Change::names);
+        let path = named.find(|path| !self.grant.may_write(&plain(path)))?;
+        Some(workspace::EditError::Forbidden { path: path.to_owned(), reason: "boundary" })
     }
 
     /// A move is told for both of its names.

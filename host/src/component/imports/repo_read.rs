@@ -53,7 +53,7 @@ impl State {
         let left = Arc::clone(&reading.left);
         if slice.offset >= reading.caps.file_bytes || left.bytes() == 0 {
             self.query.denials.deny("repo.read.bytes", &slice.path);
-            return Err(Refusal::Limit("repo.read.bytes: no more may be read here".to_owned()));
+            return Err(spent());
         }
         // What does not fit into this call any more is asked for again: the answer tells the size.
         let allowed = left.bytes().min(reading.caps.file_bytes - slice.offset).min(*room);
@@ -75,6 +75,25 @@ impl State {
             }
             Err(error) => Err(self.refuse_read(&want.path, error)),
         }
+    }
+
+    /// As many hits as may still be given; that there were more is a denial.
+    fn paid(&mut self, found: workspace::Hits) -> Result<Hits, Refusal> {
+        let workspace::Hits { mut items, mut next, mut truncated } = found;
+        let left = self.query.read.as_ref().map(|reading| Arc::clone(&reading.left));
+        let there = |hit: &workspace::Hit| {
+            left.as_ref().is_some_and(|left| left.take(hit.text.len() as u64 + HIT_BYTES))
+        };
+        let given = items.iter().take_while(|hit| there(hit)).count();
+        if let Some(hit) = items.get(given) {
+            self.query.denials.deny("repo.read.bytes", &hit.path);
+            items.truncate(given);
+            (next, truncated) = (None, true);
+            if given == 0 {
+                return Err(spent());
+            }
+        }
+        Ok(Hits { items: items.into_iter().map(hit).collect(), next, truncated })
     }
 
     /// The refusal for a file that cannot be read.
@@ -142,32 +161,30 @@ impl Host for State {
         within: Selection,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<Hits, Refusal>> {
-        let view = match self.reading("search") {
-            Ok(reading) => reading.view.clone(),
+        let (view, most) = match self.reading("search") {
+            Ok(reading) => (reading.view.clone(), reading.caps.file_bytes),
             Err(refusal) => return Ok(Err(refusal)),
         };
         let pattern = workspace::Pattern {
             regex: want.regex,
             ignore_case: want.ignore_case,
             multi_line: want.multi_line,
+            file_bytes: Some(most),
         };
         let found = workspace::search(&view, &pattern, &selection(within), cursor.as_deref());
         self.query.go_on()?;
         Ok(match found {
-            Ok(hits) => {
-                let given = hits.items.iter().map(|hit| hit.text.len() as u64 + HIT_BYTES).sum();
-                if let Some(reading) = &self.query.read {
-                    reading.left.spend(given);
-                }
-                let items = hits.items.into_iter().map(hit).collect();
-                Ok(Hits { items, next: hits.next, truncated: hits.truncated })
-            }
+            Ok(hits) => self.paid(hits),
             Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
             Err(error @ SearchError::Pattern(_)) => {
                 Err(Refusal::Invalid(format!("bad_arguments: {error}")))
             }
         })
     }
+}
+
+pub(super) fn spent() -> Refusal {
+    Refusal::Limit("repo.read.bytes: no more may be read here".to_owned())
 }
 
 fn selection(want: Selection) -> workspace::Selection {

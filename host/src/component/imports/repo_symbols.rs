@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::denied;
+use super::repo_read::spent;
 use crate::component::bindings::symbols::{self as wit, Host};
 use crate::component::bindings::types::Refusal;
 use crate::component::failure::Ended;
@@ -38,6 +39,7 @@ impl Host for State {
         let work = Work {
             view: reading.view.clone(),
             left: Arc::clone(&reading.left),
+            most: reading.caps.file_bytes,
             index: self.query.outlines.clone(),
             stopped: &|| stop.is_cancelled(),
         };
@@ -78,7 +80,7 @@ impl State {
             None => Err(no_room()),
             Some(Err(Unread::Spent)) => {
                 self.query.denials.deny("repo.read.bytes", path);
-                Err(Refusal::Limit("repo.read.bytes: no more may be read here".to_owned()))
+                Err(spent())
             }
             Some(Err(Unread::NoGrammar)) => {
                 Err(Refusal::Invalid("no_grammar: this language cannot be parsed here".to_owned()))
@@ -114,6 +116,8 @@ enum Unread {
 struct Work<'q> {
     view: RepoView,
     left: Arc<ReadLeft>,
+    /// Bytes that may be read of one file.
+    most: u64,
     index: Option<Arc<Index>>,
     stopped: &'q (dyn Fn() -> bool + Sync),
 }
@@ -178,9 +182,13 @@ impl Work<'_> {
         if self.left.bytes() == 0 {
             return Err(Unread::Spent);
         }
-        let chunk = workspace::read(&self.view, &slice(path, MAX_SOURCE as u64 + 1), None)
-            .map_err(Unread::Read)?;
-        self.left.spend(chunk.bytes.len() as u64);
+        let whole = slice(path, (MAX_SOURCE as u64).min(self.most).saturating_add(1));
+        let chunk = workspace::read(&self.view, &whole, None).map_err(Unread::Read)?;
+        let size = chunk.bytes.len() as u64;
+        // What is not read whole is not outlined, so nothing of it is given.
+        if size > self.most || !self.left.take(size) {
+            return Err(Unread::Spent);
+        }
         if chunk.bytes.len() > MAX_SOURCE {
             return Err(Unread::TooLarge);
         }

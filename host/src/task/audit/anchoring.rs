@@ -1,21 +1,15 @@
 //! The head of the log on its way to another machine, where nobody who can write here can change it.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
 use crate::output::{Failure, Output};
+use crate::registry::anchor_command;
 
-const NAME: &str = "anchor";
-const MAX_BYTES: u64 = 16 << 10;
 /// Nobody waits longer for it; the next edge says it again.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(5);
@@ -30,7 +24,7 @@ pub(in crate::task) async fn anchor(
     output: &Output,
 ) {
     let Some(head) = audit.head().filter(|_| !cancel.is_cancelled()) else { return };
-    let command = match command(repo) {
+    let command = match anchor_command(repo) {
         Ok(None) => return,
         Ok(Some(command)) => command,
         Err(error) => return output.caution(&format!("the audit log is not anchored: {error}")),
@@ -80,7 +74,7 @@ pub(in crate::task) async fn first(
 
 /// The command, where there must be one.
 pub(in crate::task) fn is_set_up(repo: &Path) -> Result<String, Failure> {
-    let why = match command(repo) {
+    let why = match anchor_command(repo) {
         Ok(Some(command)) => return Ok(command),
         Ok(None) => "there is no command that does so".to_owned(),
         Err(why) => why,
@@ -95,32 +89,6 @@ pub(in crate::task) fn is_set_up(repo: &Path) -> Result<String, Failure> {
 async fn sent(command: String, head: Head) -> Sent {
     let sending = tokio::task::spawn_blocking(move || send(&command, &head));
     sending.await.unwrap_or(Sent::NotStarted)
-}
-
-/// What the user wrote for it, for `/bin/sh`. Nobody else may have been able to.
-fn command(repo: &Path) -> Result<Option<String>, String> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
-    let Some(path) = base.map(|base| base.join("act").join(NAME)) else { return Ok(None) };
-    let not = |why: &dyn std::fmt::Display| format!("{} {why}", path.display());
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: File = match rustix::fs::open(&path, flags, Mode::empty()) {
-        Ok(handle) => handle.into(),
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        Err(errno) => return Err(not(&errno)),
-    };
-    let meta = file.metadata().map_err(|error| not(&error))?;
-    let own = meta.uid() == rustix::process::geteuid().as_raw();
-    if !meta.is_file() || !own || meta.mode() & 0o077 != 0 {
-        return Err(not(&"must be a file of yours alone, with mode 0600"));
-    }
-    let place = path.canonicalize().map_err(|error| not(&error))?;
-    if place.starts_with(repo.canonicalize().map_err(|error| not(&error))?) {
-        return Err(not(&"lies in the repository, which has no say in this"));
-    }
-    let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).map_err(|error| not(&error))?;
-    Ok(Some(text).filter(|text| !text.trim().is_empty()))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

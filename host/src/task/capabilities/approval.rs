@@ -185,6 +185,12 @@ impl Proposal {
         self.repo.is_some()
     }
 
+    /// Origins that it would be granted to no effect.
+    pub fn never_reached(&self) -> Vec<String> {
+        let origins = self.grant.http.iter().flat_map(|http| http.origins.values());
+        origins.filter(|origin| component::never_reached(origin)).map(ToString::to_string).collect()
+    }
+
     /// The user has agreed.
     pub fn approve(self) -> Result<ComponentDocument, Failure> {
         let sha256 = self.inspection.sha256.parse();

@@ -1,6 +1,6 @@
 //! Why a component may or may not do one thing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -22,13 +22,19 @@ pub struct WhyDocument {
     pub carved_out: Option<String>,
 }
 
+const OBJECTS: &str =
+    "an object is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH` or a grant";
+
 pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failure> {
-    let access = Access::parse(object).map_err(|error: NotAWord| {
-        Failure::usage(format!(
-            "{error}; an object is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH` or a grant"
-        ))
-    })?;
+    let access = Access::parse(object)
+        .map_err(|error: NotAWord| Failure::usage(format!("{error}; {OBJECTS}")))?;
     let here = Here::open(start)?;
+    if is_doubtful(&here, object, &access) {
+        let message = format!("`{}` is no grant, and no path here", object.escape_debug());
+        return Err(Failure::usage(format!(
+            "{message}; write `read:{object}` for a file that is not there yet; {OBJECTS}"
+        )));
+    }
     let component = here.document(name, &Default::default())?;
     if !matches!(component.state, State::Builtin | State::Approved) {
         let message = format!("`{name}` is {}, so that it may do nothing", component.state.word());
@@ -48,8 +54,18 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
     })
 }
 
+/// A word that may be a path as well as a grant with a slip in it, where nothing of that name is there.
+fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
+    let path = matches!(access, Access::Read(path) if path == object && !path.contains('/'));
+    let there = |root: &PathBuf| root.join(object).symlink_metadata().is_ok();
+    path && !here.root.as_ref().is_some_and(there)
+}
+
 fn carved_out(here: &Here, access: &Access, kind: component::Kind) -> Option<String> {
     match access {
+        Access::Request { origin, .. } if component::never_reached(origin) => {
+            Some("not_public".to_owned())
+        }
         Access::Write(path) if workspace::is_protected(path) => Some("protected".to_owned()),
         Access::Write(path) if workspace::is_guarded(path) => Some("guarded".to_owned()),
         Access::Write(path) | Access::Read(path) => {
