@@ -23,6 +23,7 @@ mod dry_run;
 mod engine_loss;
 mod evidence;
 mod golden;
+mod grants;
 mod guidance;
 mod hostile_model;
 mod init;
