@@ -225,6 +225,14 @@ impl Keeper for Nothing {
         Ok(())
     }
 
+    fn restarted(&self, _: &act::audit::Head) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, String> {
+        Ok(Default::default())
+    }
+
     fn grants(&self) -> Result<Option<String>, String> {
         Ok(None)
     }

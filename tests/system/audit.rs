@@ -285,8 +285,20 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
         count - 3
     );
     act.clone().act(["verify"]).status(0);
-    let found = document(&act, "audit-verify", 0, &["verify"]);
-    assert_eq!(found["restarted_at"], count as u64 + 1);
+    // What was cut off is not forgotten by that.
+    let found = document(&act, "audit-verify", 1, &["verify"]);
+    let seq = count as u64 + 1;
+    assert_eq!((&found["restarted_at"], &found["history"]), (&json!(seq), &json!("missing")));
+    assert_eq!(
+        (&found["bad"], &found["earlier"][0]["name"]),
+        (&Value::Null, &json!("audit.1.jsonl"))
+    );
+    act.clone().act(["audit", "verify"]).status(1).stdout_has("History is missing").inert();
+    let accept = |seq: &str| ["verify".to_owned(), "--accept-restart".to_owned(), seq.to_owned()];
+    let words = accept(&seq.to_string());
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    assert_eq!(document(&act, "audit-verify", 0, &words)["history"], "accepted");
+    document(&act, "audit-verify", 1, &["verify", "--accept-restart", "1"]);
     act.clone().act(["audit", "restart"]).status(1).stderr_has("is what was written");
 }
 

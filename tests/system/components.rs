@@ -48,7 +48,7 @@ pub(super) fn scout(version: &str, needs: &[Value]) -> Value {
         "needs": needs, "report": serde_json::from_str::<Value>(REPORT).unwrap()})
 }
 
-fn tool() -> Value {
+pub(super) fn tool() -> Value {
     let parameters = json!({"type": "array", "items": {"type": "string"}});
     json!({"kind": "tool", "name": "hostile-tool", "version": "1", "about": "Tools.",
         "needs": [need("repo.read"), need("repo.write")],
@@ -100,7 +100,7 @@ fn stored(act: &Act, sha256: &str) -> PathBuf {
 }
 
 /// A repository whose `agent.yaml` asks for the component in `tools/x.wasm`.
-fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
+pub(super) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
     let path = packed(&act, "tools/x.wasm", &scout("1", &[need("repo.read")]));
     let mut request = json!({"name": "probe", "path": "tools/x.wasm", "sha256": sha256_of(&path), "kind": "scout"});
     for (key, value) in more.as_object().into_iter().flatten() {
@@ -129,7 +129,15 @@ fn security_line_41_a_repository_only_asks() {
     let refusal = json_of(&told);
     assert_eq!(refusal["code"], "component_unapproved", "{told}");
     assert!(told.requests().is_empty() && told.agent_files().is_empty(), "{told}");
-    assert!(!grants(&act).exists() && !act.artifacts().exists(), "nothing appeared: {told}");
+    assert!(!grants(&act).exists() && told.runs().is_empty(), "nothing appeared: {told}");
+    // But its record: what was asked for, and that it was refused.
+    let denied = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let record = &denied["records"][0];
+    assert_eq!(
+        (&record["event"], &record["reason"]),
+        (&json!("component_refused"), &refusal["code"])
+    );
+    assert_eq!(record["subject"]["sha256"], sha256_of(&path));
     assert_eq!(state_of(&act, "probe"), "unapproved");
 
     // The command that is named is the one that approves it.
@@ -299,6 +307,7 @@ fn what_is_decided_is_in_the_audit_log_and_so_is_what_was_decided_past_it() {
         "component_loaded",
         "component_revoked",
         "grants_changed",
+        "component_granted",
         "component_loaded",
     ];
     assert_eq!(events, wanted, "{log:#}");

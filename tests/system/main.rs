@@ -25,6 +25,7 @@ mod evidence;
 mod examples;
 mod foreign;
 mod golden;
+mod grants;
 mod guidance;
 mod hostile_model;
 mod init;

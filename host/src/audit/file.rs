@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat};
 use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
 use super::chain::{Line, MAX_LINE, judge};
 use super::error::AuditError;
+use super::inert::hex;
 use super::record::Record;
 
 pub const NAME: &str = "audit.jsonl";
@@ -30,19 +32,49 @@ impl LogFile {
     /// Made when there is none.
     pub(super) fn open(state: &OwnedFd, path: &Path) -> Result<Self, AuditError> {
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
-        Self::new(state, path, flags)?.ok_or_else(|| AuditError::io(path, Errno::NOENT))
+        Self::new(state, NAME, path, flags)?.ok_or_else(|| AuditError::io(path, Errno::NOENT))
     }
 
     /// Only to look at it.
     pub(super) fn existing(state: &OwnedFd, path: &Path) -> Result<Option<Self>, AuditError> {
-        Self::new(state, path, OFlags::RDONLY)
+        Self::new(state, NAME, path, OFlags::RDONLY)
     }
 
-    fn new(state: &OwnedFd, path: &Path, flags: OFlags) -> Result<Option<Self>, AuditError> {
+    /// One that was set aside under this name.
+    pub(super) fn aside(
+        state: &OwnedFd,
+        name: &str,
+        path: &Path,
+    ) -> Result<Option<Self>, AuditError> {
+        Self::new(state, name, path, OFlags::RDONLY)
+    }
+
+    /// Of all its bytes, in hex.
+    pub(super) fn sha256(&self, path: &Path) -> Result<String, AuditError> {
+        let (mut hasher, mut at, mut buffer) = (Sha256::new(), 0, vec![0; MAX_LINE]);
+        loop {
+            match self.file.read_at(&mut buffer, at) {
+                Ok(0) => return Ok(hex(&hasher.finalize())),
+                Ok(count) => {
+                    hasher.update(buffer.get(..count).unwrap_or_default());
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(AuditError::io(path, error)),
+            }
+        }
+    }
+
+    fn new(
+        state: &OwnedFd,
+        name: &str,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<Option<Self>, AuditError> {
         let foreign =
             |what: &str| AuditError::Foreign { path: path.to_owned(), what: what.to_owned() };
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file: File = match openat(state, NAME, flags, Mode::RUSR | Mode::WUSR) {
+        let file: File = match openat(state, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(handle) => handle.into(),
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(foreign("a symbolic link")),

@@ -1,5 +1,7 @@
 //! The end of the chain as somebody else remembers it: what shows that a log was cut or written anew.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 /// The last record at some moment.
@@ -19,6 +21,13 @@ pub trait Keeper: Send + Sync {
 
     /// Never replaces a later one. May be forgotten when the place is busy: the next edge says it again.
     fn keep(&self, head: &Head) -> Result<(), String>;
+
+    /// `head` is that of the first record of a log that was begun anew: kept in place of any other, and for good.
+    /// The grants are forgotten, so that they are recorded again.
+    fn restarted(&self, head: &Head) -> Result<(), String>;
+
+    /// The hashes of all such records, by their numbers.
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, String>;
 
     /// The digest of the user's grants as they were last recorded.
     fn grants(&self) -> Result<Option<String>, String>;

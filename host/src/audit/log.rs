@@ -143,6 +143,10 @@ impl Log {
             return Ok(());
         }
         let _turn = file.lock(&self.path, false)?;
+        if !file.is_named(&self.state) {
+            // Set aside while this waited for its turn: nothing is added to it any more.
+            return Err(AuditError::Busy { path: self.path.clone() });
+        }
         let size = file.size(&self.path)?;
         if known.as_ref().is_some_and(|tail| size < tail.size) {
             self.agrees(file, known.as_ref().and_then(head_of))?;
@@ -216,11 +220,14 @@ impl Log {
         let kept = self.keeper.head().map_err(|reason| {
             AuditError::keeper(&self.path, "its head cannot be looked up", &reason)
         })?;
+        let restarts = self.keeper.restarts().map_err(|reason| {
+            AuditError::keeper(&self.path, "its beginnings cannot be looked up", &reason)
+        })?;
         for head in kept.into_iter().chain(known) {
             let there = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
-            // Begun anew after that, and it says so.
+            // Begun anew after that by `restart`, and not by somebody who only says so.
             let begun = |first: Record| {
-                first.seq > head.seq && first.event == Event::ChainRestarted.as_str()
+                first.seq > head.seq && restarts.get(&first.seq) == Some(&first.hash)
             };
             if !file.ending_at(head.end).is_some_and(there) && !file.first().is_some_and(begun) {
                 return Err(AuditError::Cut { path: self.path.clone(), seq: head.seq });
@@ -274,9 +281,10 @@ impl Log {
             Ok(_) => Some(self.free_name()?),
         };
         let last = super::reader::last_seq(&self.state, &self.path);
-        if let Some(aside) = &aside {
-            renameat(&self.state, NAME, &self.state, aside).map_err(io)?;
-        }
+        let sha256 = match &aside {
+            Some(aside) => self.set_aside(aside)?,
+            None => None,
+        };
         let file = LogFile::open(&self.state, &self.path)?;
         let kept_seq = kept.as_ref().map_or(0, |head| head.seq);
         let prev = kept.map_or_else(|| GENESIS.to_owned(), |head| head.hash);
@@ -284,7 +292,8 @@ impl Log {
             .object(aside.as_deref().unwrap_or(NAME))
             .reason(if aside.is_some() { "set_aside" } else { "gone" })
             .count("kept_seq", kept_seq)
-            .count("last_seq", last);
+            .count("last_seq", last)
+            .digest("set_aside", sha256.as_deref());
         let record = entry.into_record(self.boot_id(), &self.secrets);
         let seq = kept_seq.max(last).saturating_add(1);
         let sealed = seal(record, seq, &prev);
@@ -292,10 +301,23 @@ impl Log {
         write(&file.file, line.as_bytes()).map_err(|error| AuditError::io(&self.path, error))?;
         fdatasync(&file.file).and_then(|()| fsync(&self.state)).map_err(io)?;
         let size = line.len() as u64;
-        self.keep(&Head { seq, hash: hash.clone(), end: size })?;
+        self.keeper.restarted(&Head { seq, hash: hash.clone(), end: size }).map_err(|reason| {
+            AuditError::keeper(&self.path, "its new beginning cannot be kept", &reason)
+        })?;
         open.tail = Some(Tail { seq, hash, size, open_line: false, torn: None });
         (open.file, open.settled, open.reserved) = (Some(file), seq, 0);
         Ok(aside)
+    }
+
+    /// Its digest from then on; none of what is no file of ours.
+    fn set_aside(&self, aside: &str) -> Result<Option<String>, AuditError> {
+        let old = LogFile::existing(&self.state, &self.path).ok().flatten();
+        let turn = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
+        renameat(&self.state, NAME, &self.state, aside)
+            .map_err(|errno| AuditError::io(&self.path, errno))?;
+        let sha256 = old.as_ref().map(|old| old.sha256(&self.path)).transpose();
+        drop(turn);
+        sha256
     }
 
     fn free_name(&self) -> Result<String, AuditError> {

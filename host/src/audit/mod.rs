@@ -5,6 +5,7 @@
 //! that holds between processes, `verify` finds the first record that is not what it was.
 
 mod chain;
+mod earlier;
 mod entry;
 mod error;
 mod file;
@@ -24,14 +25,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use chain::GENESIS;
+pub use earlier::verify_all;
 pub use entry::{Entry, Event};
 pub use error::AuditError;
 pub use file::NAME;
-pub use grants::Approval;
+pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{Head, Keeper};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
-pub use verify::{Bad, Verification, Verifier};
+pub use verify::{Bad, EarlierLog, History, Verification, Verifier};
 
 use crate::secret::Secrets;
 use log::Log;

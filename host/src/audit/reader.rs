@@ -37,11 +37,12 @@ impl AuditReader {
             let _turn = found.lock(&path, true)?;
             found.size(&path)?
         };
-        Ok(Self {
-            lines: Some(BufReader::with_capacity(MAX_LINE, found.file.take(size))),
-            number: 0,
-            at: 0,
-        })
+        Ok(Self::of(found, size))
+    }
+
+    pub(super) fn of(found: LogFile, size: u64) -> Self {
+        let lines = BufReader::with_capacity(MAX_LINE, found.file.take(size));
+        Self { lines: Some(lines), number: 0, at: 0 }
     }
 
     /// From 1: of the line that came last.
@@ -77,11 +78,7 @@ impl AuditReader {
 /// The greatest number that any readable record of a damaged log has.
 pub(super) fn last_seq(state: &OwnedFd, path: &Path) -> u64 {
     let Ok(Some(found)) = LogFile::existing(state, path) else { return 0 };
-    let mut reader = AuditReader {
-        lines: Some(BufReader::with_capacity(MAX_LINE, found.file.take(u64::MAX))),
-        number: 0,
-        at: 0,
-    };
+    let mut reader = AuditReader::of(found, u64::MAX);
     let mut last = 0;
     while let Ok(Some(item)) = reader.next_item() {
         if let Item::Record(record) = item {

@@ -1,18 +1,23 @@
 //! A log of its own for each test, and a keeper that remembers in memory.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{Audit, AuditReader, Entry, Event, Head, Item, Keeper, Record, Verification, Verifier};
+use super::{
+    Audit, AuditReader, Entry, Event, Head, Item, Keeper, Record, Verification, Verifier,
+    verify_all,
+};
 use crate::secret::Secrets;
 
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) head: Mutex<Option<Head>>,
     grants: Mutex<Option<String>>,
+    restarts: Mutex<BTreeMap<u64, String>>,
 }
 
 impl Keeper for Memory {
@@ -26,6 +31,17 @@ impl Keeper for Memory {
             *kept = Some(head.clone());
         }
         Ok(())
+    }
+
+    fn restarted(&self, head: &Head) -> Result<(), String> {
+        *self.head.lock().unwrap() = Some(head.clone());
+        self.restarts.lock().unwrap().insert(head.seq, head.hash.clone());
+        *self.grants.lock().unwrap() = None;
+        Ok(())
+    }
+
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, String> {
+        Ok(self.restarts.lock().unwrap().clone())
     }
 
     fn grants(&self) -> Result<Option<String>, String> {
@@ -83,14 +99,16 @@ impl Place {
         self.verify_with(Verifier::new(self.keeper.head().unwrap(), Default::default(), None))
     }
 
-    pub(super) fn verify_with(&self, mut verifier: Verifier) -> Verification {
-        let mut reader = AuditReader::open(&self.state(), self.dir.path()).unwrap();
-        while let Some(item) = reader.next_item().unwrap() {
-            if !verifier.take(item, reader.line(), reader.offset()) {
-                break;
-            }
-        }
-        verifier.finish()
+    pub(super) fn verify_with(&self, verifier: Verifier) -> Verification {
+        let verifier = verifier.restarted(self.keeper.restarts().unwrap());
+        verify_all(&self.state(), self.dir.path(), verifier, None).unwrap()
+    }
+
+    /// From one who knows what is missing before record `seq`.
+    pub(super) fn verify_accepting(&self, seq: u64) -> Verification {
+        let verifier = Verifier::new(self.keeper.head().unwrap(), Default::default(), None);
+        let verifier = verifier.restarted(self.keeper.restarts().unwrap());
+        verify_all(&self.state(), self.dir.path(), verifier, Some(seq)).unwrap()
     }
 
     /// With so many records, settled.

@@ -12,6 +12,45 @@ use super::reader::Item;
 use super::record::Record;
 use super::tail::Torn;
 
+/// Whether everything before a new beginning is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditHistory", inline))]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// Or there was no new beginning.
+    Whole,
+    Missing,
+    /// It is missing, and whoever asks knows of it.
+    Accepted,
+}
+
+/// A log that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditEarlierLog"))]
+pub struct EarlierLog {
+    /// In `state/`.
+    pub name: String,
+    /// The last record that it had to have.
+    pub seq: u64,
+    /// That are in their place, from its first on.
+    pub records: u64,
+    /// Why it does not tell what was before; null when it does.
+    pub missing: Option<String>,
+}
+
+/// What the first record of a log says about the one before it, and what has to be found there.
+#[derive(Debug)]
+pub(super) struct Before {
+    pub(super) name: String,
+    pub(super) gone: bool,
+    /// Of the file as it was set aside.
+    pub(super) sha256: Option<String>,
+    pub(super) head: Option<Head>,
+    pub(super) runs: BTreeMap<String, String>,
+    pub(super) asked: Option<String>,
+    pub(super) restarts: BTreeMap<u64, String>,
+}
+
 /// What a whole log was found to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "AuditVerification"))]
@@ -24,6 +63,9 @@ pub struct Verification {
     pub bad: Option<Bad>,
     /// Number of the record with which the log begins anew after another one was set aside; null for a whole one.
     pub restarted_at: Option<u64>,
+    /// The logs before it, the latest one first.
+    pub earlier: Vec<EarlierLog>,
+    pub history: History,
     /// Lines that a stopped writer left and the next one recorded.
     pub recovered: u64,
     /// Bytes of such a line at the end, which nobody has recorded yet.
@@ -54,7 +96,8 @@ pub struct Verifier {
     next: u64,
     prev: String,
     bad: Option<Bad>,
-    restarted_at: Option<u64>,
+    begun: Option<Box<Record>>,
+    restarts: BTreeMap<u64, String>,
     recovered: u64,
     junk: Vec<u8>,
     store: Option<Head>,
@@ -75,7 +118,8 @@ impl Verifier {
             next: 1,
             prev: GENESIS.to_owned(),
             bad: None,
-            restarted_at: None,
+            begun: None,
+            restarts: BTreeMap::new(),
             recovered: 0,
             junk: vec![],
             store,
@@ -85,6 +129,12 @@ impl Verifier {
             asked_seq: None,
             head: None,
         }
+    }
+
+    /// The hashes of the records with which a log may begin anew, by their numbers.
+    #[must_use]
+    pub fn restarted(self, restarts: BTreeMap<u64, String>) -> Self {
+        Self { restarts, ..self }
     }
 
     /// Whether to go on: after the first bad record nothing can be said of the others. `end`: bytes up to the
@@ -102,6 +152,11 @@ impl Verifier {
         self.bad.is_none()
     }
 
+    /// Number of the last record that is in its place.
+    pub(super) fn at(&self) -> u64 {
+        self.head.as_ref().map_or(0, |head| head.seq)
+    }
+
     fn fail(&mut self, line: u64, why: &str) {
         self.bad.get_or_insert(Bad { seq: self.next, line: Some(line), why: why.to_owned() });
     }
@@ -111,7 +166,11 @@ impl Verifier {
             && self.junk.is_empty()
             && record.event == Event::ChainRestarted.as_str();
         if begins_anew {
-            self.restarted_at = Some(record.seq);
+            if self.restarts.get(&record.seq) != Some(&record.hash) {
+                let why = "it begins anew, and the store remembers no such beginning";
+                return self.fail(line, why);
+            }
+            self.begun = Some(Box::new(record.clone()));
         } else if record.seq != self.next {
             let why = format!("record {} stands in its place", record.seq);
             return self.fail(line, &why);
@@ -156,6 +215,23 @@ impl Verifier {
         }
     }
 
+    /// Of a log that begins anew, with the heads that were not found in it.
+    pub(super) fn before(&mut self) -> Option<Before> {
+        let begun = self.begun.as_ref().filter(|_| self.bad.is_none())?;
+        let seq = begun.counts.get("kept_seq").copied().unwrap_or_default();
+        let head = Head { seq, hash: begun.prev.clone(), end: 0 };
+        let before = Before {
+            name: begun.object.clone().unwrap_or_default(),
+            gone: begun.reason.as_deref() == Some("gone"),
+            sha256: begun.digests.get("set_aside").cloned(),
+            head: (seq > 0).then_some(head),
+            runs: std::mem::take(&mut self.runs),
+            asked: self.asked.clone().filter(|_| self.asked_seq.is_none()),
+            restarts: self.restarts.clone(),
+        };
+        Some(before)
+    }
+
     pub fn finish(mut self) -> Verification {
         // A single line without its line feed is one that is being written or was torn; it is told, and no fault.
         let torn_bytes = match self.junk.last() {
@@ -175,7 +251,9 @@ impl Verifier {
             records: self.records,
             head: self.head,
             bad: self.bad,
-            restarted_at: self.restarted_at,
+            restarted_at: self.begun.as_ref().map(|begun| begun.seq),
+            earlier: vec![],
+            history: History::Whole,
             recovered: self.recovered,
             torn_bytes,
             store: self.store,
@@ -190,13 +268,29 @@ impl Verifier {
         if let Some(store) = self.store.as_ref().filter(|store| store.seq >= self.next) {
             return gone(format!("it is gone: the store remembers records up to {}", store.seq));
         }
-        // What stood before a new beginning is kept elsewhere.
+        // What stood before a new beginning is looked for there.
         match self.runs.keys().next() {
-            Some(run_id) if self.restarted_at.is_none() => {
+            Some(run_id) if self.begun.is_none() => {
                 gone(format!("it is gone: the manifest of {run_id} names a record after it"))
             }
             _ => None,
         }
+    }
+}
+
+impl Verification {
+    /// With what was found in the logs that were set aside. `accept`: what is missing before this record, with which
+    /// the log begins anew, is known to be.
+    pub(super) fn after(mut self, earlier: Vec<EarlierLog>, accept: Option<u64>) -> Self {
+        let missing = earlier.iter().any(|log| log.missing.is_some());
+        self.history = match missing {
+            false => History::Whole,
+            true if accept.is_some() && accept == self.restarted_at => History::Accepted,
+            true => History::Missing,
+        };
+        self.earlier = earlier;
+        self.ok &= self.history != History::Missing;
+        self
     }
 }
 

@@ -53,6 +53,9 @@ enum What {
         /// A hash noted down elsewhere, which must be one of the log's
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
+        /// The record with which the log begins anew, from one who knows that what was before it is missing
+        #[arg(long, value_name = "SEQ")]
+        accept_restart: Option<u64>,
     },
     /// Show who could do what at a time
     Grants {
@@ -120,8 +123,8 @@ impl Audit {
                 let record = task::audit_show(&repo, seq)?;
                 if json { output.document(&record) } else { say(lines::record(&record)) }
             }
-            What::Verify { head } => {
-                let found = task::audit_verify(&repo, head.as_deref())?;
+            What::Verify { head, accept_restart } => {
+                let found = task::audit_verify(&repo, head.as_deref(), accept_restart)?;
                 if json {
                     output.document(&found)
                 } else {
@@ -135,7 +138,13 @@ impl Audit {
             }
             What::Explain { run_id } => {
                 let found = task::audit_explain(&repo, &run_id)?;
-                if json { output.document(&found) } else { say(lines::explanation(&found)) }
+                if json {
+                    output.document(&found)
+                } else {
+                    say(lines::explanation(&found))
+                }
+                let differs = matches!(found.manifest, task::ManifestCheck::Differs(_));
+                return Ok(if differs { Exit::Refused } else { Exit::Ok });
             }
             What::Export { run_id, in_toto: _ } => {
                 output.document(&task::audit_export(&repo, &run_id)?);

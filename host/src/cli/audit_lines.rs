@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::audit::{Decision, Record, Subject, Verification};
+use crate::audit::{Decision, History, Record, Subject, Verification};
 use crate::output::{Line, Tone};
 use crate::task::{AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck};
 
@@ -152,10 +152,7 @@ pub(super) fn verification(found: &Verification, asked: Option<&str>) -> Vec<Lin
         }
         (None, _) => {}
     }
-    if let Some(seq) = found.restarted_at {
-        let anew = format!("begins anew with record {seq}; what was before lies beside it");
-        lines.push(field("begun", &anew));
-    }
+    lines.extend(history(found));
     if found.recovered > 0 {
         let torn =
             format!("{} lines of stopped writers, each recorded by the next", found.recovered);
@@ -168,24 +165,60 @@ pub(super) fn verification(found: &Verification, asked: Option<&str>) -> Vec<Lin
     lines
 }
 
+/// What was before a new beginning, which is said first of all where it is missing.
+fn history(found: &Verification) -> Vec<Line> {
+    let Some(seq) = found.restarted_at else { return vec![] };
+    let mut lines = vec![field("begun", &format!("anew, with record {seq}"))];
+    for log in &found.earlier {
+        let told = match &log.missing {
+            None => {
+                field("before", &format!("{}, {} records, all in place", log.name, log.records))
+            }
+            Some(why) => {
+                let what = format!("History is missing up to record {}", log.seq);
+                Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}: {why}", log.name))
+            }
+        };
+        lines.push(told);
+    }
+    match found.history {
+        History::Whole => {}
+        History::Missing => {
+            let how = format!("once you know why: act audit verify --accept-restart {seq}");
+            lines.push(field("accept", &how));
+        }
+        History::Accepted => lines.push(field("accepted", "by you, for this once")),
+    }
+    lines
+}
+
 pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
     let mut lines =
         vec![Line::of(Tone::Faint, format!("At {}, after record {}", found.at, found.seq))];
     for component in &found.components {
         let state = match component.state.as_str() {
-            "revoked" => Tone::Bad,
+            "revoked" | "superseded" => Tone::Bad,
             "approved" => Tone::Good,
             _ => Tone::Plain,
         };
         let head = Line::of(Tone::Strong, named(&component.subject));
         let since = format!(" since {} (record {})", component.since, component.since_seq);
-        lines.push(head.and(state, format!(" {}", component.state)).and(Tone::Plain, since));
-        let had = if component.state == "revoked" { "had" } else { "may" };
+        let by = if component.by_hand { " by hand" } else { "" };
+        let line = head.and(state, format!(" {}{by}", component.state)).and(Tone::Plain, since);
+        lines.push(line);
+        lines.extend(field_of("in place of", component.replaces.as_deref()));
+        lines.extend(field_of("only in", component.repository.as_deref()));
+        let held = matches!(component.state.as_str(), "approved" | "in_use");
+        let had = if held { "may" } else { "had" };
         lines.extend(component.capabilities.iter().map(|word| capability(had, word)));
         lines.extend(field_of("loaded last", component.last_loaded.as_deref()));
     }
     if let Some(file) = &found.file {
-        let what = format!("{} was changed by hand", file.path);
+        let what = match file.reason.as_deref() {
+            Some("gone") => format!("{} was removed", file.path),
+            Some("not_written") => format!("{} could not be written as decided", file.path),
+            _ => format!("{} was changed by hand", file.path),
+        };
         let seen = format!(", seen {} (record {}); it gave:", file.seen, file.seen_seq);
         lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, seen));
         lines.extend(file.grants.iter().map(|grant| field("", grant)));

@@ -78,6 +78,12 @@ pub struct ComponentHost {
     engine: OnceLock<Engine>,
 }
 
+/// Of its bytes without its manifest, in hex: whether two components are the same code.
+pub fn code_sha256(component: &[u8]) -> Option<String> {
+    let bare = wasm_file::without_manifest(component).ok()?;
+    Some(crate::workspace::digest(&bare))
+}
+
 /// A component that nobody has packed yet, with this manifest in place of any that it has.
 pub fn pack(component: &[u8], manifest: &[u8]) -> Result<Vec<u8>, ManifestError> {
     let bare = wasm_file::without_manifest(component)?;

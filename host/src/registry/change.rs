@@ -8,8 +8,8 @@ use std::path::Path;
 use super::grants::{Approval, Writing};
 use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
-use crate::audit::{self, Audit, AuditError, Subject};
-use crate::component::{ComponentName, Grant, Inspection, Kind, Sha256, in_words};
+use crate::audit::{Audit, AuditError};
+use crate::component::{ComponentName, Grant, Inspection, Kind, Sha256};
 use crate::workspace::digest;
 
 /// What the user decided.
@@ -67,6 +67,10 @@ pub fn change(
     audit: &Audit,
 ) -> Result<Changed, ChangeError> {
     let mut file = Writing::begin(repo)?;
+    // What stands there already was decided by somebody: it does not become ours unseen.
+    let found = file.grants.clone();
+    found.seen(file.file.as_ref(), |seen| audit.grants_seen(&seen))?;
+    let how = if matches!(change, Change::Narrow { .. }) { "narrowed" } else { "approved" };
     let now = crate::clock::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let known = |file: &Writing, name: &ComponentName| file.grants.of(name.as_str()).cloned();
     let changed = match change {
@@ -110,8 +114,13 @@ pub fn change(
     };
     file.grants.put(changed.after.clone());
     let text = file.text()?;
-    record(&changed, world(&changed.after, state), &digest(text.as_bytes()), audit)?;
-    file.finish(&text)?;
+    let world = world(&changed.after, state);
+    record(&changed, (how, world), &digest(text.as_bytes()), audit)?;
+    if let Err(error) = file.finish(&text) {
+        // Not decided after all, and nobody may believe so.
+        found.seen(file.file.as_ref(), |seen| audit.grants_not_written(&seen))?;
+        return Err(error.into());
+    }
     Ok(changed)
 }
 
@@ -125,22 +134,16 @@ fn world(approval: &Approval, state: &OwnedFd) -> &'static str {
     inspection.map_or(approval.kind.world(), |inspection| inspection.manifest.world())
 }
 
-fn record(changed: &Changed, world: &str, file: &str, audit: &Audit) -> Result<(), AuditError> {
-    let Approval { name, sha256, revoked_at, grants, before, .. } = &changed.after;
-    let subject = Subject {
-        name: name.to_string(),
-        sha256: sha256.to_string(),
-        world: Some(world.to_owned()),
-    };
-    if revoked_at.is_some() {
-        return audit.revoked(&subject, file).map(|_| ());
+fn record(
+    changed: &Changed,
+    (how, world): (&str, &str),
+    file: &str,
+    audit: &Audit,
+) -> Result<(), AuditError> {
+    let approval = changed.after.told(Some(world));
+    match changed.after.revoked_at {
+        Some(_) => audit.revoked(&approval.subject, file),
+        None => audit.approved(&approval, how, file),
     }
-    let approval = audit::Approval {
-        subject: &subject,
-        grants: &in_words(grants),
-        effective_sha256: &grants.sha256(),
-        replaces: before.as_ref().map(Sha256::as_str),
-        grants_file_sha256: file,
-    };
-    audit.approved(&approval).map(|_| ())
+    .map(|_| ())
 }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
-use crate::component::{ComponentName, Grant, Kind, Sha256};
+use crate::audit::{self, GrantsSeen, NO_BYTES, Subject};
+use crate::component::{ComponentName, Grant, Kind, Sha256, builtin, in_words};
 use crate::workspace::digest;
 
 const NAME: &str = "grants.toml";
@@ -80,13 +81,49 @@ impl Grants {
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
         let grants: Self = toml_file::parse(text, path)?;
         for (at, approval) in grants.approvals.iter().enumerate() {
+            let malformed = |value: &str, why: String| {
+                let place = text.rfind(&format!("\"{value}\"")).unwrap_or_default();
+                Err(toml_file::malformed(text, path, place, &why))
+            };
+            let name = approval.name.as_str();
             if grants.approvals.iter().take(at).any(|other| other.name == approval.name) {
-                let place = text.rfind(&format!("\"{}\"", approval.name)).unwrap_or_default();
-                let why = format!("`{}` stands there twice", approval.name);
-                return Err(toml_file::malformed(text, path, place, &why));
+                return malformed(name, format!("`{name}` stands there twice"));
+            }
+            if let Some((value, why)) = approval.wrong() {
+                return malformed(&value, why);
             }
         }
         Ok(grants)
+    }
+
+    /// Nobody decides anything as long as this is held; nothing where there is no directory for it.
+    pub fn hold(repo: Option<&Path>) -> Result<Option<OwnedFd>, FileError> {
+        let Some(place) = directory_path() else { return Ok(None) };
+        let path = place.join(NAME);
+        let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
+        let dir = trusted::directory(&place, repo, Owner::Caller).map_err(untrusted)?;
+        let Some(dir) = dir else { return Ok(None) };
+        rustix::fs::flock(&dir, FlockOperation::LockShared).map_err(|errno| {
+            FileError::Unwritable { path: path.clone(), why: errno.to_string() }
+        })?;
+        Ok(Some(dir))
+    }
+
+    /// For the record: the bytes that were read, none of them where there was no file, and what they give.
+    pub(super) fn seen<T>(
+        &self,
+        file: Option<&GrantsFile>,
+        take: impl FnOnce(GrantsSeen<'_>) -> T,
+    ) -> T {
+        let in_force = self.approvals.iter().filter(|approval| approval.revoked_at.is_none());
+        let approvals: Vec<_> = in_force.map(|approval| approval.told(None)).collect();
+        let path = file.map(|file| file.path.clone());
+        let path = path.or_else(|| Some(directory_path()?.join(NAME))).unwrap_or_default();
+        take(GrantsSeen {
+            path: &path.display().to_string(),
+            sha256: file.map_or(NO_BYTES, |file| &file.sha256),
+            approvals: &approvals,
+        })
     }
 
     pub fn of(&self, name: &str) -> Option<&Approval> {
@@ -101,11 +138,61 @@ impl Grants {
     }
 }
 
+impl Approval {
+    /// A value that no approval has, and why.
+    fn wrong(&self) -> Option<(String, String)> {
+        let name = self.name.as_str();
+        if is_reserved(name) {
+            return Some((name.to_owned(), format!("`{name}` is a name of our own")));
+        }
+        if let Some(place) = &self.replaces {
+            let place = place.as_str();
+            if !builtin::ALL.iter().any(|one| one.name == place) {
+                let why = format!("there is no built-in component `{place}` to replace");
+                return Some((place.to_owned(), why));
+            }
+            if (place == builtin::FILE_TOOLS.name) != (self.kind == Kind::Tool) {
+                let why = format!("a {} cannot take the place of `{place}`", self.kind.word());
+                return Some((place.to_owned(), why));
+            }
+        }
+        let times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
+        let is_time = |time: &str| chrono::DateTime::parse_from_rfc3339(time).is_ok();
+        let wrong = times.into_iter().find(|time| !is_time(time))?;
+        Some((wrong.clone(), "a time is written like 2026-11-21T16:00:00Z".to_owned()))
+    }
+
+    /// As the audit log has it; `world` is that of its bytes.
+    pub(super) fn told(&self, world: Option<&str>) -> audit::Approval {
+        let Self { name, sha256, repo, replaces, before, grants, .. } = self;
+        let mut words = in_words(grants);
+        words.extend(replaces.as_ref().map(|place| format!("replaces {place}")));
+        words.extend(repo.as_ref().map(|repo| format!("repository {repo}")));
+        audit::Approval {
+            subject: Subject {
+                name: name.to_string(),
+                sha256: sha256.to_string(),
+                world: world.map(str::to_owned),
+            },
+            words,
+            effective_sha256: grants.sha256(),
+            before: before.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// Names that mean something else: those of built-in components and those of a conversation.
+pub fn is_reserved(name: &str) -> bool {
+    ["editor", "a", "b"].contains(&name) || builtin::ALL.iter().any(|one| one.name == name)
+}
+
 /// The file for as long as it is being changed: nobody else changes it meanwhile.
 pub(super) struct Writing {
     dir: OwnedFd,
     path: PathBuf,
     pub(super) grants: Grants,
+    /// As it was found.
+    pub(super) file: Option<GrantsFile>,
 }
 
 impl Writing {
@@ -124,8 +211,8 @@ impl Writing {
             .ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
         rustix::fs::flock(&dir, FlockOperation::LockExclusive)
             .map_err(|errno| unwritable(errno.to_string()))?;
-        let (grants, _) = Grants::read_in(&dir, &path)?;
-        Ok(Self { dir, path, grants })
+        let (grants, file) = Grants::read_in(&dir, &path)?;
+        Ok(Self { dir, path, grants, file })
     }
 
     /// What will stand in the file.
@@ -138,7 +225,7 @@ impl Writing {
     }
 
     /// Whole or not at all, and on the disk before anybody is told.
-    pub(super) fn finish(self, text: &str) -> Result<(), FileError> {
+    pub(super) fn finish(&self, text: &str) -> Result<(), FileError> {
         let unwritable = |why: String| FileError::Unwritable { path: self.path.clone(), why };
         let temporary = format!(".{NAME}-{:016x}", rand::random::<u64>());
         let written = self.write(&temporary, text);
@@ -211,20 +298,25 @@ mod tests {
     fn what_is_not_understood_is_refused_with_its_place() {
         for (text, says) in [
             (
-                entry("a", "[component.grants]\nroot = true"),
+                entry("x", "[component.grants]\nroot = true"),
                 "grants.toml:7:1: unknown field `root`",
             ),
             (
-                entry("a", "colour = 1\n[component.grants]"),
+                entry("x", "colour = 1\n[component.grants]"),
                 "grants.toml:6:1: unknown field `colour`",
             ),
             (entry("A!", "[component.grants]"), "grants.toml:2:"),
-            (entry("a", "[component.grants]\nenv = [\"OPENAI_API_KEY\"]"), "never granted"),
-            (entry("a", "[component.grants]\nenv = \"any\""), "grants.toml:7:"),
-            (entry("a", "[component.grants.llm]\ncalls = -1\ntokens = 1"), "grants.toml:7:"),
-            (entry("a", ""), "missing field `grants`"),
+            (entry("x", "[component.grants]\nenv = [\"OPENAI_API_KEY\"]"), "never granted"),
+            (entry("x", "[component.grants]\nenv = \"any\""), "grants.toml:7:"),
+            (entry("x", "[component.grants.llm]\ncalls = -1\ntokens = 1"), "grants.toml:7:"),
+            (entry("licences", ""), "missing field `grants`"),
+            (entry("scout-a", "[component.grants]"), "grants.toml:2:8: `scout-a` is a name of our"),
+            (entry("editor", "[component.grants]"), "is a name of our own"),
+            (entry("x", "replaces = \"nobody\"\n[component.grants]"), "grants.toml:6:12: there is"),
+            (entry("x", "replaces = \"file-tools\"\n[component.grants]"), "a scout cannot take"),
+            (entry("x", "revoked_at = \"now\"\n[component.grants]"), "grants.toml:6:14: a time is"),
             ("x = ".to_owned(), "grants.toml:1:"),
-            (format!("{0}{0}", entry("a", "[component.grants]")), "stands there twice"),
+            (format!("{0}{0}", entry("x", "[component.grants]")), "stands there twice"),
         ] {
             let refused = parse(&text).unwrap_err();
             assert!(refused.contains(says), "{refused}\n{text}");

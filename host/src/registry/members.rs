@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use super::shelf::{MAX_WASM, Taken};
-use super::{Approval, Refused, Registry};
-use crate::component::{Grant, Inspection, Kind, Terms, effective};
+use super::{Approval, Refused, Registry, is_reserved};
+use crate::component::{ComponentName, Grant, Inspection, Kind, Terms, builtin, effective};
 use crate::config::{ComponentKind, ComponentRequest};
 use crate::workspace::{Last, Profile, RepoView, digest};
 
@@ -26,7 +26,12 @@ impl Registry {
     /// Everything that the user approved for here. A request of the repository that is not among it, in exactly
     /// those bytes, is a refusal; nothing else ever comes in its place.
     pub fn members(&self, requests: &[ComponentRequest]) -> Result<Vec<Member>, Refused> {
-        for request in requests {
+        for (at, request) in requests.iter().enumerate() {
+            can_be_asked_for(request)?;
+            if requests.iter().take(at).any(|other| other.name == request.name) {
+                let (name, why) = (request.name.clone(), "it is asked for twice".to_owned());
+                return Err(Refused::NoSuchName { name, why });
+            }
             self.judge(request)?;
         }
         let mut members: Vec<Member> = vec![];
@@ -91,8 +96,8 @@ impl Registry {
             });
         };
         if approval.revoked_at.is_some() {
-            let (name, sha256) = (name.clone(), sha256.clone());
-            return Err(Refused::Revoked { name, path: Some(path), sha256 });
+            let again = Box::new(unapproved());
+            return Err(Refused::RevokedHere { name: name.clone(), again });
         }
         let approved = approval.sha256.to_string();
         if *sha256 != approved {
@@ -132,6 +137,10 @@ impl Registry {
         };
         let unreadable = |why: String| Refused::Unreadable { name: name.clone(), why };
         let inspection = Inspection::of(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        if inspection.kind() != approval.kind {
+            let (approved, found) = (approval.kind, inspection.kind());
+            return Err(Refused::OtherManifest { name, approved, found });
+        }
         let terms = self.terms(&inspection, &approval.grants);
         effective(&inspection.imports, inspection.needs(), &terms)
             .map_err(|mismatch| Refused::Mismatch { name: name.clone(), mismatch })?;
@@ -174,6 +183,22 @@ impl Registry {
         File::from(seen.fd).take(MAX_WASM).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
+}
+
+/// No approval could ever have these names.
+fn can_be_asked_for(request: &ComponentRequest) -> Result<(), Refused> {
+    let ComponentRequest { name, replaces, .. } = request;
+    let why = match replaces {
+        _ if name.parse::<ComponentName>().is_err() => {
+            "no component has such a name, or so long a one".to_owned()
+        }
+        _ if is_reserved(name) => "that is a name of our own".to_owned(),
+        Some(place) if !builtin::ALL.iter().any(|one| one.name == place) => {
+            format!("there is no built-in component `{place}` to replace")
+        }
+        _ => return Ok(()),
+    };
+    Err(Refused::NoSuchName { name: name.clone(), why })
 }
 
 pub(super) fn kind(kind: ComponentKind) -> Kind {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub use anchor::anchor_command;
 pub use change::{Change, ChangeError, Changed, change};
 pub use document::{ComponentDocument, ComponentList};
-pub use grants::{Approval, Grants, GrantsFile, directory_path};
+pub use grants::{Approval, Grants, GrantsFile, directory_path, is_reserved};
 pub use listing::list;
 pub use members::Member;
 pub use past::{Past, past};
@@ -34,8 +34,7 @@ pub use shelf::{Shelf, Taken, read_file};
 pub use state::{State, Stored, state};
 pub use toml_file::FileError;
 
-use crate::audit::{Audit, AuditError};
-use crate::component::in_words;
+use crate::audit::{self, Audit, AuditError};
 use crate::workspace::RootIdentity;
 
 /// Everything that has a say about components, as it stands now.
@@ -70,17 +69,34 @@ impl Registry {
         Ok(Self { grants, file, policy: Policy::read()?, shelf: Shelf::existing(artifacts), repo })
     }
 
-    /// A file of grants that was not written by `act components` is recorded before anything acts on it.
+    /// Grants that were not written by `act components` are recorded before anything acts on them: from the bytes
+    /// that were read here. Whoever calls this keeps the file from being changed meanwhile ([`Grants::hold`]).
     pub fn note(&self, audit: &Audit) -> Result<(), AuditError> {
-        let Some(file) = &self.file else { return Ok(()) };
-        let line = |approval: &Approval| {
-            let Approval { name, sha256, grants, .. } = approval;
-            format!("{name} {sha256} {}", in_words(grants).join(", "))
+        self.grants.seen(self.file.as_ref(), |seen| audit.grants_seen(&seen).map(|_| ()))
+    }
+
+    /// That something could not take part, which needs no more than to be asked for.
+    pub fn tell_refused(audit: &Audit, refused: &Refused) -> Result<(), AuditError> {
+        let entry = audit::Entry::new(audit::Event::ComponentRefused);
+        let entry = match refused.about() {
+            Some((name, sha256)) => entry.subject(&audit::Subject {
+                name: name.to_owned(),
+                sha256: sha256.unwrap_or_default().to_owned(),
+                world: None,
+            }),
+            None => entry,
         };
-        let approvals = self.grants.approvals.iter();
-        let in_force = approvals.filter(|approval| approval.revoked_at.is_none());
-        let lines: Vec<_> = in_force.map(line).collect();
-        audit.grants_seen(&file.path.display().to_string(), &file.sha256, &lines).map(|_| ())
+        let entry = entry.decision(audit::Decision::Deny).reason(refused.code());
+        audit.append(entry.names([refused.to_string()]))?;
+        audit.settle()
+    }
+
+    /// The same where the grants or the policy do not count, so that nothing can take part.
+    pub fn tell_unusable(audit: &Audit, error: &FileError) -> Result<(), AuditError> {
+        let entry = audit::Entry::new(audit::Event::ComponentRefused);
+        let entry = entry.decision(audit::Decision::Deny).reason(error.code());
+        audit.append(entry.names([error.to_string()]))?;
+        audit.settle()
     }
 
     /// Whether an approval is in force here.

@@ -18,6 +18,9 @@ pub enum Refused {
         "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
     )]
     OtherFile { name: String, path: String, asked: String, found: String },
+    /// And the repository asks for it again.
+    #[error("component `{name}` was revoked")]
+    RevokedHere { name: String, again: Box<Refused> },
     #[error("component `{name}` was revoked")]
     Revoked { name: String, path: Option<String>, sha256: String },
     #[error(
@@ -34,6 +37,10 @@ pub enum Refused {
         path: String,
         sha256: String,
     },
+    #[error("component `{name}` was approved as a {approved} and is a {found}", approved = approved.word(), found = found.word())]
+    OtherManifest { name: String, approved: Kind, found: Kind },
+    #[error("component `{name}` cannot be asked for: {why}")]
+    NoSuchName { name: String, why: String },
     #[error("both `{first}` and `{second}` replace `{builtin}`")]
     TwoReplace { first: String, second: String, builtin: String },
     #[error("component `{name}` is refused: {mismatch}")]
@@ -55,13 +62,36 @@ impl Refused {
         match self {
             Self::Unapproved { .. } | Self::NeverApproved { .. } => "component_unapproved",
             Self::Changed { .. } | Self::OtherFile { .. } => "component_changed",
-            Self::Revoked { .. } => "component_revoked",
+            Self::Revoked { .. } | Self::RevokedHere { .. } => "component_revoked",
             Self::Missing { .. } => "component_missing",
-            Self::OtherKind { .. } | Self::OtherPlace { .. } | Self::TwoReplace { .. } => {
-                "component_conflict"
-            }
+            Self::OtherKind { .. }
+            | Self::OtherPlace { .. }
+            | Self::OtherManifest { .. }
+            | Self::TwoReplace { .. } => "component_conflict",
+            Self::NoSuchName { .. } => "name_reserved",
             Self::Mismatch { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
+        }
+    }
+
+    /// Name and digest of what was refused, as far as they are known.
+    pub fn about(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::Unapproved { name, sha256, .. }
+            | Self::Revoked { name, sha256, .. }
+            | Self::Missing { name, sha256 }
+            | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
+            Self::RevokedHere { again, .. } => again.about(),
+            Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
+                Some((name, Some(found)))
+            }
+            Self::TwoReplace { second: name, .. }
+            | Self::OtherKind { name, .. }
+            | Self::OtherManifest { name, .. }
+            | Self::Mismatch { name, .. }
+            | Self::Unreadable { name, .. } => Some((name, None)),
+            Self::NoSuchName { name, .. } => Some((name, None)),
+            Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
         }
     }
 
@@ -74,12 +104,17 @@ impl Refused {
             Self::NeverApproved { path, sha256 } => {
                 format!("{} --here", approve("NAME", path, sha256, None))
             }
-            Self::Changed { again: Some(again), .. } => again.hint(),
+            Self::Changed { name, again: Some(again), .. } => format!(
+                "if that is no new version of your `{name}`, give it another name in agent.yaml; else this takes \
+                 the place of what you approved, wherever that holds: {}",
+                again.hint()
+            ),
             Self::Changed { name, .. } => {
                 format!(
                     "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
                 )
             }
+            Self::RevokedHere { again, .. } => again.hint(),
             Self::OtherFile { .. } => "correct sha256 in agent.yaml, or the file".to_owned(),
             Self::Revoked { name, path: Some(path), sha256 } => approve(name, path, sha256, None),
             Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
@@ -90,6 +125,10 @@ impl Refused {
             Self::OtherPlace { name, asked, path, sha256, .. } => {
                 approve(name, path, sha256, asked.as_deref())
             }
+            Self::OtherManifest { name, .. } => {
+                format!("act components revoke {name}, then approve it anew")
+            }
+            Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
             Self::Mismatch { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()

@@ -44,6 +44,11 @@ impl OwnReport {
     }
 }
 
+/// Whether reports can be judged by it; none is judged by nothing.
+pub fn report_schema(schema: Option<&str>) -> Result<(), String> {
+    OwnReport::new(schema).map(|_| ())
+}
+
 /// What it calls its summary, else which parts it has.
 fn summary(report: &Value) -> String {
     if let Some(summary) = report.get("summary").and_then(Value::as_str) {

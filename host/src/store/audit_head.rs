@@ -1,6 +1,8 @@
 //! What the store remembers of the audit log: its head, so that a log that was cut or written anew disagrees
 //! with something, and the grants as they were last recorded.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, Survives};
@@ -32,6 +34,34 @@ impl Keeper for Store {
             Ok(_) | Err(StoreError::Busy { .. }) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    fn restarted(&self, head: &Head) -> Result<(), String> {
+        let kept = self.write(Survives::Machine, |db| {
+            let Head { seq, hash, end } = head;
+            db.execute("DELETE FROM audit_head", [])?;
+            db.execute(
+                "INSERT INTO audit_head (id, seq, hash, log_end) VALUES (1, ?1, ?2, ?3)",
+                params![seq.cast_signed(), hash, end.cast_signed()],
+            )?;
+            db.execute(
+                "INSERT OR REPLACE INTO audit_restarts (seq, hash) VALUES (?1, ?2)",
+                params![seq.cast_signed(), hash],
+            )?;
+            db.execute("DELETE FROM audit_grants", [])
+        });
+        kept.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, String> {
+        let known = self.read(|db| {
+            let mut all = db.prepare("SELECT seq, hash FROM audit_restarts")?;
+            let read = |row: &rusqlite::Row<'_>| {
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, String>(1)?))
+            };
+            all.query_map([], read)?.collect()
+        });
+        known.map_err(|error| error.to_string())
     }
 
     fn grants(&self) -> Result<Option<String>, String> {
@@ -72,6 +102,20 @@ mod tests {
             keeper.keep(&head(seq)).unwrap();
         }
         assert_eq!(keeper.head().unwrap(), Some(head(7)));
+    }
+
+    // AUDIT-14
+    #[test]
+    fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        keeper.keep(&head(7)).unwrap();
+        keeper.keep_grants("aa").unwrap();
+        keeper.restarted(&head(8)).unwrap();
+        assert_eq!((keeper.head().unwrap(), keeper.grants().unwrap()), (Some(head(8)), None));
+        keeper.restarted(&head(20)).unwrap();
+        let all = [(8, "hash 8".to_owned()), (20, "hash 20".to_owned())];
+        assert_eq!(keeper.restarts().unwrap(), all.into());
     }
 
     #[test]

@@ -6,8 +6,12 @@ use rusqlite::Connection;
 pub(super) const APPLICATION_ID: i32 = 0x6163_7431;
 
 /// One step for each version, never changed once released.
-const STEPS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("schema_2.sql"), include_str!("proposals.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("proposals.sql"),
+    include_str!("restarts.sql"),
+];
 
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 

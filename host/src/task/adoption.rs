@@ -45,7 +45,11 @@ pub(super) async fn run(
             return Ok(());
         }
     };
-    match checked {
+    let begun = checked.and_then(|mut ready| {
+        ready.begin(None, &desk.audit)?;
+        Ok(ready)
+    });
+    match begun {
         Ok(ready) => {
             work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await;
         }

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::preflight::{self, Heard};
 use super::scouting::{ScoutArgs, audit, loaded, place};
+use super::signals;
 use super::staff::{self, Staff};
-use super::{preflight, signals};
 use crate::component::{self, ComponentFailure, ComponentHost, ScoutQuestion};
 use crate::event::Events;
 use crate::exit::Exit;
@@ -22,11 +23,11 @@ pub struct ScoutFacts {
 
 pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failure> {
     let (root, wall, package) = place(&args)?;
-    let registry = preflight::registry(Some(&root))?;
-    let members = registry.members(&[])?;
     let cancel = signals::cancelled_by_signals()?;
     let events = Events::new("", vec![output.progress_sink()]);
     let audit = audit(&args.repo, &root)?;
+    let requests = preflight::requests(&args.repo);
+    let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
     let staff = Staff {
         host: ComponentHost::new(component::cache_dir().as_deref())
             .below(registry.policy.ceiling.clone())

@@ -12,10 +12,10 @@ use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::audit::{Audit, AuditError, Keeper};
 use crate::component::{self, Grant};
-use crate::config::{self, Config, ConfigError, EnvironmentError, ModelAccess};
+use crate::config::{self, ComponentRequest, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
-use crate::registry::{self, FileError, Member, Policy, Refused, Registry, Repo};
+use crate::registry::{self, FileError, Grants, Member, Policy, Refused, Registry, Repo};
 use crate::store::Store;
 use crate::verifier::{Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, GlobError, HostWriteError, Overlay, RepoWriter, WriteRules};
@@ -44,37 +44,105 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Again, because a task that has waited counts with what holds now.
-    pub(super) fn look_again(&mut self, mut config: Config) -> Result<(), Failure> {
-        let (members, policy) = capabilities(&mut config)?;
+    /// Its turn has come, maybe after others: what counts is what holds now, and that is recorded first. `config`
+    /// is what `agent.yaml` says now, where it may be something else.
+    pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
+        let mut config = config.unwrap_or_else(|| self.config.clone());
+        let (members, policy) = capabilities(&mut config, Heard::All(audit))?;
         (self.members, self.ceiling) = (members, policy.ceiling);
-        self.config = config;
+        (self.config, self.anchored) = (config, policy.require_anchor);
         Ok(())
     }
 }
 
+/// What the audit log hears of looking who may take part.
+#[derive(Clone, Copy)]
+pub(super) enum Heard<'a> {
+    /// Nothing, from one who only wants to know.
+    Nothing,
+    /// A refusal, which leaves its record and nothing else.
+    Refusals,
+    /// Also grants that were changed past `act components`: from one who is about to act on them.
+    All(&'a Audit),
+}
+
 /// Who may take part in tasks of this configuration, and under which policy.
-fn capabilities(config: &mut Config) -> Result<(Vec<Member>, Policy), Failure> {
-    let registry = registry(Some(&config.root))?;
+fn capabilities(config: &mut Config, heard: Heard<'_>) -> Result<(Vec<Member>, Policy), Failure> {
+    let (registry, members) = admitted(&config.root, &config.components, heard)?;
     policy::hold(&registry.policy, config)?;
-    let members = registry.members(&config.components)?;
     Ok((members, registry.policy))
+}
+
+/// Everything that was approved for here, if all that the repository asks for is.
+pub(super) fn admitted(
+    root: &Path,
+    requests: &[ComponentRequest],
+    heard: Heard<'_>,
+) -> Result<(Registry, Vec<Member>), Failure> {
+    let repo = repo(Some(root))?;
+    // The grants that are recorded are those that are acted on.
+    let held = matches!(heard, Heard::All(_)).then(|| Grants::hold(Some(root))).transpose();
+    let opened = held.and_then(|held| Ok((held, Registry::open(place().as_deref(), repo)?)));
+    let registry = match opened {
+        Ok((held, registry)) => {
+            if let Heard::All(audit) = heard {
+                registry.note(audit)?;
+            }
+            drop(held);
+            registry
+        }
+        Err(error) => {
+            tell(heard, root, |audit| Registry::tell_unusable(audit, &error));
+            return Err(error.into());
+        }
+    };
+    match registry.members(requests) {
+        Ok(members) => Ok((registry, members)),
+        Err(refused) => {
+            tell(heard, root, |audit| Registry::tell_refused(audit, &refused));
+            Err(refused.into())
+        }
+    }
+}
+
+/// Nothing happens either way: where it cannot be recorded, it is refused all the same.
+fn tell(heard: Heard<'_>, root: &Path, say: impl FnOnce(&Audit) -> Result<(), AuditError>) {
+    let log = || {
+        let artifacts = artifacts(root).ok()?;
+        let desk = Desk::new(store(&artifacts).ok()?, artifacts, root).ok()?;
+        desk.audit_here(root).ok()
+    };
+    let audit = match heard {
+        Heard::Nothing => None,
+        Heard::Refusals => log(),
+        Heard::All(audit) => Some(audit.clone()),
+    };
+    let _ = audit.map(|audit| say(&audit));
+}
+
+/// What the repository at or above `start` asks for; a broken `agent.yaml` asks for nothing.
+pub(super) fn requests(start: &Path) -> Vec<ComponentRequest> {
+    config::load(start).map(|config| config.components).unwrap_or_default()
 }
 
 /// Whether everything that a task of this configuration would load was granted; makes nothing.
 pub fn granted(mut config: Config) -> Result<(), Failure> {
-    capabilities(&mut config).map(|_| ())
+    capabilities(&mut config, Heard::Nothing).map(|_| ())
 }
 
 /// Grants, policy and store as they stand; makes nothing.
 pub(super) fn registry(root: Option<&Path>) -> Result<Registry, Failure> {
-    let place =
-        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
-    let unusable = |error: std::io::Error| {
+    Ok(Registry::open(place().as_deref(), repo(root)?)?)
+}
+
+fn repo(root: Option<&Path>) -> Result<Option<Repo>, Failure> {
+    root.map(Repo::at).transpose().map_err(|error| {
         Failure::refused("repository_unusable", format!("the repository cannot be opened: {error}"))
-    };
-    let repo = root.map(Repo::at).transpose().map_err(unusable)?;
-    Ok(Registry::open(place.ok().as_deref(), repo)?)
+    })
+}
+
+fn place() -> Option<PathBuf> {
+    ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME")).ok()
 }
 
 impl From<FileError> for Failure {
@@ -94,7 +162,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
     let mut config = config::load(&args.repo)?;
     AgentDir::check(&config.root)?;
-    let (members, policy) = capabilities(&mut config)?;
+    let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
     // In a package, what the user calls `src` is the package's.
@@ -151,7 +219,6 @@ pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
     let desk = open_desk(&ready.artifacts, &ready.config.root)?;
     // What could not be recorded is not accepted.
     desk.audit.ready()?;
-    registry(Some(&ready.config.root))?.note(&desk.audit)?;
     Ok(desk)
 }
 

@@ -86,17 +86,15 @@ pub(super) async fn follow(
         }
     };
     fail_point::reach("first");
-    if waited {
-        // Its turn came later: what the file says now is what counts.
-        match config::load(&args.repo) {
-            Ok(config) if config.root == root => {
-                if let Err(failure) = ready.look_again(config) {
-                    return last.refuse(&failure);
-                }
-            }
-            Ok(_) => return last.refuse(&RootMoved::Replaced(root).into()),
-            Err(error) => return last.refuse(&error.into()),
+    let config = match waited.then(|| config::load(&args.repo)).transpose() {
+        Ok(Some(config)) if config.root != root => {
+            return last.refuse(&RootMoved::Replaced(root).into());
         }
+        Ok(config) => config,
+        Err(error) => return last.refuse(&error.into()),
+    };
+    if let Err(failure) = ready.begin(config, &ticket.desk.audit) {
+        return last.refuse(&failure);
     }
     work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await
 }

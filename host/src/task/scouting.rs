@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::preflight::{self, Heard};
+use super::signals;
 use super::staff::{self, Incomplete, Staff};
-use super::{preflight, signals};
 use crate::audit::{Audit, AuditError};
 use crate::component::builtin;
 use crate::component::{self, ComponentHost, Kind, LoadedComponent};
@@ -162,8 +163,8 @@ pub(super) struct Inquiry {
 impl Inquiry {
     pub(super) fn open(args: &ScoutArgs) -> Result<Self, Failure> {
         let (root, wall, package) = place(args)?;
-        let registry = preflight::registry(Some(&root))?;
-        let members = registry.members(&[])?;
+        let requests = preflight::requests(&args.repo);
+        let (_, members) = preflight::admitted(&root, &requests, Heard::Refusals)?;
         if let WhichScout::Named(name) = &args.scout {
             // Before a model is looked for.
             approved(name, &members)?;
@@ -171,7 +172,7 @@ impl Inquiry {
         let access = config::model_access(|name: &str| std::env::var(name).ok())?;
         let cancel = signals::cancelled_by_signals()?;
         let audit = audit(&args.repo, &root)?;
-        registry.note(&audit)?;
+        let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
         Ok(Self { root, wall, package, registry, members, access, cancel, audit })
     }
 
@@ -182,7 +183,10 @@ impl Inquiry {
             Failure::refused("component_unreadable", message)
                 .hint("name a regular file of at most 64 MiB")
         })?;
-        let member = self.registry.member_of(file, &digest(&bytes))?;
+        let member = self.registry.member_of(file, &digest(&bytes)).inspect_err(|refused| {
+            // Refused it is in any case.
+            let _ = Registry::tell_refused(&self.audit, refused);
+        })?;
         if member.kind != Kind::Scout {
             let message = format!("`{}` is a tool component and answers no question", member.name);
             return Err(Failure::refused("component_conflict", message).hint("name a Scout"));

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use super::super::testing::{Place, edit};
-use super::super::{AuditError, Decision};
+use super::super::{AuditError, Decision, History, Verifier};
 use super::*;
 
 fn code(place: &Place) -> &'static str {
@@ -223,11 +223,51 @@ fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
     assert_eq!(records[0].object.as_deref(), Some("audit.1.jsonl"));
     // What had been refused is recorded now.
     assert_eq!(records.len(), 3);
+    // Two records are not there any more, and that is no secret.
     let found = place.verify();
-    assert!(found.ok && found.restarted_at == Some(6), "{found:?}");
+    assert!(found.bad.is_none() && !found.ok && found.restarted_at == Some(6), "{found:?}");
+    assert_eq!(found.history, History::Missing);
+    let why = found.earlier[0].missing.as_ref().unwrap();
+    assert!(why.contains("its record 4 is not what it was"), "{found:?}");
+    let found = place.verify_accepting(6);
+    assert!(found.ok && found.history == History::Accepted, "{found:?}");
+    assert!(!place.verify_accepting(5).ok, "another restart is not the one that is known");
     // Another process that knew the old one goes on with the new one.
     place.audit().append(edit("other")).unwrap();
+    assert!(place.verify_accepting(6).ok);
+}
+
+// AUDIT-14
+#[test]
+fn what_was_set_aside_stays_a_part_of_the_history() {
+    let place = Place::filled(5);
+    let junk = format!("{}\nno record\n", place.lines().join("\n"));
+    fs::write(place.path(), junk).unwrap();
+    assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.1.jsonl"));
+    let whole = place.verify();
+    assert!(whole.ok && whole.history == History::Whole, "{whole:?}");
+    assert_eq!((whole.earlier[0].records, &whole.earlier[0].missing), (5, &None));
+    // A head that was noted down before is still found.
+    let asked = place.dir.path().join("audit.1.jsonl");
+    let old = fs::read_to_string(&asked).unwrap();
+    let hash = old.lines().nth(2).unwrap().rsplit('"').nth(1).unwrap().to_owned();
+    let verifier = Verifier::new(place.keeper.head().unwrap(), Default::default(), Some(hash));
+    assert_eq!(place.verify_with(verifier).asked_seq, Some(3));
+    // And is as it was.
+    fs::write(&asked, old.replacen("src/1.rs", "src/2.rs", 1)).unwrap();
+    let changed = place.verify();
+    assert!(!changed.ok && changed.history == History::Missing, "{changed:?}");
+    assert!(changed.earlier[0].missing.as_ref().unwrap().contains("not what was set aside"));
+    fs::remove_file(&asked).unwrap();
+    assert!(!place.verify().ok);
+    fs::write(&asked, &old).unwrap();
     assert!(place.verify().ok);
+    // Through a second beginning as well.
+    fs::remove_file(place.path()).unwrap();
+    assert_eq!(place.audit().restart().unwrap(), None);
+    let gone = place.verify();
+    assert!(!gone.ok && gone.bad.is_none(), "{gone:?}");
+    assert!(gone.earlier[0].missing.as_ref().unwrap().contains("no log any more"), "{gone:?}");
 }
 
 #[test]

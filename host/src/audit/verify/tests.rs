@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::testing::{Place, edit};
 use super::*;
-use crate::audit::{Entry, chain};
+use crate::audit::{Entry, Keeper as _, chain};
 
 fn bad(place: &Place) -> Bad {
     let found = place.verify();
@@ -60,6 +60,34 @@ fn a_cut_log_and_one_that_was_written_anew_disagree_with_the_store() {
     let anew = bad(&place);
     assert_eq!(anew.seq, 9, "{anew:?}");
     assert!(anew.why.contains("store"), "{anew:?}");
+}
+
+// Security line 186, AUDIT-14
+#[test]
+fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
+    for prev in [None, Some("f".repeat(64)), Some(GENESIS.to_owned())] {
+        let place = Place::filled(5);
+        let head = place.keeper.head().unwrap().unwrap();
+        let mut records = place.records();
+        let mut first = records[4].clone();
+        first.event = Event::ChainRestarted.as_str().to_owned();
+        first.object = Some("audit.1.jsonl".to_owned());
+        first.reason = Some("set_aside".to_owned());
+        first.counts = [("kept_seq".to_owned(), 5), ("last_seq".to_owned(), 5)].into();
+        let (first, line) = chain::seal(first, 6, &prev.unwrap_or(head.hash)).unwrap();
+        let (mut prev, mut lines) = (first.hash, vec![line.trim_end().to_owned()]);
+        records.remove(2);
+        for (record, seq) in records.into_iter().zip(7..) {
+            let (record, line) = chain::seal(record, seq, &prev).unwrap();
+            lines.push(line.trim_end().to_owned());
+            prev = record.hash;
+        }
+        place.write_lines(&lines);
+        let bad = bad(&place);
+        assert!(bad.why.contains("no such beginning"), "{bad:?}");
+        assert!(!place.verify_accepting(6).ok, "nobody can accept what nobody began");
+        assert_eq!(place.audit().append(edit("x")).unwrap_err().code(), "audit_cut");
+    }
 }
 
 // Security line 186
@@ -143,7 +171,8 @@ proptest! {
         let first = at as u64 + 1;
         let expected = match change {
             Change::Flip(byte, flip) => {
-                let byte = byte.index(lines[at].len());
+                // Before it stands what tells a log of ours from other files.
+                let byte = 8 + byte.index(lines[at].len() - 8);
                 lines[at][byte] ^= flip;
                 first
             }

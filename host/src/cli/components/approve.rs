@@ -28,6 +28,12 @@ pub(super) struct Approve {
     /// For this repository alone
     #[arg(long)]
     here: bool,
+    /// For every repository, also where it held for one alone
+    #[arg(long, conflicts_with = "here")]
+    everywhere: bool,
+    /// With everything that it needs, also what was taken away from it before
+    #[arg(long)]
+    anew: bool,
     /// A need that it does not get
     #[arg(long, value_name = "GRANT")]
     without: Vec<String>,
@@ -40,6 +46,8 @@ impl Approve {
             name: self.name.clone(),
             replaces: self.replaces.clone(),
             here: self.here,
+            everywhere: self.everywhere,
+            anew: self.anew,
             without: self.without.clone(),
             start,
         };

@@ -1,10 +1,11 @@
 //! Components for people.
 
 use crate::component::{Capability, Grant, LeftOut, Need, Party, Set};
-use crate::model::ToolSpec;
 use crate::output::{Line, Tone};
 use crate::registry::{ComponentDocument, ComponentList, State};
-use crate::task::capabilities::{Difference, InspectDocument, Proposal, Shown, WhyDocument};
+use crate::task::capabilities::{
+    Difference, FieldChange, InspectDocument, Proposal, Said, Shown, WhyDocument,
+};
 
 const DIGEST: usize = 12;
 
@@ -120,9 +121,7 @@ pub(super) fn inspected(document: &InspectDocument) -> Vec<Line> {
     lines.extend(imports(&document.imports));
     lines.push(Line::plain(if document.needs.is_empty() { "Needs nothing" } else { "Needs" }));
     lines.extend(needs(&document.needs, ""));
-    if !document.tools.is_empty() {
-        lines.push(row("tools", document.tools.join(" ")));
-    }
+    lines.extend(says(&document.says));
     lines.extend(left_out(&document.left_out));
     lines.extend(
         document
@@ -162,20 +161,17 @@ pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
         row("world", manifest.world()),
     ];
     lines.extend(imports(&inspection.imports));
-    if manifest.is_foreign() {
-        let tool = |tool: &ToolSpec| row("tool", format!("{}: {}", tool.name, tool.description));
-        lines.extend(manifest.tools.iter().map(tool));
-        lines.extend(left_out(&manifest.left_out));
-    }
+    lines.extend(left_out(&manifest.left_out));
     lines.push(Line::plain(if manifest.needs.is_empty() { "Needs nothing" } else { "Needs" }));
     lines.extend(needs(&manifest.needs, ""));
+    lines.extend(says(&proposal.says()));
     lines.push(row("granted", grants(&proposal.grant).join(", ")));
     if !proposal.grant.withheld.is_empty() {
         lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
     }
     let limits = &proposal.grant.limits;
-    let (memory, wall) = (limits.memory_bytes >> 20, limits.wall.as_secs());
-    lines.push(row("limits", format!("{memory} MiB, {wall} s for one query")));
+    let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_secs());
+    lines.push(row("limits", format!("{memory}, {wall} s for one query")));
     lines.extend(proposal.replaces.as_ref().map(|name| {
         Line::of(Tone::Caution, format!("  It takes the place of the built-in {name}"))
     }));
@@ -190,21 +186,59 @@ pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
 fn differs(difference: &Difference) -> Vec<Line> {
     let version = difference.version_before.as_ref().map(|version| format!(" ({version})"));
     let title = format!("Differs from sha256 {}{}", difference.before, version.unwrap_or_default());
-    let mut lines = vec![Line::of(Tone::Caution, title)];
-    if difference.unknown {
-        lines.push(Line::plain("  those bytes are not in the store any more"));
-        return lines;
+    if difference.is_nothing() {
+        return vec![Line::plain("  It is what was approved before, and on the same terms")];
     }
+    let mut lines = vec![Line::of(Tone::Caution, title)];
+    lines.push(Line::plain(match (difference.unknown, difference.code_changed) {
+        (true, _) => "  those bytes are not in the store any more",
+        (false, true) => "  in its code, which nobody can read here",
+        (false, false) => "  not in its code",
+    }));
     let import =
         |sign: &'static str| move |name: &String| Line::plain(format!("  {sign} imports {name}"));
     lines.extend(difference.imports_added.iter().map(import("+")));
     lines.extend(difference.imports_removed.iter().map(import("-")));
     lines.extend(needs(&difference.needs_added, "+ needs "));
     lines.extend(needs(&difference.needs_removed, "- needs "));
-    if lines.len() == 1 {
-        lines.push(Line::plain("  in its code alone; imports and needs are the same"));
+    lines.extend(difference.manifest.iter().flat_map(|change| changed("says", change)));
+    lines.extend(difference.approval.iter().flat_map(|change| changed("may", change)));
+    lines
+}
+
+fn changed(what: &str, change: &FieldChange) -> Vec<Line> {
+    let line = |sign: &str, text: &String| {
+        let field = &change.field;
+        Line::of(Tone::Strong, format!("  {sign} {what} {field}: ")).and(Tone::Plain, text)
+    };
+    let before = change.before.as_ref().map(|text| line("-", text));
+    before.into_iter().chain(change.after.as_ref().map(|text| line("+", text))).collect()
+}
+
+/// Every word that reaches the Editor's model.
+fn says(said: &Said) -> Vec<Line> {
+    let mut lines = vec![];
+    for tool in &said.tools {
+        lines.push(
+            Line::of(Tone::Strong, format!("  tool {}", tool.name))
+                .and(Tone::Plain, format!(": {}", tool.description)),
+        );
+        lines.push(row("takes", tool.parameters.to_string()));
+    }
+    lines.extend(said.report.as_ref().map(|report| row("report", report.to_string())));
+    if !lines.is_empty() {
+        lines.insert(0, Line::plain("Says to the model"));
     }
     lines
+}
+
+/// Whole units where there are any.
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
 }
 
 pub(super) fn shown(shown: &Shown) -> Vec<Line> {
@@ -219,13 +253,15 @@ pub(super) fn shown(shown: &Shown) -> Vec<Line> {
     if !component.tools.is_empty() {
         lines.push(row("tools", component.tools.join(" ")));
     }
+    lines.extend(shown.says.iter().flat_map(says));
     lines.push(Line::plain("Granted"));
+    lines.extend(component.approved_at.as_ref().map(|time| row("approved", time)));
     lines.push(row("to use", grants(&component.grants).join(", ")));
     if let Some(effective) = &shown.effective {
         lines.push(row("in force", grants(effective).join(", ")));
         let limits = &effective.limits;
-        let (memory, wall) = (limits.memory_bytes >> 20, limits.wall.as_millis());
-        lines.push(row("limits", format!("{memory} MiB, {wall} ms for one query")));
+        let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_millis());
+        lines.push(row("limits", format!("{memory}, {wall} ms for one query")));
     }
     let used = &shown.used;
     lines.push(Line::plain("Used in the last 20 tasks"));

@@ -35,7 +35,7 @@ pub(in crate::task) struct StepClaim {
 impl Evidence {
     pub(in crate::task) fn of(start: &Path, run_id: &str) -> Result<Self, Failure> {
         let run = audit_explain(start, run_id)?;
-        let log = audit_verify(start, None)?;
+        let log = audit_verify(start, None, None)?;
         if let Some(bad) = log.bad {
             let message = format!(
                 "nothing is claimed from a log that was touched: record {}: {}",

@@ -9,7 +9,8 @@ mod grants;
 mod records;
 mod verification;
 
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use attestation::{Outcome, Resource, Statement, TestResult, audit_export};
@@ -36,7 +37,7 @@ impl Logbook {
         Ok(Self { artifacts: preflight::artifacts_for(root.as_deref())? })
     }
 
-    fn reader(&self) -> Result<AuditReader, Failure> {
+    fn state(&self) -> Result<(OwnedFd, PathBuf), Failure> {
         let path = self.artifacts.path().join("state");
         let state = self.artifacts.state().map_err(|error| {
             Failure::refused(
@@ -44,6 +45,11 @@ impl Logbook {
                 format!("{} cannot be used: {error}", path.display()),
             )
         })?;
+        Ok((state, path))
+    }
+
+    fn reader(&self) -> Result<AuditReader, Failure> {
+        let (state, path) = self.state()?;
         Ok(AuditReader::open(&state, &path)?)
     }
 

@@ -5,14 +5,21 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Logbook, unread};
-use crate::audit::{Keeper, Verification, Verifier};
+use super::Logbook;
+use crate::audit::{Keeper, Verification, Verifier, verify_all};
+use crate::config;
 use crate::output::Failure;
+use crate::registry::Grants;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
 
 /// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
-pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
+/// `accept` is the number of a record with which the log begins anew, from one who knows what is missing before it.
+pub fn audit_verify(
+    start: &Path,
+    asked: Option<&str>,
+    accept: Option<u64>,
+) -> Result<Verification, Failure> {
     let book = Logbook::open(start)?;
     let store = preflight::store(&book.artifacts)?;
     let kept = store.head().map_err(|reason| Failure::refused("store_unusable", reason))?;
@@ -25,14 +32,10 @@ pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, F
             runs.insert(run.to_string(), head.to_owned());
         }
     }
-    let mut verifier = Verifier::new(kept, runs, asked.map(str::to_owned));
-    let mut reader = book.reader()?;
-    while let Some(item) = reader.next_item().map_err(|error| unread(&error))? {
-        if !verifier.take(item, reader.line(), reader.offset()) {
-            break;
-        }
-    }
-    Ok(verifier.finish())
+    let restarts = store.restarts().map_err(|reason| Failure::refused("store_unusable", reason))?;
+    let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
+    let (state, path) = book.state()?;
+    Ok(verify_all(&state, &path, verifier, accept)?)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,15 +47,20 @@ pub struct AuditRestarted {
     pub seq: u64,
 }
 
-/// Only for a log that is not what it was.
+/// Only for a log that is not what it was. The grants in force are recorded anew: what was recorded of them may be
+/// gone.
 pub fn audit_restart(start: &Path) -> Result<AuditRestarted, Failure> {
-    if audit_verify(start, None).is_ok_and(|found| found.ok) {
+    if audit_verify(start, None, None).is_ok_and(|found| found.bad.is_none()) {
         return Err(Failure::refused("audit_whole", "the audit log is what was written")
             .hint("there is nothing to begin anew"));
     }
     let audit = Lookup::open(start)?.audit()?;
     let kept_as = audit.restart()?;
     let seq = audit.head().map_or(0, |head| head.seq);
+    let root = config::find_root(start)?.map(|root| root.path);
+    let held = Grants::hold(root.as_deref())?;
+    preflight::registry(root.as_deref())?.note(&audit)?;
+    drop(held);
     Ok(AuditRestarted { kept_as, seq })
 }
 

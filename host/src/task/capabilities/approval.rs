@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::difference::{Difference, Terms, Version, difference};
+use super::kept::narrowed;
+use super::said::Said;
 use super::{Here, apply, component_name, not_a_component, used, what};
 use crate::component::{
     self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits, Need,
@@ -11,14 +14,13 @@ use crate::component::{
 };
 use crate::event::Events;
 use crate::output::Failure;
-use crate::registry::{Change, ComponentDocument, Taken, read_file};
+use crate::registry::{Approval, Change, ComponentDocument, Taken, is_reserved, read_file};
+use crate::scout::report_schema;
 
 /// A tool's name as the model takes it.
 const MAX_TOOL_NAME: usize = 64;
 /// For one query of an added Scout at most; `timeouts.scout_query` is what counts.
 const SCOUT_WALL: std::time::Duration = std::time::Duration::from_secs(600);
-/// Names that mean something else in a conversation.
-const RESERVED: [&str; 3] = ["editor", "a", "b"];
 
 /// What is asked of `approve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +30,12 @@ pub struct Approve {
     pub replaces: Option<String>,
     /// For the repository in use alone.
     pub here: bool,
+    /// For every repository, also where it held for one alone.
+    pub everywhere: bool,
     /// Needs that are not granted.
     pub without: Vec<String>,
+    /// As if nothing had been taken away from what had the name before.
+    pub anew: bool,
     pub start: PathBuf,
 }
 
@@ -51,22 +57,10 @@ pub struct InspectDocument {
     pub tools: Vec<String>,
     /// Exported functions that are no tools.
     pub left_out: Vec<LeftOut>,
+    /// To the Editor's model.
+    pub says: Said,
     /// Why it could not be loaded, whatever were granted.
     pub problem: Option<String>,
-}
-
-/// What is new in comparison with the bytes that had the name before.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Difference {
-    pub before: String,
-    pub version_before: Option<String>,
-    pub imports_added: Vec<String>,
-    pub imports_removed: Vec<String>,
-    pub needs_added: Vec<Need>,
-    pub needs_removed: Vec<Need>,
-    /// The bytes that were approved before are not there any more, so that only digests can be compared.
-    pub unknown: bool,
 }
 
 /// Ready to be decided on.
@@ -99,6 +93,7 @@ pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
         limits: manifest.limits.clone(),
         tools: manifest.tools.iter().map(|tool| tool.name.clone()).collect(),
         left_out: manifest.left_out.clone(),
+        says: Said::of(manifest),
         problem: problem(&inspection),
     })
 }
@@ -107,6 +102,9 @@ pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
 fn problem(inspection: &Inspection) -> Option<String> {
     if let Err(mismatch) = inspection.exports_fit() {
         return Some(mismatch.to_string());
+    }
+    if let Some(why) = unusable_report(inspection) {
+        return Some(why);
     }
     if !inspection.is_what_it_says() {
         let kind = what(inspection.kind());
@@ -119,11 +117,16 @@ fn problem(inspection: &Inspection) -> Option<String> {
     component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
 }
 
+/// No report could ever be judged by it.
+fn unusable_report(inspection: &Inspection) -> Option<String> {
+    let why = report_schema(inspection.manifest.report.as_deref()).err()?;
+    Some(format!("the schema of its report cannot be used: {why}"))
+}
+
 /// A name that is none of ours.
 pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
     let name = component_name(text)?;
-    let taken = builtin::ALL.iter().any(|one| one.name == name.as_str());
-    if taken || RESERVED.contains(&name.as_str()) {
+    if is_reserved(name.as_str()) {
         let message = format!("`{name}` is a name of our own");
         return Err(Failure::refused("name_reserved", message).hint(
             "choose another name; to take a built-in component's place approve with --replaces",
@@ -138,6 +141,10 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let here = Here::open(&args.start)?;
     let (bytes, inspection) = read(&args.file)?;
     let manifest = &inspection.manifest;
+    if let Some(why) = unusable_report(&inspection) {
+        return Err(Failure::refused("component_refused", why)
+            .hint("a schema stands for itself: `$ref` leads nowhere, and patterns are short"));
+    }
     let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
     let replaces = replaces.transpose()?;
     if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_foreign()) {
@@ -153,6 +160,11 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         return Err(Failure::refused("name_too_long", message).hint("choose a shorter --name"));
     }
     let mut grant = usual(inspection.needs(), limits(manifest.kind));
+    let earlier = Earlier::of(&here, &name);
+    if let Some(earlier) = earlier.as_ref().filter(|_| !args.anew) {
+        let (needs, held) = (inspection.needs(), &earlier.approval.grants);
+        grant = narrowed(grant, needs, held, earlier.asked().as_ref());
+    }
     for without in &args.without {
         let needed = inspection.needs().iter().any(|need| need.grant == *without);
         let Some(capability) = Capability::named(without).filter(|_| needed) else {
@@ -167,19 +179,24 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         Failure::refused("component_refused", error.to_string())
             .hint("`act components inspect FILE` shows what it imports and needs")
     })?;
-    let repo = match (args.here, &here.registry.repo) {
-        (false, _) => None,
-        (true, Some(repo)) => Some(repo.identity.clone()),
-        (true, None) => {
-            return Err(Failure::refused("no_repository", "no repository here or above")
-                .hint("go into the one that --here is about"));
-        }
+    let repo = scope(&args, &here, earlier.as_ref().map(|earlier| &earlier.approval))?;
+    let now = Version { bytes: &bytes, inspection: &inspection };
+    let terms = Terms {
+        grant: &grant,
+        repo: repo.as_deref(),
+        replaces: replaces.as_ref().map(ComponentName::as_str),
+        revoked: false,
     };
-    let difference = difference(&here, &name, &inspection);
+    let difference = earlier.map(|earlier| earlier.difference(now, terms));
     Ok(Proposal { inspection, name, grant, difference, replaces, repo, bytes, start: args.start })
 }
 
 impl Proposal {
+    /// To the Editor's model.
+    pub fn says(&self) -> Said {
+        Said::of(&self.inspection.manifest)
+    }
+
     /// For one repository alone.
     pub fn is_local(&self) -> bool {
         self.repo.is_some()
@@ -241,32 +258,66 @@ fn limits(kind: Kind) -> Limits {
     }
 }
 
-/// None where the name is new, or these bytes have it already.
-fn difference(here: &Here, name: &ComponentName, now: &Inspection) -> Option<Difference> {
-    let approval = here.registry.grants.of(name.as_str())?;
-    if approval.sha256.as_str() == now.sha256 {
-        return None;
+/// An approval that counts, and its bytes where they are still there.
+struct Earlier {
+    approval: Approval,
+    version: Option<(Vec<u8>, Inspection)>,
+}
+
+impl Earlier {
+    fn of(here: &Here, name: &ComponentName) -> Option<Self> {
+        let approval = here.registry.grants.of(name.as_str())?.clone();
+        let version = match here.registry.shelf.take(&approval.sha256) {
+            Taken::Bytes(bytes) => Inspection::of(&bytes).ok().map(|found| (bytes, found)),
+            Taken::Missing | Taken::Changed(_) => None,
+        };
+        Some(Self { approval, version })
     }
-    let before = approval.sha256.to_string();
-    let earlier = match here.registry.shelf.take(&approval.sha256) {
-        Taken::Bytes(bytes) => Inspection::of(&bytes).ok(),
-        Taken::Missing | Taken::Changed(_) => None,
-    };
-    let Some(earlier) = earlier else {
-        return Some(Difference { before, unknown: true, ..Difference::default() });
-    };
-    fn without<T: PartialEq + Clone>(all: &[T], known: &[T]) -> Vec<T> {
-        all.iter().filter(|one| !known.contains(one)).cloned().collect()
+
+    /// What its needs asked for, before anybody took anything away.
+    fn asked(&self) -> Option<Grant> {
+        let (_, inspection) = self.version.as_ref()?;
+        Some(usual(inspection.needs(), limits(inspection.kind())))
     }
-    Some(Difference {
-        before,
-        version_before: Some(earlier.manifest.version.clone()),
-        imports_added: without(&now.imports, &earlier.imports),
-        imports_removed: without(&earlier.imports, &now.imports),
-        needs_added: without(now.needs(), earlier.needs()),
-        needs_removed: without(earlier.needs(), now.needs()),
-        unknown: false,
-    })
+
+    fn difference(&self, now: Version<'_>, after: Terms<'_>) -> Difference {
+        let Approval { sha256, grants, repo, replaces, revoked_at, .. } = &self.approval;
+        let before = Terms {
+            grant: grants,
+            repo: repo.as_deref(),
+            replaces: replaces.as_ref().map(ComponentName::as_str),
+            revoked: revoked_at.is_some(),
+        };
+        let version = self.version.as_ref();
+        let earlier = version.map(|(bytes, inspection)| Version { bytes, inspection });
+        difference(sha256.as_str(), earlier, now, before, after)
+    }
+}
+
+/// For which repository alone, if for one. What holds for one is not made to hold for others without a word.
+fn scope(
+    args: &Approve,
+    here: &Here,
+    earlier: Option<&Approval>,
+) -> Result<Option<String>, Failure> {
+    let this = here.registry.repo.as_ref().map(|repo| repo.identity.clone());
+    if args.everywhere {
+        return Ok(None);
+    }
+    let earlier = earlier.filter(|earlier| earlier.revoked_at.is_none());
+    match (earlier.and_then(|earlier| earlier.repo.clone()), this) {
+        (Some(only), this) if this.as_ref() == Some(&only) => Ok(this),
+        (Some(_), _) => {
+            let message = format!("`{}` is approved for another repository alone", args.name);
+            Err(Failure::refused("component_conflict", message).hint(
+                "choose another --name; or --everywhere lets it hold in every repository, with these bytes",
+            ))
+        }
+        (None, _) if !args.here => Ok(None),
+        (None, Some(this)) => Ok(Some(this)),
+        (None, None) => Err(Failure::refused("no_repository", "no repository here or above")
+            .hint("go into the one that --here is about")),
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,21 @@
 //! `act components`: what each command looks up and decides. `registry` holds the rules.
 
 mod approval;
+mod difference;
+mod kept;
 mod narrowing;
 mod packing;
+mod said;
 mod show;
 mod why;
 
 use std::path::{Path, PathBuf};
 
-pub use approval::{Approve, Difference, InspectDocument, Proposal, free_name, inspect, propose};
+pub use approval::{Approve, InspectDocument, Proposal, free_name, inspect, propose};
+pub use difference::{Difference, FieldChange};
 pub use narrowing::{Narrow, narrow};
 pub use packing::{Packed, pack};
+pub use said::{Said, ToolSaid};
 pub use show::{Shown, UsedDocument, show};
 pub use why::{WhyDocument, why};
 

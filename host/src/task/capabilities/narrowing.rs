@@ -98,6 +98,16 @@ fn narrowed(grant: &Grant, wish: &Narrow) -> Result<Grant, Failure> {
         capability.close(&mut less);
         less.withheld.insert(name.clone());
     }
+    for (values, option, held) in [
+        (&wish.paths, "--path", less.repo_read.is_some()),
+        (&wish.origins, "--origin", less.http.is_some()),
+    ] {
+        if !values.is_empty() && !held {
+            let message = format!("{option}: it was granted nothing of that kind");
+            return Err(Failure::refused("nothing_to_narrow", message)
+                .hint("`act components show NAME` lists what it was granted"));
+        }
+    }
     if let Some(read) = less.repo_read.as_mut().filter(|_| !wish.paths.is_empty()) {
         let paths = wish.paths.iter().map(|path| path.parse());
         read.paths =
@@ -108,7 +118,14 @@ fn narrowed(grant: &Grant, wish: &Narrow) -> Result<Grant, Failure> {
         http.origins =
             origins.collect::<Result<Vec<Origin>, _>>().map_err(usage)?.into_iter().collect();
     }
-    Ok(grant.meet(&less))
+    let less = grant.meet(&less);
+    let of_nothing = less.repo_read.as_ref().is_some_and(|read| read.paths.is_empty())
+        || less.http.as_ref().is_some_and(|http| http.origins.is_empty());
+    if of_nothing {
+        return Err(Failure::refused("nothing_to_narrow", "none of that was granted")
+            .hint("to take a grant away altogether say --drop GRANT"));
+    }
+    Ok(less)
 }
 
 #[cfg(test)]
@@ -148,6 +165,10 @@ mod tests {
         assert!(narrowed(&Grant::builtin_scout(), &wide).is_err());
         let first = Narrow { paths: vec!["src".into()], ..Narrow::default() };
         let once = narrowed(&Grant::builtin_scout(), &first).unwrap();
+        let other = Narrow { paths: vec!["docs".into()], ..Narrow::default() };
+        assert!(narrowed(&once, &other).is_err(), "reading nothing is no reading");
+        let none = Narrow { origins: vec!["https://a.example".into()], ..Narrow::default() };
+        assert!(narrowed(&once, &none).is_err());
         let second = Narrow { paths: vec!["docs".into(), "src/a".into()], ..Narrow::default() };
         let twice = narrowed(&once, &second).unwrap().repo_read.unwrap();
         assert!(twice.covers("src/a/b") && !twice.covers("docs") && !twice.covers("src/b"));

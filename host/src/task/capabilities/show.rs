@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::narrowing::{Narrow, proposal};
+use super::said::Said;
 use super::{ALL, Here, LAST, used};
 use crate::component::{Capability, Grant};
 use crate::output::Failure;
@@ -21,6 +22,8 @@ pub struct Shown {
     )]
     pub effective: Option<Grant>,
     pub effective_sha256: Option<String>,
+    /// To the Editor's model; null where its bytes are not there.
+    pub says: Option<Said>,
     pub used: UsedDocument,
     /// Granted, and not used in the tasks that were looked at; empty where it had no query in them.
     pub never_used: Vec<String>,
@@ -57,6 +60,7 @@ pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
         }
         _ => None,
     };
+    let says = here.inspection(name).ok().map(|found| Said::of(&found.manifest));
     let never_used = never_used(&component.grants, &past);
     let narrowing = (component.state == State::Approved)
         .then(|| proposal(&component.grants, &past))
@@ -66,6 +70,7 @@ pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
     Ok(Shown {
         effective_sha256: effective.as_ref().map(Grant::sha256),
         effective,
+        says,
         used: UsedDocument {
             tasks: past.tasks,
             queries: past.queries,

@@ -1,0 +1,4 @@
+CREATE TABLE audit_restarts (
+    seq INTEGER PRIMARY KEY,
+    hash TEXT NOT NULL
+) STRICT;
