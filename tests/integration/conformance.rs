@@ -97,7 +97,13 @@ async fn the_hostile_tools_fail_each_attack_for_its_reason() {
     for (needs, name, parameters, check, why) in [
         (&["repo.read"][..], "read", json!({"type": "array"}), "grants", "agentcommand:repo/edit"),
         (both, "read", json!({"type": "array", "examples": [[".env"]]}), "confined", ".env"),
-        (both, "change", json!({"type": "array", "examples": [["README.md"]]}), "confined", "repo.write"),
+        (
+            both,
+            "change",
+            json!({"type": "array", "examples": [["README.md"]]}),
+            "confined",
+            "repo.write",
+        ),
         (both, "change", json!({"type": "array"}), "ends", "trapped"),
         (both, "not_there", json!({"type": "array"}), "calls", "no such tool"),
         (both, "read", json!({"type": "object"}), "calls", "bad arguments"),

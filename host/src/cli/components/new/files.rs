@@ -28,6 +28,8 @@ const TEMPLATES: Embedded = embedded!["components/templates/":
     "js/build.mjs", "js/scout.js", "js/tool.js",
 ];
 
+pub(super) const KIT_NAME: &str = "act-kit";
+
 fn template(path: &str) -> &'static str {
     TEMPLATES.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text)
 }
@@ -70,7 +72,7 @@ pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(Stri
     };
     project.extend(verbatim("wit", WIT));
     if lang == Lang::Rust {
-        project.extend(verbatim("vendor/act-kit", KIT));
+        project.extend(verbatim(&format!("vendor/{KIT_NAME}"), KIT));
     }
     project
 }
