@@ -32,6 +32,7 @@ mod init;
 mod json;
 mod lifecycle;
 mod metrics;
+mod new_component;
 mod past;
 mod refusals;
 mod scout;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use check::{Grounded, check_facts};
 pub use component_scout::ComponentScout;
-pub use own_report::report_schema;
+pub use own_report::{OwnReport, report_schema};
 pub use version::{SCHEMA_VERSION, SchemaError};
 
 /// What the Editor wants to know.
