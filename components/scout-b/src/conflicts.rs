@@ -5,6 +5,8 @@
 use crate::draft::Draft;
 use crate::ecosystem::{node, python};
 use crate::facts::{Conflict, Kind, Place, Topic};
+use crate::located::Node;
+use crate::proof::{self, Doubt};
 use crate::shell::{Family, Needs, spoken};
 use crate::statement::Statement;
 use crate::survey::Survey;
@@ -22,6 +24,7 @@ pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
         out.extend(lock_files(tree, draft));
         out.extend(managers(survey, draft));
         out.extend(lying_targets(tree, survey, draft));
+        out.extend(lying_scripts(tree, draft));
         out.extend(frameworks(survey, draft));
         out.extend(versions(survey, draft));
     }
@@ -135,10 +138,11 @@ pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> 
                 said.command,
                 within(root)
             )),
-            Some((_, recipes)) if recipes.iter().any(|(name, _)| name == recipe) => None,
-            Some((path, _)) => {
-                Some(format!("{at} says `{}`, but {path} has no such recipe", said.command))
-            }
+            Some(justfile) if justfile.open || justfile.target(recipe).is_some() => None,
+            Some(justfile) => Some(format!(
+                "{at} says `{}`, but {} has no such recipe",
+                said.command, justfile.path
+            )),
         },
         Needs::Script(script) => {
             let path = join(root, "package.json");
@@ -158,6 +162,60 @@ pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> 
             Some(format!("{at} says `{}`, but there is no file {path}", said.command))
         }
     }
+}
+
+/// Whether a command that should test only stands for something that proves nothing: its target, script or file.
+pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
+    let said = &statement.said;
+    let root = &statement.directory;
+    if !said.kind.is_some_and(Kind::tests) {
+        return false;
+    }
+    let within = |tasks: Option<Makefile>, name: &str| {
+        tasks.is_some_and(|tasks| tasks.target(name).is_some_and(|t| tasks.hollow(t).is_some()))
+    };
+    match &said.needs {
+        Needs::Nothing => false,
+        Needs::Target(target) => within(tasks::makefile(tree, root), target),
+        Needs::Recipe(recipe) => within(tasks::justfile(tree, root), recipe),
+        Needs::Script(script) => {
+            let path = join(root, "package.json");
+            let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
+            manifest.is_some_and(|manifest| node::doubt(&manifest, script).is_some())
+        }
+        Needs::File(file) => {
+            let path = resolve(root, file).filter(|path| tree.has(path));
+            let text = path.and_then(|path| tree.text(&path)).unwrap_or_default();
+            only_talks(&text)
+        }
+    }
+}
+
+/// A shell script in which nothing is done.
+fn only_talks(text: &str) -> bool {
+    let shell = text.lines().next().is_none_or(|first| {
+        !first.starts_with("#!") || first.ends_with("sh") || first.contains("sh ")
+    });
+    let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
+    let talks = |line: &str| proof::doubt(line, &|_| None) == Some(Doubt::But(proof::PRINTS));
+    !text.is_empty() && shell && lines.all(talks)
+}
+
+/// Scripts of package.json that are called tests and are none.
+fn lying_scripts(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
+    let path = join(&draft.root, "package.json");
+    if draft.family != Family::Node {
+        return vec![];
+    }
+    let manifest = tree.manifest(&path).unwrap_or_default();
+    let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
+    let lies = scripts.iter().filter_map(|script| {
+        Kind::of_task(&script.key).filter(|kind| kind.tests())?;
+        let why = node::doubt(&manifest, &script.key)?.said()?;
+        let message = format!("{path} has a script {}, but {why}", script.key);
+        Some(conflict(Topic::Command, message, vec![place(&path, script.line)]))
+    });
+    lies.collect()
 }
 
 /// The path that a command names, if it is one of the repository and nothing is there.
@@ -186,6 +244,11 @@ pub(crate) fn doubt(
 ) -> Option<String> {
     if !target.acts() {
         return Some("its recipe only prints".to_owned());
+    }
+    if Kind::of_task(&target.name).is_some_and(Kind::tests)
+        && let Some(why) = makefile.hollow(target)
+    {
+        return Some(why.to_owned());
     }
     for (line, _) in &target.recipe {
         for said in spoken(line.trim_start_matches(['@', '-', '+'])) {
@@ -218,12 +281,15 @@ pub(crate) fn doubt(
 }
 
 fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflict> {
-    let Some(makefile) = tasks::makefile(tree, &draft.root) else { return vec![] };
+    let makefile = tasks::makefile(tree, &draft.root);
     let here = survey.drafts.iter().filter(|other| other.root == draft.root);
     let families = here.map(|other| other.family).collect::<Vec<_>>();
-    let lies = makefile.targets.iter().filter_map(|target| {
+    let targets = makefile
+        .iter()
+        .flat_map(|makefile| makefile.targets.iter().map(move |target| (makefile, target)));
+    let lies = targets.filter_map(|(makefile, target)| {
         let kind = Kind::of_task(&target.name)?;
-        let why = doubt(tree, &draft.root, &families, &makefile, target)?;
+        let why = doubt(tree, &draft.root, &families, makefile, target)?;
         // A target that others extend, or a build of nothing, misleads nobody.
         let matters = kind == Kind::Test || !why.contains("only prints");
         matters.then(|| {
@@ -231,7 +297,16 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
             conflict(Topic::Command, message, vec![place(&makefile.path, target.line)])
         })
     });
-    lies.collect()
+    let recipes = tasks::justfile(tree, &draft.root);
+    let talk = recipes.iter().flat_map(|justfile| {
+        justfile.targets.iter().filter_map(|recipe| {
+            Kind::of_task(&recipe.name).filter(|kind| kind.tests())?;
+            let why = justfile.hollow(recipe)?;
+            let message = format!("{} has a recipe {}, but {why}", justfile.path, recipe.name);
+            Some(conflict(Topic::Command, message, vec![place(&justfile.path, recipe.line)]))
+        })
+    });
+    lies.chain(talk).collect()
 }
 
 /// One place tests with another framework than the next.

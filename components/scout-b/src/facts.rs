@@ -160,6 +160,11 @@ impl Kind {
         Self::Coverage,
     ];
 
+    /// It should fail when a test does.
+    pub(crate) fn tests(self) -> bool {
+        matches!(self, Self::Test | Self::Unit | Self::Integration | Self::Coverage)
+    }
+
     /// What a task of that name is for, by custom; `test:unit`, `unit_tests` and `UnitTests` are one.
     pub(crate) fn of_task(name: &str) -> Option<Self> {
         let name = name.to_lowercase().replace(['_', ':', '.', ' '], "-");

@@ -3,6 +3,7 @@
 //! Decides what a command is for and whose it is. No shell: what needs one to be understood is left out.
 
 use crate::facts::Kind;
+use crate::idle::{Instead, instead};
 
 /// Whose tool a command is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,6 +44,23 @@ pub(crate) struct Spoken {
     pub(crate) needs: Needs,
     /// Only a part of what there is: one test, one package.
     pub(crate) narrow: bool,
+    /// What a tool that tests does instead of it.
+    pub(crate) instead: Option<Instead>,
+}
+
+/// How a command follows the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// It comes first, or after `;` or the end of a line.
+    End,
+    /// `&&`
+    Success,
+    /// `||`
+    Failure,
+    /// `|`
+    Pipe,
+    /// `&`: the one before runs aside.
+    Aside,
 }
 
 /// The commands of one line, in order.
@@ -64,9 +82,15 @@ pub(crate) fn spoken(line: &str) -> Vec<Spoken> {
     out
 }
 
-/// Split at `&&`, `||`, `;` and `|` outside quotes; what a pipe passes on to is no command of its own.
+/// What a pipe passes on to is no command of its own.
 fn parts(line: &str) -> Vec<&str> {
-    let (mut quote, mut start, mut piped) = (None, 0, false);
+    let own = segments(line).into_iter().filter(|(after, _)| *after != After::Pipe);
+    own.map(|(_, part)| part).collect()
+}
+
+/// Split at `&&`, `||`, `;`, `|`, `&` and ends of lines outside quotes.
+pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
+    let (mut quote, mut start, mut after) = (None, 0, After::End);
     let mut out = Vec::new();
     let mut skip = 0;
     for (at, c) in line.char_indices() {
@@ -76,24 +100,28 @@ fn parts(line: &str) -> Vec<&str> {
         match (quote, c) {
             (Some(open), c) if c == open => quote = None,
             (None, '"' | '\'') => quote = Some(c),
-            (None, ';' | '&' | '|') => {
+            (None, ';' | '&' | '|' | '\n') => {
                 let double = line[at + 1..].starts_with(c);
-                if c == '&' && !double {
+                // `2>&1` and `&>file` are no ends.
+                let redirects = line[..at].ends_with(['>', '<']) || line[at + 1..].starts_with('>');
+                if c == '&' && !double && redirects {
                     continue;
                 }
-                if !piped {
-                    out.push(&line[start..at]);
-                }
-                piped = c == '|' && !double;
-                start = at + 1 + usize::from(double);
+                out.push((after, &line[start..at]));
+                after = match (c, double) {
+                    ('&', true) => After::Success,
+                    ('|', true) => After::Failure,
+                    ('|', false) => After::Pipe,
+                    ('&', false) => After::Aside,
+                    _ => After::End,
+                };
+                start = at + 1 + usize::from(double && c != '\n');
                 skip = start;
             }
             _ => {}
         }
     }
-    if !piped {
-        out.push(line.get(start..).unwrap_or_default());
-    }
+    out.push((after, line.get(start..).unwrap_or_default()));
     out
 }
 
@@ -106,8 +134,10 @@ fn one(command: &str, directory: &str) -> Option<Spoken> {
         return None;
     }
     let words = command.split_whitespace().collect::<Vec<_>>();
-    let words = essential(&words);
+    let all = words.as_slice();
+    let words = essential(all);
     let (program, rest) = words.split_first()?;
+    let before = all.get(..all.len() - words.len()).unwrap_or_default();
     let program = program.trim_start_matches("./");
     let mut said = Spoken {
         directory: directory.to_owned(),
@@ -117,8 +147,14 @@ fn one(command: &str, directory: &str) -> Option<Spoken> {
         family: Family::Any,
         needs: Needs::Nothing,
         narrow: false,
+        instead: instead(program, rest, before),
     };
     super::tools::understand(program, rest, &mut said);
+    match said.instead {
+        Some(Instead::Part) => said.narrow = true,
+        Some(_) => said.kind = None,
+        None => {}
+    }
     Some(said)
 }
 

@@ -138,7 +138,9 @@ fn known(program: &str) -> Option<&'static str> {
 fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offer> {
     let said = &statement.said;
     let kind = said.kind?;
-    if said.narrow || conflicts::missing(tree, statement).is_some() || docker_only(statement) {
+    let there =
+        || conflicts::missing(tree, statement).is_none() && !conflicts::hollow(tree, statement);
+    if said.narrow || docker_only(statement) || !there() {
         return None;
     }
     // A lock file or a manifest says better what installs; another manager's command is a conflict, not an offer.

@@ -5,6 +5,7 @@
 use crate::conflicts::doubt;
 use crate::draft::{Draft, Rank};
 use crate::facts::Kind;
+use crate::proof;
 use crate::shell::Family;
 use crate::tree::{Tree, join, place};
 
@@ -17,6 +18,29 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Why its own recipe proves nothing. A line that starts with `-` may fail unheard.
+    fn hollow(&self) -> Option<&'static str> {
+        let mut why = proof::PRINTS;
+        let mut lines = self.recipe.iter().map(|(line, _)| line.as_str()).peekable();
+        while let Some(line) = lines.next() {
+            let mut whole = line.trim_end_matches('\\').to_owned();
+            let mut goes_on = line.ends_with('\\');
+            while goes_on && let Some(more) = lines.next() {
+                goes_on = more.ends_with('\\');
+                whole.push_str(more.trim_end_matches('\\'));
+            }
+            let command = whole.trim_start_matches(['@', '-', '+', ' ']);
+            let ignored = whole[..whole.len() - command.len()].contains('-');
+            match proof::doubt(command, &|_| None) {
+                None if ignored => why = proof::SWALLOWS,
+                None => return None,
+                Some(doubt) if why == proof::PRINTS => why = doubt.said().unwrap_or(why),
+                Some(_) => {}
+            }
+        }
+        Some(why)
+    }
+
     /// It does something besides talking, itself or through what it needs.
     pub(crate) fn acts(&self) -> bool {
         !self.needs.is_empty() || self.recipe.iter().any(|(line, _)| !only_talks(line))
@@ -31,7 +55,30 @@ pub(crate) struct Makefile {
     pub(crate) open: bool,
 }
 
+/// Needs of needs are followed so far.
+const DEPTH: usize = 8;
+
 impl Makefile {
+    /// Why a target that is called a test proves nothing.
+    pub(crate) fn hollow(&self, target: &Target) -> Option<&'static str> {
+        self.hollow_at(target, 0)
+    }
+
+    fn hollow_at(&self, target: &Target, depth: usize) -> Option<&'static str> {
+        let mut why = target.hollow();
+        for need in &target.needs {
+            // What is made elsewhere, or goes too deep, may test.
+            let Some(need) = self.target(need).filter(|_| depth < DEPTH && !self.open) else {
+                return None;
+            };
+            why = why.and_then(|why| {
+                let of_need = self.hollow_at(need, depth + 1)?;
+                Some(if why == proof::PRINTS { of_need } else { why })
+            });
+        }
+        why
+    }
+
     pub(crate) fn target(&self, name: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.name == name)
     }
@@ -88,19 +135,32 @@ pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     Some(makefile)
 }
 
-/// Names of a justfile's recipes, with their lines.
-pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<(String, Vec<(String, u32)>)> {
+/// A justfile's recipes: names, lines, needs and bodies as in a Makefile.
+pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     let path = tree.first(root, &["justfile", "Justfile", ".justfile"])?;
     let text = tree.text(&path)?;
-    let recipe = |(line, number): (&str, u32)| {
-        let (head, rest) = line.split_once(':')?;
-        let name = head.trim_start_matches('@').split_whitespace().next()?;
-        let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-        let recipe = !line.starts_with([' ', '\t', '#']) && !rest.starts_with('=') && plain;
-        recipe.then(|| (name.to_owned(), number))
-    };
-    let recipes = text.lines().zip(1..).filter_map(recipe).collect();
-    Some((path, recipes))
+    let mut justfile = Makefile { path, targets: vec![], open: false };
+    let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    let mut inside = false;
+    for (line, number) in text.lines().zip(1..) {
+        if line.starts_with([' ', '\t']) {
+            if let Some(target) = justfile.targets.last_mut().filter(|_| inside) {
+                target.recipe.push((line.trim().to_owned(), number));
+            }
+            continue;
+        }
+        justfile.open |= line.starts_with("import ") || line.starts_with("mod ");
+        let said = line.split('#').next().unwrap_or_default();
+        let Some((head, rest)) = said.split_once(':') else { continue };
+        let name = head.trim_start_matches('@').split_whitespace().next().unwrap_or_default();
+        inside = !rest.starts_with('=') && !name.is_empty() && plain(name);
+        if inside {
+            let needs = rest.split_whitespace().filter(|word| plain(word)).map(str::to_owned);
+            let (name, needs) = (name.to_owned(), needs.collect());
+            justfile.targets.push(Target { name, line: number, needs, recipe: vec![] });
+        }
+    }
+    Some(justfile)
 }
 
 /// What the tasks of a directory offer to its project.
@@ -118,10 +178,12 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
             draft.offer(kind, Rank::Task, &command, place(&makefile.path, target.line));
         }
     }
-    if let Some((path, recipes)) = justfile(tree, &root) {
-        for (name, line) in recipes {
-            if let Some(kind) = Kind::of_task(&name) {
-                draft.offer(kind, Rank::Task, &format!("just {name}"), place(&path, line));
+    if let Some(justfile) = justfile(tree, &root) {
+        for recipe in &justfile.targets {
+            let Some(kind) = Kind::of_task(&recipe.name) else { continue };
+            if !kind.tests() || justfile.hollow(recipe).is_none() {
+                let command = format!("just {}", recipe.name);
+                draft.offer(kind, Rank::Task, &command, place(&justfile.path, recipe.line));
             }
         }
     }

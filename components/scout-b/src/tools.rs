@@ -13,11 +13,16 @@ pub(super) fn understand(program: &str, rest: &[&str], said: &mut Spoken) {
         "gotestsum" => (Family::Go, Some(Kind::Test)),
         "npm" | "yarn" | "pnpm" | "bun" => (Family::Node, node(name, rest, said)),
         "jest" | "vitest" | "mocha" | "ava" | "tap" | "c8" | "nyc" | "playwright" | "cypress" => {
-            (Family::Node, runner(name, rest, said))
+            (Family::Node, runner(name, rest))
         }
         "node" if rest.contains(&"--test") => (Family::Node, Some(Kind::Test)),
         "tsc" => (Family::Node, Some(Kind::Build)),
         "pytest" | "py.test" => (Family::Python, pytest(rest, said)),
+        "manage.py" => (Family::Python, manage(program, rest, said)),
+        "python" | "python3" | "py" if verb.ends_with("manage.py") => {
+            let rest = rest.iter().skip_while(|word| **word != verb).skip(1).copied();
+            (Family::Python, manage(verb, &rest.collect::<Vec<_>>(), said))
+        }
         "unittest" => {
             let all = rest.is_empty() || verb == "discover";
             said.narrow = !all;
@@ -43,10 +48,7 @@ pub(super) fn understand(program: &str, rest: &[&str], said: &mut Spoken) {
         "mvn" | "mvnw" => (Family::Maven, maven(rest, said)),
         "gradle" | "gradlew" => (Family::Gradle, gradle(rest, said)),
         "cmake" => (Family::Cmake, rest.contains(&"--build").then_some(Kind::Build)),
-        "ctest" => {
-            said.narrow = rest.contains(&"-R");
-            (Family::Cmake, Some(Kind::Test))
-        }
+        "ctest" => (Family::Cmake, Some(Kind::Test)),
         "make" | "gmake" => (Family::Any, make(rest, said)),
         "just" | "task" => {
             if name == "just" && !verb.is_empty() {
@@ -78,10 +80,24 @@ fn script(path: &str, said: &mut Spoken) -> Option<Kind> {
     Kind::of_task(stem)
 }
 
+/// Django's.
+fn manage(path: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
+    said.needs = Needs::File(path.trim_start_matches("./").to_owned());
+    let mut plain = rest.iter().filter(|word| !word.starts_with('-'));
+    if plain.next() != Some(&"test") {
+        return None;
+    }
+    // Labels name a part; a value that stands apart from its option is taken for one.
+    said.narrow |= plain.next().is_some();
+    Some(Kind::Test)
+}
+
 fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
+    let runs = || rest.iter().any(|word| ["run", "r"].contains(word));
     let kind = match verb {
         "build" | "b" => Kind::Build,
-        "test" | "t" | "nextest" => Kind::Test,
+        "test" | "t" => Kind::Test,
+        "nextest" if runs() => Kind::Test,
         "tarpaulin" | "llvm-cov" => Kind::Coverage,
         "clean" => Kind::Clean,
         "fetch" => Kind::Install,
@@ -104,7 +120,21 @@ fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
         ["--features", "-F", "--target", "--profile", "-j", "--jobs", "--target-dir", "--color"];
     let values = own.clone().filter(|word| valued.contains(word)).count();
     let allowed = 1 + usize::from(verb == "nextest") + values;
-    said.narrow = own.clone().any(|word| part.contains(word)) || positional > allowed;
+    // The toolchain of the image is the one there is; `+stable` means it.
+    let toolchain = rest.first().is_some_and(|word| word.starts_with('+') && *word != "+stable");
+    let mut names = rest.iter().skip_while(|word| **word != "--").skip(1);
+    let mut filtered = false;
+    while let Some(word) = names.next() {
+        match *word {
+            "--test-threads" | "--color" | "--format" | "--logfile" | "--skip" | "-Z"
+            | "--shuffle-seed" => drop(names.next()),
+            word => filtered |= !word.starts_with('-'),
+        }
+    }
+    said.narrow = own.clone().any(|word| part.contains(word))
+        || positional > allowed
+        || toolchain
+        || filtered;
     if kind == Kind::Test && rest.contains(&"--lib") {
         return Some(Kind::Unit);
     }
@@ -123,7 +153,10 @@ fn go(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
         "clean" => Some(Kind::Clean),
         "mod" if rest.contains(&"download") => Some(Kind::Install),
         "test" => {
-            said.narrow = rest.contains(&"-run") || !rest.contains(&"./...");
+            if rest.contains(&"-count=0") {
+                return None;
+            }
+            said.narrow = !rest.contains(&"./...");
             let tags = rest.iter().any(|word| word.contains("integration"));
             let covers = rest.iter().any(|word| word.starts_with("-cover"));
             Some(match () {
@@ -172,8 +205,7 @@ fn node(manager: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
     }
 }
 
-fn runner(name: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow = rest.iter().any(|word| ["-t", "--watch", "-g", "--grep"].contains(word));
+fn runner(name: &str, rest: &[&str]) -> Option<Kind> {
     match name {
         "c8" | "nyc" => Some(Kind::Coverage),
         "playwright" | "cypress" => {
@@ -185,15 +217,7 @@ fn runner(name: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
 }
 
 fn pytest(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    if rest
-        .iter()
-        .any(|word| ["--version", "--help", "--fixtures", "--collect-only"].contains(word))
-    {
-        return None;
-    }
-    said.narrow = rest.iter().any(|word| {
-        word.contains("::") || word.ends_with(".py") || ["-k", "-m", "--lf"].contains(word)
-    });
+    said.narrow = rest.iter().any(|word| word.contains("::") || word.ends_with(".py"));
     let below = |name: &str| rest.iter().any(|word| !word.starts_with('-') && word.contains(name));
     Some(match () {
         () if rest.iter().any(|word| word.starts_with("--cov")) => Kind::Coverage,

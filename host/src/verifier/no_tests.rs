@@ -1,6 +1,7 @@
 //! A green step in which no test ran proves little; the runners that say so are recognised by what they print.
 
-/// What a runner prints when it found nothing to run, and what it prints when it did.
+/// What a runner prints when it ran nothing, and what it prints when it ran something. Tests that were only found,
+/// compiled, skipped or listed did not run.
 struct Runner {
     name: &'static str,
     none: fn(&str) -> bool,
@@ -11,10 +12,16 @@ const RUNNERS: [Runner; 8] = [
     Runner {
         name: "pytest",
         none: |line| {
-            line.trim_matches(['=', ' ']).starts_with("no tests ran in ")
+            let line = line.trim_matches(['=', ' ']);
+            line.starts_with("no tests ran in ")
                 || line.starts_with("collected 0 items")
+                || summed(line, &["skipped", "deselected"])
+                || (counted(line, "", " test") && line.contains(" collected"))
         },
-        some: |line| line.starts_with("collected ") && !line.starts_with("collected 0 items"),
+        some: |line| {
+            let line = line.trim_matches(['=', ' ']);
+            summed(line, &["passed", "failed", "error", "errors", "xfailed", "xpassed"])
+        },
     },
     Runner {
         name: "unittest",
@@ -23,8 +30,11 @@ const RUNNERS: [Runner; 8] = [
     },
     Runner {
         name: "jest",
-        none: |line| line.starts_with("No tests found, exiting with code 0"),
-        some: |line| line.starts_with("Tests:") && line.contains(" total"),
+        none: |line| {
+            line.starts_with("No tests found, exiting with code 0")
+                || (line.starts_with("Tests:") && line.contains(" total") && !ended(line))
+        },
+        some: |line| line.starts_with("Tests:") && line.contains(" total") && ended(line),
     },
     Runner {
         name: "vitest",
@@ -32,10 +42,11 @@ const RUNNERS: [Runner; 8] = [
             let line = line.trim_start();
             line.starts_with("No test files found, exiting with code 0")
                 || line.starts_with("No test suite found")
+                || (line.starts_with("Tests  ") && line.ends_with(')') && !ended(line))
         },
         some: |line| {
             let line = line.trim_start();
-            line.starts_with("Test Files ") || line.starts_with("Tests ")
+            line.starts_with("Tests  ") && ended(line)
         },
     },
     Runner {
@@ -45,23 +56,75 @@ const RUNNERS: [Runner; 8] = [
     },
     Runner {
         name: "node:test",
-        none: |line| matches!(line.trim(), "# tests 0" | "ℹ tests 0"),
-        some: |line| counted(line.trim_start_matches(['#', 'ℹ', ' ']), "tests ", ""),
+        none: |line| matches!(line.trim(), "# tests 0" | "ℹ tests 0" | "# pass 0" | "ℹ pass 0"),
+        some: |line| {
+            let line = line.trim_start_matches(['#', 'ℹ', ' ']);
+            counted(line, "pass ", "") || counted(line, "fail ", "")
+        },
     },
     Runner {
         name: "cargo test",
-        none: |line| line == "running 0 tests",
-        some: |line| counted(line, "running ", " test"),
+        none: |line| {
+            let trimmed = line.trim_start();
+            line == "running 0 tests"
+                || line.starts_with("test result: ok. 0 passed; 0 failed;")
+                || (trimmed.starts_with("Executable ") && trimmed.contains("/deps/"))
+                || (counted(line, "", " test") && line.ends_with(" benchmarks"))
+        },
+        some: |line| {
+            let result = line.split_once("test result: ").map_or("", |(_, result)| result);
+            let mut numbers = result.split(['.', ';']).map(str::trim_start);
+            numbers.any(|part| counted(part, "", " passed") || counted(part, "", " failed"))
+                || (line.contains(" tests run: ") && ended(line))
+        },
     },
     Runner {
         name: "go test",
-        none: |line| line.ends_with("[no test files]") || line.ends_with("[no tests to run]"),
+        none: |line| {
+            line.ends_with("[no test files]")
+                || line.ends_with("[no tests to run]")
+                || runs_none_of_go(line)
+        },
         some: |line| {
             (line.starts_with("ok  \t") && !line.ends_with("[no tests to run]"))
                 || line.starts_with("--- PASS")
         },
     },
 ];
+
+/// `3 passed, 1 skipped in 0.12s`, with one of the words.
+fn summed(line: &str, words: &[&str]) -> bool {
+    let Some((sum, time)) = line.rsplit_once(" in ") else { return false };
+    let parts = sum.split(", ").map(|part| part.split_once(' '));
+    let counts = parts.map(|part| part.filter(|(number, _)| number.parse::<u64>().is_ok()));
+    let Some(counts) = counts.collect::<Option<Vec<_>>>() else { return false };
+    time.starts_with(|c: char| c.is_ascii_digit())
+        && counts.iter().any(|(_, word)| words.contains(word))
+}
+
+fn ended(line: &str) -> bool {
+    line.contains(" passed") || line.contains(" failed")
+}
+
+/// A call of `go test` that matches no test, lists them or compiles: its `ok` is printed all the same.
+fn runs_none_of_go(line: &str) -> bool {
+    let Some((_, after)) = line.split_once("go test ") else { return false };
+    let call = after.split(['&', ';', '|']).next().unwrap_or_default();
+    let words =
+        call.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect::<Vec<_>>();
+    let none = |value: &str| {
+        let value = value.trim_matches(['"', '\'', '^', '$']);
+        matches!(value, "" | "NONE" | "none" | "XXX" | "xxx")
+    };
+    let by_value =
+        words.windows(2).any(|pair| matches!(pair[0], "-run" | "--run") && none(pair[1]));
+    by_value
+        || words.iter().any(|word| {
+            let word = word.trim_start_matches('-');
+            let run = word.strip_prefix("run=").is_some_and(|value| none(value));
+            run || word == "count=0" || word == "list" || word.starts_with("list=")
+        })
+}
 
 /// A number above zero between the two.
 fn counted(line: &str, before: &str, after: &str) -> bool {
@@ -71,14 +134,21 @@ fn counted(line: &str, before: &str, after: &str) -> bool {
     number.parse::<u64>().is_ok_and(|number| number > 0) && rest.starts_with(after)
 }
 
-/// The runner that ran nothing, if one said so and none ran something. `output` must be all that was printed.
-pub(super) fn no_tests_ran(output: &str) -> Option<&'static str> {
+/// The runner that ran nothing, if one said so and none ran something. `output` must be all that was printed;
+/// `command` says what `go test` was told, as make and `set -x` do in the output.
+pub(super) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> {
     let output = plain(output);
     let lines = || output.lines().map(str::trim_end);
-    if RUNNERS.iter().any(|runner| lines().any(runner.some)) {
+    let all = || command.lines().chain(lines());
+    // Then `ok` says nothing, unless a test is named or another call was made.
+    let calls = all().filter(|line| line.contains("go test ")).collect::<Vec<_>>();
+    let idle = !calls.is_empty() && calls.iter().all(|line| runs_none_of_go(line));
+    let some =
+        |runner: &Runner, line: &str| (runner.some)(line) && !(idle && line.starts_with("ok  \t"));
+    if RUNNERS.iter().any(|runner| lines().any(|line| some(runner, line))) {
         return None;
     }
-    RUNNERS.iter().find(|runner| lines().any(runner.none)).map(|runner| runner.name)
+    RUNNERS.iter().find(|runner| all().any(runner.none)).map(|runner| runner.name)
 }
 
 /// Without colour sequences.
@@ -112,8 +182,24 @@ mod tests {
             ("\nrunning 0 tests\n\ntest result: ok. 0 passed; 0 failed\n", "cargo test"),
             ("?   \texample.com/a\t[no test files]\n", "go test"),
             ("ok  \texample.com/a\t0.001s [no tests to run]\n", "go test"),
+            (
+                "collected 2 items\n\n<Function test_a>\n=== 2 tests collected in 0.01s ===\n",
+                "pytest",
+            ),
+            ("collected 2 items\n\ntests/test_a.py ss\n\n==== 2 skipped in 0.01s ====\n", "pytest"),
+            ("  Executable unittests src/lib.rs (target/debug/deps/a-1f)\n", "cargo test"),
+            ("tests::a: test\n\n1 test, 0 benchmarks\n", "cargo test"),
+            (
+                "running 1 test\ntest a ... ignored\n\n\
+                 test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n",
+                "cargo test",
+            ),
+            ("Tests:       3 skipped, 3 total\n", "jest"),
+            ("      Tests  3 skipped (3)\n", "vitest"),
+            ("# tests 2\n# pass 0\n# fail 0\n# skipped 2\n", "node:test"),
+            ("go test -run=^$ ./...\nok  \tx\t0.005s\n", "go test"),
         ] {
-            assert_eq!(no_tests_ran(output), Some(runner), "{output}");
+            assert_eq!(no_tests_ran("make test", output), Some(runner), "{output}");
         }
     }
 
@@ -123,15 +209,40 @@ mod tests {
         for output in [
             "",
             "all is well\n",
-            "collected 3 items\n",
+            "collected 3 items\n\n=== 2 passed, 1 skipped in 0.02s ===\n",
+            "1 passed in 62.01s (0:01:02)\n",
             "Ran 1 test in 0.1s\n",
-            "running 2 tests\n\nrunning 0 tests\n",
+            "running 2 tests\ntest result: ok. 2 passed; 0 failed; 0 ignored\n\nrunning 0 tests\n\n\
+             test result: ok. 0 passed; 0 failed; 0 ignored\n",
+            "     Summary [   0.01s] 2 tests run: 2 passed, 0 skipped\nrunning 0 tests\n",
             "?   \ta\t[no test files]\nok  \tb\t0.1s\n",
-            "# tests 4\n",
+            "# tests 4\n# pass 4\n# fail 0\n",
             "  3 passing (9ms)\n",
             "Tests:       4 passed, 4 total\n",
         ] {
-            assert_eq!(no_tests_ran(output), None, "{output}");
+            assert_eq!(no_tests_ran("make test", output), None, "{output}");
+        }
+    }
+
+    // VERIFIER-27
+    #[test]
+    fn a_call_of_go_test_that_matches_nothing_is_told_though_it_prints_ok() {
+        let ok = "ok  \tx\t0.005s\n";
+        for command in [
+            "go test -run=^$ -bench=. ./...",
+            "go test -run '^$' ./...",
+            "cd a && go test -list . ./...",
+            "go test -count=0 ./...",
+        ] {
+            assert_eq!(no_tests_ran(command, ok), Some("go test"), "{command}");
+        }
+        for command in [
+            "go test ./...",
+            "go test -run=^$ -bench=. ./... && go test ./...\ngo test ./...",
+            "go test -run TestA ./...",
+            "scripts/test",
+        ] {
+            assert_eq!(no_tests_ran(command, ok), None, "{command}");
         }
     }
 }

@@ -150,7 +150,7 @@ impl ContainerSteps<'_> {
         };
         match end {
             StepEnd::Exited(0) => {
-                if let Some(runner) = no_tests_ran(&output) {
+                if let Some(runner) = no_tests_ran(&step.command, &output) {
                     warn("no_tests_ran", format!("step {:?} ran no test ({runner})", step.name));
                 }
             }

@@ -3,6 +3,7 @@
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Place, System};
 use crate::located::Node;
+use crate::proof::{self, Doubt};
 use crate::shell::Family;
 use crate::tree::{Tree, join, place, upwards};
 use crate::version::Claim;
@@ -32,8 +33,14 @@ const FRAMEWORKS: [(&str, &str); 11] = [
     ("playwright", "playwright"),
 ];
 
-/// The script that `npm init` writes.
-const NO_TEST: &str = "no test specified";
+/// Why a script of the manifest, called a test, proves nothing.
+pub(crate) fn doubt(manifest: &Node, script: &str) -> Option<Doubt> {
+    let text = |name: &str| {
+        let (text, _) = manifest.text_at(&["scripts", name])?;
+        Some(text.to_owned())
+    };
+    proof::doubt(&text(script)?, &text)
+}
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "package.json");
@@ -54,12 +61,11 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
 
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     for script in scripts {
-        let text = script.node.text().unwrap_or_default();
-        if text.contains(NO_TEST) {
-            continue;
-        }
         let Some(kind) = Kind::of_task(&script.key) else { continue };
         if kind == Kind::Install || (kind == Kind::Test && script.key != "test") {
+            continue;
+        }
+        if kind.tests() && doubt(&manifest, &script.key).is_some() {
             continue;
         }
         let command = match script.key.as_str() {
@@ -71,7 +77,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     }
 
     let script = |name: &str| manifest.text_at(&["scripts", name]).map(|(text, _)| text);
-    let test = script("test").filter(|text| !text.contains(NO_TEST)).unwrap_or_default();
+    let refuses = doubt(&manifest, "test") == Some(Doubt::Open);
+    let test = script("test").filter(|_| !refuses).unwrap_or_default();
     let dependency = |name: &str| {
         let groups = ["devDependencies", "dependencies"];
         groups.into_iter().find_map(|group| manifest.line_of(&[group, name]))
