@@ -1,5 +1,5 @@
 //! Compiles the guests under `components/` and hands them to the crate: the three built-in components for
-//! `include_bytes!`, the hostile ones of the tests in a directory named by `ACT_TEST_COMPONENTS`.
+//! `include_bytes!`, the examples and the hostile ones of the tests in a directory named by `ACT_TEST_COMPONENTS`.
 //!
 //! Decides where components come from: `ACT_COMPONENTS_DIR` (prebuilt, checked against its `SHA256SUMS`),
 //! else `../components`, built for `wasm32-wasip2`.
@@ -118,7 +118,9 @@ fn compile(root: &Path, target: &Path) -> Outcome<Built> {
     }
 
     let mut built = Built::new();
-    for directory in entries(&workspace)?.into_iter().chain(entries(&tests).unwrap_or_default()) {
+    let examples = entries(&workspace.join("examples")).unwrap_or_default();
+    let tests = entries(&tests).unwrap_or_default();
+    for directory in entries(&workspace)?.into_iter().chain(examples).chain(tests) {
         let Some(name) = directory.file_name().and_then(|name| name.to_str()) else { continue };
         let file = format!("{}.wasm", name.replace('-', "_"));
         let artifact = target.join(TARGET).join("release").join(file);
