@@ -397,7 +397,7 @@ async fn bytes_that_are_read_are_bounded_per_file_and_per_query() {
     assert!(read["sub/b.txt"]["error"].as_str().unwrap().contains("repo.read.bytes"), "{read}");
 }
 
-// CAPABILITY-44
+// CAPABILITY-45
 #[tokio::test]
 async fn what_searches_and_outlines_give_counts_against_the_same_bytes() {
     let repository = Repository::new();
