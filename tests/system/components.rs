@@ -516,7 +516,7 @@ fn why_says_no_to_what_the_host_never_reaches_and_takes_no_slip_for_a_path() {
         told.stderr_has("is no grant, and no path here");
     }
     // No grant for it, but a path.
-    for path in ["answer.txt", "read:nonsense", "not/there"] {
+    for path in ["answer.txt", "read:nonsense", "not/there", ".env", "lib.rs"] {
         why(path, 1);
     }
 }

@@ -56,7 +56,8 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
 
 /// A word that may be a path as well as a grant with a slip in it, where nothing of that name is there.
 fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
-    let path = matches!(access, Access::Read(path) if path == object && !path.contains('/'));
+    let word = !object.contains(['/', '.']) || object.starts_with("repo.");
+    let path = word && matches!(access, Access::Read(path) if path == object);
     let there = |root: &PathBuf| root.join(object).symlink_metadata().is_ok();
     path && !here.root.as_ref().is_some_and(there)
 }
