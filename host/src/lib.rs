@@ -8,7 +8,7 @@
 //! 8 cli
 //! 7 doctor
 //! 6 task
-//! 5 editor
+//! 5 editor conformance
 //! 4 registry scout verifier
 //! 3 component artifacts context config publishing store
 //! 2 workspace model output audit symbols
@@ -27,6 +27,7 @@ pub mod cli;
 pub mod clock;
 pub mod component;
 pub mod config;
+pub mod conformance;
 pub mod context;
 pub mod doctor;
 pub mod editor;

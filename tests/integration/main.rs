@@ -9,6 +9,7 @@ mod certificates;
 mod component_http;
 mod component_limits;
 mod components;
+mod conformance;
 mod events;
 mod foreign;
 mod hostile;

@@ -29,6 +29,7 @@ mod init;
 mod json;
 mod lifecycle;
 mod metrics;
+mod new_component;
 mod past;
 mod refusals;
 mod scout;

@@ -6,7 +6,7 @@ import { componentize } from '@bytecodealliance/componentize-js';
 const { component } = await componentize({
   sourcePath: 'component.js',
   witPath: 'wit',
-  worldName: '{{kind}}',
+  worldName: '{{world}}',
   // What needs a grant is left out; what is printed to stderr tells why a component failed.
   disableFeatures: ['random', 'clocks', 'http', 'fetch-event'],
 });

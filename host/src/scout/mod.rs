@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use check::{Grounded, check_facts};
 pub use component_scout::ComponentScout;
+pub use own_report::OwnReport;
 pub use version::{SCHEMA_VERSION, SchemaError};
 
 /// What the Editor wants to know.

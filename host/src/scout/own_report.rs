@@ -11,11 +11,11 @@ const MAX_LINE: usize = 200;
 
 /// Clones share the schema.
 #[derive(Debug, Clone)]
-pub(super) struct OwnReport(Option<Arc<Validator>>);
+pub struct OwnReport(Option<Arc<Validator>>);
 
 impl OwnReport {
     /// Patterns take linear time, and nothing is fetched for a schema.
-    pub(super) fn new(schema: Option<&str>) -> Result<Self, String> {
+    pub fn new(schema: Option<&str>) -> Result<Self, String> {
         let Some(schema) = schema else { return Ok(Self(None)) };
         let schema: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
         let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
@@ -24,7 +24,7 @@ impl OwnReport {
     }
 
     /// One line about the report, or what does not fit.
-    pub(super) fn check(&self, raw: &str) -> Result<String, String> {
+    pub fn check(&self, raw: &str) -> Result<String, String> {
         let report: Value =
             serde_json::from_str(raw).map_err(|error| format!("the report is no JSON: {error}"))?;
         if let Some(schema) = &self.0 {

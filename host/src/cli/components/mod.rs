@@ -3,6 +3,7 @@
 mod approve;
 mod lines;
 mod new;
+mod test;
 
 use std::path::PathBuf;
 
@@ -48,6 +49,7 @@ enum Action {
         file: PathBuf,
     },
     New(new::New),
+    Test(test::Test),
     Approve(approve::Approve),
     /// Take an approval back; nothing of it is loaded any more
     Revoke {
@@ -102,6 +104,7 @@ impl Components {
                 print(output, &document, || lines::inspected(&document));
             }
             Some(Action::New(new)) => return new.run(output),
+            Some(Action::Test(test)) => return test.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
             Some(Action::Revoke { name }) => {
                 let document = task::revoke(&start, &name)?;

@@ -28,6 +28,8 @@ const TEMPLATES: Embedded = embedded!["components/templates/":
     "js/build.mjs", "js/scout.js", "js/tool.js",
 ];
 
+pub(super) const KIT_NAME: &str = "act-kit";
+
 fn template(path: &str) -> &'static str {
     TEMPLATES.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text)
 }
@@ -58,6 +60,7 @@ pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(Stri
     let filled = |text: &str| {
         text.replace("{{name}}", name.as_str())
             .replace("{{kind}}", word)
+            .replace("{{world}}", world(kind))
             .replace("{{lang}}", lang.word())
             .replace("{{source}}", lang.source())
             .replace("{{commands}}", &commands)
@@ -69,14 +72,22 @@ pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(Stri
     };
     project.extend(verbatim("wit", WIT));
     if lang == Lang::Rust {
-        project.extend(verbatim("vendor/act-kit", KIT));
+        project.extend(verbatim(&format!("vendor/{KIT_NAME}"), KIT));
     }
     project
 }
 
+/// Toolchains that import the whole of a world get one without what the template does not need.
+fn world(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scout => "scout",
+        Kind::Tool => "reading-tool",
+    }
+}
+
 /// From sources to an approval, in the project's directory.
 pub(super) fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<String> {
-    let word = kind.word();
+    let world = world(kind);
     let mut commands = match lang {
         Lang::Rust => vec![
             "cargo build --release --target wasm32-wasip2".to_owned(),
@@ -88,7 +99,7 @@ pub(super) fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<Stri
         Lang::Python => vec![
             "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt".to_owned(),
             format!(
-                ".venv/bin/componentize-py -d wit -w {word} componentize app --stub-wasi -o {name}.wasm"
+                ".venv/bin/componentize-py -d wit -w {world} componentize app --stub-wasi -o {name}.wasm"
             ),
             format!("act components pack {name}.wasm --manifest manifest.json"),
         ],
@@ -144,7 +155,8 @@ mod tests {
             for lang in [Lang::Rust, Lang::Python, Lang::Js] {
                 let project = project(&name, kind, lang);
                 for (path, text) in &project {
-                    assert!(!text.is_empty() && !text.contains("{{"), "{lang:?} {path}: {text}");
+                    let filled = path.contains('/') || !text.contains("{{");
+                    assert!(!text.is_empty() && filled, "{lang:?} {path}: {text}");
                 }
                 let of = |path: &str| &project.iter().find(|(one, _)| one == path).unwrap().1;
                 let manifest = Manifest::parse(of("manifest.json").as_bytes()).unwrap();

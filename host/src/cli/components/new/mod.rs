@@ -91,6 +91,10 @@ struct Begun {
 impl New {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let name = task::free_name(&self.name)?;
+        if self.lang == Lang::Rust && name.as_str() == files::KIT_NAME {
+            let message = format!("`{name}` is the kit that a project in Rust is made of");
+            return Err(Failure::refused("name_reserved", message).hint("choose another name"));
+        }
         let directory = self.parent.join(name.as_str());
         let project = files::project(&name, self.kind.kind(), self.lang);
         write(&directory, &project).map_err(|error| unwritable(&directory, &error))?;

@@ -1,0 +1,120 @@
+//! `act components test`: does it keep what its interfaces promise, how long does it take, how much does it hold.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::print;
+use crate::cli::runtime;
+use crate::component;
+use crate::conformance::{self, Conformance, Options, Verdict};
+use crate::exit::Exit;
+use crate::model::scripted::Script;
+use crate::output::{Failure, Line, Output, Tone};
+use crate::registry::read_file;
+
+const USUAL: &str = "What can you say about this repository?";
+/// For one query; a Scout has 60 s and a tool call 30 s in a task.
+const SECONDS: u64 = 30;
+
+/// Try a component on a repository made for it, with a scripted model
+///
+/// It gets what its manifest asks for, inside of that repository and nothing real: no network, no variables, no model
+/// but the scripted one. Every check has a name; one that fails makes the exit code 1.
+#[derive(Debug, clap::Args)]
+pub(super) struct Test {
+    file: PathBuf,
+    /// What a Scout is asked
+    #[arg(long, value_name = "TEXT", default_value = USUAL)]
+    question: String,
+    /// A text that goes with the question, such as tail_log
+    #[arg(long, value_name = "NAME=TEXT", value_parser = named)]
+    context: Vec<(String, String)>,
+    /// What the model says to it, instead of something that fits the schemas (see specs/scripted-model.md)
+    #[arg(long, value_name = "FILE.yaml")]
+    script: Option<PathBuf>,
+    /// Time for one query, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+fn named(text: &str) -> Result<(String, String), &'static str> {
+    let (name, text) = text.split_once('=').ok_or("NAME=TEXT was expected")?;
+    Ok((name.to_owned(), text.to_owned()))
+}
+
+impl Test {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let bytes = read_file(&self.file).map_err(|error| {
+            let message = format!("{} cannot be read: {error}", self.file.display());
+            Failure::refused("component_unreadable", message).hint("name a regular file")
+        })?;
+        let options = Options {
+            question: self.question,
+            context: self.context,
+            script: self.script.as_deref().map(script).transpose()?,
+            wall: Duration::from_secs(self.timeout),
+            cache: component::cache_dir(),
+        };
+        let found = runtime::block_on(conformance::test(&bytes, &options))?.map_err(|error| {
+            Failure::refused("test_failed", format!("the test cannot be made: {error}"))
+                .hint("TMPDIR may name another directory for its repository")
+        })?;
+        print(output, &found, || lines(&found));
+        Ok(if found.conforms { Exit::Ok } else { Exit::Refused })
+    }
+}
+
+fn script(path: &std::path::Path) -> Result<Script, Failure> {
+    let unusable = |why: String| {
+        Failure::refused("script_unusable", format!("{}: {why}", path.display()))
+            .hint("its format is in specs/scripted-model.md")
+    };
+    let bytes = read_file(path).map_err(|error| unusable(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("it is no text".to_owned()))?;
+    Script::from_yaml(&text).map_err(|error| unusable(error.to_string()))
+}
+
+fn lines(found: &Conformance) -> Vec<Line> {
+    let mut lines: Vec<_> = found
+        .checks
+        .iter()
+        .map(|check| {
+            let (tone, word) = match check.verdict {
+                Verdict::Pass => (Tone::Good, "pass"),
+                Verdict::Fail => (Tone::Bad, "FAIL"),
+                Verdict::Skipped => (Tone::Faint, "skip"),
+            };
+            let reason = check.reason.as_ref().map(|reason| format!(": {reason}"));
+            Line::of(tone, word)
+                .and(Tone::Plain, format!("  {}{}", check.name, reason.unwrap_or_default()))
+        })
+        .collect();
+    let count = |verdict| found.checks.iter().filter(|check| check.verdict == verdict).count();
+    let (tone, word) =
+        if found.conforms { (Tone::Good, "Conforms") } else { (Tone::Bad, "Does not conform") };
+    let failed = match count(Verdict::Fail) {
+        0 => String::new(),
+        failed => format!(", {failed} failed"),
+    };
+    let text =
+        format!(": {} of {} checks passed{failed}", count(Verdict::Pass), found.checks.len());
+    lines.push(Line::of(tone, word).and(Tone::Plain, text));
+    let how = if found.compiled { "compiled and loaded" } else { "loaded" };
+    lines.push(Line::of(
+        Tone::Faint,
+        format!(
+            "{how} in {} ms; {} queries, the slowest {} ms, at most {:.1} MiB of memory; {:.1} MiB of WebAssembly",
+            found.load_ms,
+            found.queries.len(),
+            found.slowest_ms,
+            mebibytes(found.memory_bytes),
+            mebibytes(found.bytes)
+        ),
+    ));
+    lines
+}
+
+#[expect(clippy::cast_precision_loss, reason = "one place after the point is shown")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
