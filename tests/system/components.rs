@@ -273,7 +273,7 @@ fn revoking_takes_it_out_everywhere() {
     act.clone().act(components(["revoke", "probe"])).status(0).stdout_has("Revoked probe");
     assert_eq!(state_of(&act, "probe"), "revoked");
     act.clone().script("turns: []").act(["run", "x"]).status(1).stderr_has("`probe` was revoked");
-    act.clone().act(["scout", "probe"]).status(1).stderr_has("no Scout `probe` is approved");
+    act.clone().act(["scout", "probe"]).status(1).stderr_has("`probe` was revoked");
     act.clone().act(components(["revoke", "probe"])).status(1).stderr_has("revoked already");
     act.clone().act(components(["revoke", "other"])).status(1).stderr_has("no component `other`");
     act.clone().act(components(["revoke", "scout-a"])).status(1).stderr_has("is builtin");
