@@ -88,6 +88,10 @@ async fn functions_are_called_with_values_of_every_type() {
     same("shapes_maybe", json!({"a": 7, "b": {"some": "x"}, "c": {"ok": 1}, "d": {"error": null}}))
         .await;
     same("shapes_maybe", json!({"a": 7, "b": null, "c": {"ok": 1}, "d": {"error": null}})).await;
+    let swapped = json!({"of": {"left": 1, "right": "x"}});
+    let swapped = answer(&component, "swap", swapped, nothing()).await;
+    assert_eq!(swapped, json!({"ok": true, "result": ["x", 1]}));
+    assert!(component.imports.iter().all(|import| import.starts_with("wasi:")));
     let greeted = answer(&component, "greet", json!({"name": "you"}), nothing()).await;
     assert_eq!(greeted, json!({"ok": true, "result": "Hello, you!"}));
     assert_eq!(answer(&component, "nothing", json!({}), nothing()).await, json!({"ok": true}));

@@ -1,6 +1,6 @@
 //! What a component says and wants, read from its bytes alone: nothing is compiled and nothing runs.
 
-use wasmparser::{Parser, Payload};
+use wasmparser::{ComponentTypeRef, Parser, Payload, TypeBounds};
 
 use super::admission::{Mismatch, Need};
 use super::failure::{MAX_LINE, one_line};
@@ -70,7 +70,11 @@ pub(super) fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), NotAComp
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section {
-                    imports.push(import.map_err(malformed)?.name.name.to_owned());
+                    let import = import.map_err(malformed)?;
+                    // A type that it has itself, by name: nobody has to bring anything for that.
+                    if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
+                        imports.push(import.name.name.to_owned());
+                    }
                 }
             }
             Payload::ComponentExportSection(section) if depth == 0 => {

@@ -43,6 +43,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use wasmtime::Engine;
+use wasmtime::component::types::ComponentItem;
 
 pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, usual};
 pub use audited::in_words;
@@ -308,8 +309,10 @@ impl ComponentHost {
             engine::code(engine, cache, bytes, &sha256, &name, events).map_err(failed)?;
 
         let component_type = component.component_type();
-        let imports: Vec<_> =
-            component_type.imports(engine).map(|(import, _)| import.to_owned()).collect();
+        // As in `inspect`: a named type is nothing that has to be brought.
+        let imports = component_type.imports(engine);
+        let imports = imports.filter(|(_, item)| !matches!(item.ty, ComponentItem::Type(_)));
+        let imports: Vec<_> = imports.map(|(import, _)| import.to_owned()).collect();
         let exports: Vec<_> =
             component_type.exports(engine).map(|(export, _)| export.to_owned()).collect();
         let refused = |mismatch| LoadError::Refused { name: name.clone(), mismatch };
