@@ -20,12 +20,19 @@ impl Files {
         Self { texts: files.iter().map(text).collect(), outlines: BTreeMap::new() }
     }
 
-    /// What a parser says about one of them; its lines are counted here.
+    /// What a parser says about one of them as a whole; its lines are counted here.
     #[must_use]
     pub fn outlined(mut self, path: &str, outline: Outline) -> Self {
         let lines = self.texts.get(path).map_or(0, |text| text.lines().count());
         let outline = Outline { lines: lines as u32, complete: true, ..outline };
         self.outlines.insert(path.to_owned(), outline);
+        self
+    }
+
+    /// A parser did not see everything of it.
+    #[must_use]
+    pub fn incomplete(mut self, path: &str) -> Self {
+        self.outlines.entry(path.to_owned()).or_default().complete = false;
         self
     }
 }

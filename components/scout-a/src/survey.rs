@@ -12,7 +12,7 @@ use act_kit::world::{Outline, World};
 const PART: usize = 128;
 /// Bytes that are read to count the lines of files that no parser is for.
 const COUNTED: u64 = 64 << 20;
-/// A file larger than this is not worth its lines.
+/// A file larger than this is not worth its lines, and no parser takes it (SYMBOLS-2).
 const COUNTED_FILE: u64 = 1 << 20;
 /// More bytes in a line than this on average, and a machine wrote it.
 const LONG_LINES: u64 = 300;
@@ -61,6 +61,9 @@ pub(crate) struct Survey {
     pub(crate) edges: Vec<Edge>,
     /// Not everything was looked at.
     pub(crate) truncated: bool,
+    /// Files that are too large for a parser, and files of which it did not see everything.
+    pub(crate) too_large: usize,
+    pub(crate) incomplete: usize,
 }
 
 impl Survey {
@@ -69,6 +72,7 @@ impl Survey {
         let mut units =
             inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
         let (mut edges, mut truncated) = (vec![], inventory.truncated);
+        let mut incomplete = 0;
         let (mut handed_on, mut neighbours) = (HandedOn::default(), Neighbours::default());
         let resolver = Resolver::new(world.repository, &inventory);
         let parseable = (0..units.len()).filter(|at| is_parseable(units[*at].language));
@@ -85,6 +89,7 @@ impl Survey {
             for (at, outline) in part.iter().zip(outlines) {
                 let Some(outline) = outline else { continue };
                 units[*at].take(&outline, terms);
+                incomplete += usize::from(!outline.complete);
                 let path = &inventory.files[*at].path;
                 neighbours.take(*at as u32, path, &outline, &mut edges);
                 for import in &outline.imports {
@@ -99,7 +104,9 @@ impl Survey {
         handed_on.follow(&mut edges);
         edges.sort_unstable();
         edges.dedup();
-        let mut survey = Self { inventory, units, edges, truncated };
+        let large = |at: &&usize| !units[**at].parsed && inventory.files[**at].size > COUNTED_FILE;
+        let too_large = parseable.iter().filter(large).count();
+        let mut survey = Self { inventory, units, edges, truncated, too_large, incomplete };
         survey.count_the_rest(world, reserve);
         for (unit, file) in survey.units.iter_mut().zip(&survey.inventory.files) {
             unit.generated |= file.size / u64::from(unit.lines.max(1)) > LONG_LINES;

@@ -286,6 +286,38 @@ fn long_lists_are_cut_and_the_missing_are_counted() {
     assert!((4_000..12_000).contains(&map), "{map}");
 }
 
+// SCOUT-A-7
+#[test]
+fn what_no_parser_saw_as_a_whole_is_counted() {
+    let large = "x\n".repeat(600_000);
+    let facts = |files: Files| {
+        let wanted = Question { facts_only: true, ..Question::default() };
+        let text = ask(Rehearsal::new(files).world(), &wanted).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let whole = facts(shop().outlined("src/price.py", Outline::default()));
+    assert_eq!((&whole["truncated"], &whole["left_out"]), (&json!(false), &json!({})));
+    let files = Files::of(&[("big.py", &large), ("cut.py", "x\n"), ("notes.md", &large)]);
+    let cut = facts(files.incomplete("cut.py"));
+    assert_eq!(cut["truncated"], true);
+    assert_eq!(cut["left_out"], json!({"files_too_large": 1, "files_incomplete": 1}));
+}
+
+// SCOUT-A-7
+#[test]
+fn a_script_that_asks_for_main_is_an_entry_point() {
+    let main = "def go():\n    pass\n\nif __name__ == \"__main__\":\n    go()\n";
+    let files = Files::of(&[
+        ("scripts/run_it.py", main),
+        ("scripts/lib.py", "# if __name__ == \"__main__\":\n"),
+        ("tests/test_x.py", main),
+    ]);
+    let wanted = Question { facts_only: true, ..Question::default() };
+    let text = ask(Rehearsal::new(files).world(), &wanted).unwrap();
+    let facts = serde_json::from_str::<Value>(&text).unwrap();
+    assert_eq!(facts["entry_points"], json!(["scripts/run_it.py"]));
+}
+
 // SCOUT-A-6
 #[test]
 fn a_rejection_and_a_failing_run_reach_the_model() {

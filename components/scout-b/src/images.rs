@@ -5,7 +5,7 @@ use crate::facts::{Place, Prerequisite};
 use crate::shell::Family;
 use crate::statement::{Statement, script};
 use crate::tree::{Tree, directory, place};
-use crate::version::{Claim, allows, numbers};
+use crate::version::{Claim, allows, contradict, numbers};
 use act_kit::inventory::name;
 
 /// Of one file.
@@ -73,7 +73,7 @@ impl Image {
             Family::Python => &["python"],
             Family::Maven => &["maven"],
             Family::Gradle => &["gradle"],
-            Family::Cmake => &["gcc"],
+            Family::Cmake => &["cmake", "gcc-cmake", "cpp"],
             Family::Any => return true,
         };
         names.contains(&self.name())
@@ -159,8 +159,17 @@ pub(crate) fn suggested(
         return own;
     }
     let Some(draft) = first else { return "debian:stable-slim".to_owned() };
+    // One of a version that the project rules out is a contradiction and no suggestion.
+    let ruled_out = |image: &Image| {
+        let claim = image.claim();
+        claim.is_some_and(|claim| {
+            let same = draft.claims.iter().filter(|other| other.tool == claim.tool);
+            same.into_iter().any(|other| contradict(other, &claim))
+        })
+    };
+    let mut images = ci.iter().chain(docker);
     if draft.family != Family::Any
-        && let Some(image) = ci.iter().chain(docker).find(|image| image.fits(draft.family))
+        && let Some(image) = images.find(|image| image.fits(draft.family) && !ruled_out(image))
     {
         return image.reference.clone();
     }
@@ -173,32 +182,34 @@ pub(crate) fn suggested(
         Family::Python => format!("python:{}-slim", version("python", "3.12")),
         Family::Maven => format!("maven:3-eclipse-temurin-{}", version("java", "21")),
         Family::Gradle => format!("gradle:8-jdk{}", version("java", "21")),
-        Family::Cmake | Family::Any
-            if draft.prerequisites.iter().any(|p| p.name == "c compiler") =>
-        {
+        // No official image has CMake; this one has a compiler, make and pip, which brings it.
+        Family::Cmake => "python:3.12".to_owned(),
+        Family::Any if draft.prerequisites.iter().any(|p| p.name == "c compiler") => {
             "gcc:14".to_owned()
         }
-        Family::Cmake | Family::Any => "debian:stable-slim".to_owned(),
+        Family::Any => "debian:stable-slim".to_owned(),
     }
 }
 
-/// A pinned version; else the usual one if the ranges allow it, else the first that a range names.
+/// A pinned version that the ranges allow; else the usual one if the ranges allow it, else the first that a range names.
 fn version(claims: &[Claim], tool: &str, usual: &str) -> String {
     let claims = claims.iter().filter(|claim| claim.tool == tool).collect::<Vec<_>>();
-    if let Some(pinned) = claims.iter().find(|claim| claim.exact) {
+    let ranges = claims.iter().filter(|claim| !claim.exact).collect::<Vec<_>>();
+    let allowed =
+        |version: &str| ranges.iter().all(|claim| allows(&claim.spec, version) != Some(false));
+    if let Some(pinned) = claims.iter().find(|claim| claim.exact && allowed(&claim.spec)) {
         return pinned.spec.clone();
     }
-    let allowed =
-        |version: &str| claims.iter().all(|claim| allows(&claim.spec, version) != Some(false));
     if allowed(usual) {
         return usual.to_owned();
     }
     let named =
-        claims.iter().flat_map(|claim| claim.spec.split(|c: char| !c.is_ascii_digit() && c != '.'));
+        ranges.iter().flat_map(|claim| claim.spec.split(|c: char| !c.is_ascii_digit() && c != '.'));
     let mut named = named.map(|word| word.trim_matches('.')).filter(|word| numbers(word).is_some());
     let fits = named.find(|version| allowed(version));
     // Images are tagged by two numbers at most in every registry.
     fits.map_or(usual.to_owned(), |version| {
-        version.split('.').take(2).collect::<Vec<_>>().join(".")
+        let short = version.split('.').take(2).collect::<Vec<_>>().join(".");
+        short.trim_end_matches(".0").to_owned()
     })
 }

@@ -62,6 +62,7 @@ pub(crate) fn find(tree: &Tree<'_>) -> Found {
         if !roots.insert(root) {
             continue;
         }
+        found.conflicts.extend(outside(tree, root));
         if roots.len() > MOST {
             roots.pop_last();
             found.truncated = true;
@@ -92,11 +93,27 @@ pub(crate) fn find(tree: &Tree<'_>) -> Found {
 }
 
 fn members(tree: &Tree<'_>, root: &str) -> Vec<Named> {
-    let mut named = Vec::new();
+    named(tree, root).0
+}
+
+/// Members that are named and lie outside of the repository.
+fn outside(tree: &Tree<'_>, root: &str) -> Vec<Conflict> {
+    named(tree, root).1
+}
+
+fn named(tree: &Tree<'_>, root: &str) -> (Vec<Named>, Vec<Conflict>) {
+    let (mut named, mut outside) = (Vec::new(), Vec::new());
     let mut add = |pattern: &str, manifest: &'static str, path: &str, line: u32| {
         let pattern = pattern.trim_start_matches('!');
-        if let Some(pattern) = resolve(root, pattern) {
+        if let Some(pattern) = resolve(root, pattern).filter(|_| !pattern.starts_with('/')) {
             named.push(Named { pattern, manifest, path: path.to_owned(), line });
+        } else {
+            let shown = act_kit::quoting::cut(pattern, 100);
+            outside.push(Conflict {
+                topic: Topic::Workspace,
+                message: format!("{path} names the member {shown}, outside of the repository"),
+                sources: vec![place(path, line)],
+            });
         }
     };
     let lists: [(&str, &'static str, &[&str]); 5] = [
@@ -137,7 +154,7 @@ fn members(tree: &Tree<'_>, root: &str) -> Vec<Named> {
             line,
         });
     }
-    named
+    (named, outside)
 }
 
 /// A path against a pattern: `*` and `?` within a name, `**` over names.

@@ -48,7 +48,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
     conflicts.truncate(CONFLICTS);
     let suggested_image = images::suggested(
         survey.gate.image.clone(),
-        survey.drafts.first(),
+        survey.main(),
         &survey.ci.images,
         &survey.docker.images,
     );
@@ -79,6 +79,14 @@ fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
 }
 
 impl Survey {
+    /// The project that a gate would begin with: the first with tests and a command for them.
+    fn main(&self) -> Option<&Draft> {
+        let tested = |draft: &&Draft| draft.offers.iter().any(|offer| offer.kind == Kind::Test);
+        let mut usable = self.drafts.iter().filter(tested);
+        let chosen = usable.clone().find(|draft| draft.has_tests).or_else(|| usable.next());
+        chosen.or(self.drafts.first())
+    }
+
     fn offer(&mut self, tree: &Tree<'_>) {
         for at in 0..self.drafts.len() {
             let first = self.is_first(at);

@@ -11,6 +11,7 @@ use std::rc::Rc;
 /// Of one file, and of all of them.
 const FILE: u64 = 256 * 1024;
 const ALL: u64 = 24 << 20;
+const REPLACED: &str = "not UTF-8; what is not was replaced";
 /// Of a file whose lines are counted.
 const COUNTED: u64 = 4 << 20;
 
@@ -110,7 +111,7 @@ impl<'a> Tree<'a> {
             return None;
         }
         if std::str::from_utf8(&bytes).is_err() {
-            self.problem(path, None, "not UTF-8; what is not was replaced");
+            self.problem(path, None, REPLACED);
         }
         Some(String::from_utf8_lossy(&bytes).into())
     }
@@ -167,6 +168,12 @@ impl<'a> Tree<'a> {
         let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
         let message = act_kit::quoting::cut(&message, 200);
         self.problems.borrow_mut().push(Problem { path: path.to_owned(), line, message });
+    }
+
+    /// Whether a manifest is malformed, or could not be read: nothing is to be guessed from it.
+    pub(crate) fn is_broken(&self, path: &str) -> bool {
+        let told = self.problems.borrow();
+        told.iter().any(|problem| problem.path == path && !problem.message.starts_with(REPLACED))
     }
 
     /// What was wrong, each once, in order.

@@ -30,7 +30,8 @@ pub struct FactsA {
     pub conventions: Vec<Convention>,
     /// Most risky first.
     pub risk: Vec<Risk>,
-    /// Name of a list to the number of its entries that are missing.
+    /// Name of a list to the number of its entries that are missing; `files_too_large` for a parser, and
+    /// `files_incomplete`: of these a parser did not see everything.
     pub left_out: BTreeMap<String, u64>,
 }
 
@@ -173,8 +174,14 @@ impl FactsA {
             self.inventory.languages.iter().take(3).map(|language| language.name.as_str());
         let languages = languages.collect::<Vec<_>>().join(", ");
         let cut = if self.truncated { "; not everything is listed" } else { "" };
+        let unseen = |name: &str, said: &str| match self.left_out.get(name) {
+            Some(count) if *count > 0 => format!("; {count} {said}"),
+            _ => String::new(),
+        };
+        let large = unseen("files_too_large", "too large to be parsed");
+        let incomplete = unseen("files_incomplete", "not parsed as a whole");
         format!(
-            "{} files, {languages}; {} symbols, {} imports, {} files with tests{cut}",
+            "{} files, {languages}; {} symbols, {} imports, {} files with tests{cut}{large}{incomplete}",
             self.inventory.files,
             self.symbols.len() as u64 + self.left_out.get("symbols").unwrap_or(&0),
             self.imports.len() as u64 + self.left_out.get("imports").unwrap_or(&0),

@@ -9,6 +9,8 @@ use serde_json::Value;
 /// Manifests that are read for it.
 const MANIFESTS: usize = 200;
 const BYTES: u64 = 256 << 10;
+/// Lines that begin a script, of all files together.
+const SCRIPTS: usize = 2_000;
 
 pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     let begins = |at: &u32| {
@@ -17,12 +19,29 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     };
     let mut found =
         survey.all().filter(begins).map(|at| survey.path(at).to_owned()).collect::<Vec<_>>();
+    found.extend(scripts(repository, survey));
     found.extend(declared(repository, survey));
     found.sort_unstable();
     found.dedup();
     // Those near the root first: they are what people start.
     found.sort_by_key(|path| path.matches('/').count());
     found
+}
+
+/// Python files that say what they do when they are started.
+fn scripts(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
+    if !survey.units.iter().any(|unit| unit.language == Some("Python")) {
+        return vec![];
+    }
+    let marks = "if __name__ == \"__main__\"|if __name__ == '__main__'";
+    let Ok(found) = repository.search(marks, Some("**/*.py"), SCRIPTS) else { return vec![] };
+    let files = &survey.inventory.files;
+    let own = found.items.into_iter().filter(|hit| hit.text.starts_with("if __name__"));
+    let product = |path: &String| {
+        let at = files.binary_search_by(|file| file.path.as_str().cmp(path));
+        at.is_ok_and(|at| survey.is_product(at as u32))
+    };
+    own.map(|hit| hit.path).filter(product).collect()
 }
 
 fn is_named(path: &str) -> bool {

@@ -189,6 +189,8 @@ impl Known {
         };
         let (symbols, missing) = self.symbols(world);
         cut("symbols", missing);
+        cut("files_too_large", self.survey.too_large);
+        cut("files_incomplete", self.survey.incomplete);
         let imports = self.survey.edges.iter().map(|(from, to)| Import {
             from: self.survey.path(*from).to_owned(),
             to: self.survey.path(*to).to_owned(),

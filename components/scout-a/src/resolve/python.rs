@@ -1,5 +1,6 @@
-//! Python: a module is looked for beside the file and in every directory above it, and in a `src` there; a name that is
-//! taken from a package may be a module of it.
+//! Python: a module is looked for beside the outermost package that the file is in and in every directory above, and in
+//! a `src` there; a name that is taken from a package may be a module of it. Inside a package an absolute import never
+//! means a sibling.
 
 use super::{Resolver, directory, join, upwards};
 use act_kit::world::Import;
@@ -8,7 +9,7 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
     let dots = import.target.chars().take_while(|c| *c == '.').count();
     let module = import.target[dots..].trim().replace('.', "/");
     let bases = match dots {
-        0 => roots(from),
+        0 => roots(resolver, from, &module),
         dots => upwards(directory(from)).nth(dots - 1).map(str::to_owned).into_iter().collect(),
     };
     bases
@@ -18,10 +19,39 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
         .unwrap_or_default()
 }
 
-fn roots(from: &str) -> Vec<String> {
-    let above = upwards(directory(from));
-    above.flat_map(|above| ["", "src", "lib"].map(|inner| join(above, inner))).collect()
+/// Where an absolute import of a file may begin: not inside a package. What the language brings along is only hidden by
+/// what lies where the program begins.
+fn roots(resolver: &Resolver<'_>, from: &str, module: &str) -> Vec<String> {
+    let packaged = |at: &&str| resolver.find(&join(at, "__init__.py")).is_some();
+    let above = upwards(directory(from)).skip_while(packaged);
+    let first = module.split('/').next().unwrap_or_default();
+    let standard = STANDARD.split_whitespace().any(|name| name == first);
+    above
+        .take(if standard { 1 } else { usize::MAX })
+        .flat_map(|above| ["", "src", "lib"].map(|inner| join(above, inner)))
+        .collect()
 }
+
+/// Names of the standard library.
+const STANDARD: &str = "\
+    abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
+    bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs codeop collections \
+    colorsys compileall concurrent configparser contextlib contextvars copy copyreg crypt csv ctypes \
+    curses dataclasses datetime dbm decimal difflib dis distutils doctest email encodings ensurepip enum \
+    errno faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt \
+    getpass gettext glob graphlib grp gzip hashlib heapq hmac html http idlelib imaplib imghdr imp \
+    importlib inspect io ipaddress itertools json keyword lib2to3 linecache locale logging lzma mailbox \
+    mailcap marshal math mimetypes mmap modulefinder msilib msvcrt multiprocessing netrc nis nntplib nt \
+    ntpath nturl2path numbers opcode operator optparse os ossaudiodev pathlib pdb pickle pickletools \
+    pipes pkgutil platform plistlib poplib posix posixpath pprint profile pstats pty pwd py_compile \
+    pyclbr pydoc pydoc_data pyexpat queue quopri random re readline reprlib resource rlcompleter runpy \
+    sched secrets select selectors shelve shlex shutil signal site smtpd smtplib sndhdr socket \
+    socketserver spwd sqlite3 sre_compile sre_constants sre_parse ssl stat statistics string stringprep \
+    struct subprocess sunau symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile termios \
+    textwrap this threading time timeit tkinter token tokenize tomllib trace traceback tracemalloc tty \
+    turtle turtledemo types typing unicodedata unittest urllib uu uuid venv warnings wave weakref \
+    webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo \
+";
 
 fn below(
     resolver: &Resolver<'_>,

@@ -81,6 +81,41 @@ fn python() {
     assert_eq!(from("tools/run.py", ".....", &["x"]), [""; 0]);
 }
 
+// SCOUT-A-7
+#[test]
+fn inside_a_python_package_an_absolute_import_is_no_sibling() {
+    let files = empty(&[
+        "src/app/__init__.py",
+        "src/app/logging.py",
+        "src/app/queue.py",
+        "src/app/m.py",
+        "src/app/sub/__init__.py",
+        "src/app/sub/m.py",
+        "src/app/sub/price.py",
+        "src/price.py",
+        "unittest/__init__.py",
+        "unittest/test/__init__.py",
+        "unittest/test/support.py",
+        "unittest/test/case.py",
+        "tools/logging.py",
+        "tools/run.py",
+        "tools/deep/run.py",
+    ]);
+    let from =
+        |from: &str, target: &str, names: &[&str]| resolved(&files, "python", from, target, names);
+    for name in ["logging", "queue", "subprocess"] {
+        assert_eq!(from("src/app/m.py", name, &[]), [""; 0], "{name}");
+        assert_eq!(from("src/app/sub/m.py", name, &[]), [""; 0], "{name}");
+    }
+    assert_eq!(from("src/app/m.py", ".logging", &["x"]), ["src/app/logging.py"]);
+    assert_eq!(from("src/app/m.py", "app.logging", &["x"]), ["src/app/logging.py"]);
+    assert_eq!(from("src/app/sub/m.py", "price", &[]), ["src/price.py"]);
+    assert_eq!(from("unittest/test/case.py", "test.support", &["x"]), [""; 0]);
+    // A script begins where it lies, and hides what it likes there.
+    assert_eq!(from("tools/run.py", "logging", &[]), ["tools/logging.py"]);
+    assert_eq!(from("tools/deep/run.py", "logging", &[]), [""; 0]);
+}
+
 #[test]
 fn javascript_and_typescript() {
     let files = Files::of(&[

@@ -51,5 +51,11 @@ pub(crate) fn projects(tree: &Tree<'_>, root: &str, above: &[Draft]) -> Vec<Draf
     if found.is_empty() && !enclosed {
         found.extend(cmake::project(tree, root).or_else(|| make::project(tree, root)));
     }
+    // What a malformed manifest would have said is not known.
+    for draft in found.iter_mut().filter(|draft| tree.is_broken(&draft.source.path)) {
+        draft.offers.clear();
+        draft.prerequisites.clear();
+        draft.framework = None;
+    }
     found
 }

@@ -50,7 +50,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
 pub(crate) fn scripts(tree: &Tree<'_>) -> Option<Draft> {
     let manifests = Manifests::read(tree, "");
     let tests = manifests.test_files(tree);
-    let (_, source) = read_framework(tree, &tests)?;
+    let framework = || read_framework(tree, &tests).map(|(_, source)| source);
+    let source = manifests.django(tree).or_else(framework)?;
     Some(manifests.draft(tree, source))
 }
 
@@ -285,9 +286,23 @@ impl Manifests {
         named.chain(asked).collect()
     }
 
+    /// `manage.py` of Django, where nobody asks for pytest.
+    fn django(&self, tree: &Tree<'_>) -> Option<Place> {
+        let path = self.path("manage.py");
+        tree.has(&path).then(|| place(&path, 1))
+    }
+
     fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
         let tests = self.test_files(tree);
-        draft.has_tests = !tests.is_empty();
+        let own = |path: &&str| ["tests.py", "test.py"].contains(&name(path));
+        let django = self.django(tree);
+        draft.has_tests =
+            !tests.is_empty() || (django.is_some() && tree.below(&self.root).any(|p| own(&p)));
+        if let Some(source) = django.filter(|_| draft.has_tests && self.pytest(tree).is_none()) {
+            draft.framework = Some("django".to_owned());
+            draft.offer(Kind::Test, Rank::Custom, &format!("{run}python manage.py test"), source);
+            return;
+        }
         let asked = self.pytest(tree).map(|place| (Framework::Pytest, place));
         match asked.or_else(|| read_framework(tree, &tests)) {
             Some((Framework::Pytest, source)) => self.pytest_commands(tree, draft, run, source),
