@@ -164,7 +164,7 @@ fn a_configuration_that_broke_while_a_task_waited_is_refused_when_its_turn_comes
     std::fs::write(act.repo().join("agent.yaml"), "nonsense: 1\n").unwrap();
     first.signal(Signal::INT);
     first.wait().status(130);
-    second.wait().status(1).stdout_has("REFUSED");
+    second.wait().status(1).stdout("").stderr_has("act: agent.yaml:1:1").stderr_has("\nhint: ");
     let ends: Vec<_> = history(&act).into_iter().map(|task| task.state).collect();
     assert_eq!(ends, ["CANCELLED", "REFUSED"]);
 }
