@@ -68,9 +68,7 @@ impl Makefile {
         let mut why = target.hollow();
         for need in &target.needs {
             // What is made elsewhere, or goes too deep, may test.
-            let Some(need) = self.target(need).filter(|_| depth < DEPTH && !self.open) else {
-                return None;
-            };
+            let need = self.target(need).filter(|_| depth < DEPTH && !self.open)?;
             why = why.and_then(|why| {
                 let of_need = self.hollow_at(need, depth + 1)?;
                 Some(if why == proof::PRINTS { of_need } else { why })

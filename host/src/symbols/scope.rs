@@ -1,6 +1,6 @@
 //! What was found so far in a file, and what stands around the place that is looked at.
 
-use tree_sitter::Node;
+use tree_sitter::{Node, Point};
 
 use super::rules::Inside;
 use super::{Import, Symbol, SymbolKind};
@@ -15,6 +15,8 @@ const TEXT: usize = 16 << 10;
 
 pub(super) struct Found<'s> {
     source: &'s [u8],
+    /// Not in the file's own encoding: what is no ASCII in a name is not known.
+    lossy: bool,
     /// The file's name and no more.
     pub(super) file: &'s str,
     symbols: Vec<Symbol>,
@@ -36,9 +38,9 @@ enum Around {
 }
 
 impl<'s> Found<'s> {
-    pub(super) fn new(path: &'s str, source: &'s [u8]) -> Self {
+    pub(super) fn new(path: &'s str, source: &'s [u8], lossy: bool) -> Self {
         let file = path.rsplit('/').next().unwrap_or(path);
-        Self { source, file, symbols: vec![], imports: vec![], cut: false, around: vec![] }
+        Self { source, lossy, file, symbols: vec![], imports: vec![], cut: false, around: vec![] }
     }
 
     pub(super) fn is_cut(&self) -> bool {
@@ -146,15 +148,28 @@ impl<'s> Found<'s> {
             self.cut = true;
             return;
         }
-        let Some(name) = one_line(name) else { return };
-        let (first_line, mut last_line) =
-            (line(node.start_position().row), line(node.end_position().row));
+        let Some(name) = self.name(name) else { return };
+        let end = end(node);
+        let (first_line, mut last_line) = (line(node.start_position().row), line(end.row));
         // Some nodes end with the newline behind them.
-        if node.end_position().column == 0 && last_line > first_line {
+        if end.column == 0 && last_line > first_line {
             last_line -= 1;
         }
-        let container = container.as_deref().and_then(one_line);
+        let container = container.as_deref().and_then(|container| self.name(container));
         self.symbols.push(Symbol { name, kind, container, first_line, last_line, exported });
+    }
+
+    /// A name as it is written: one whose letters are not known is none, and one that is cut says so.
+    fn name(&mut self, text: &str) -> Option<String> {
+        if self.lossy && !text.is_ascii() {
+            self.cut = true;
+            return None;
+        }
+        if text.len() <= NAME {
+            return one_line(text);
+        }
+        self.cut = true;
+        one_line(&text[..text.floor_char_boundary(NAME)]).map(|cut| cut + "…")
     }
 
     pub(super) fn import(&mut self, node: Node<'_>, target: &str, names: Vec<String>) {
@@ -166,8 +181,8 @@ impl<'s> Found<'s> {
             self.cut = true;
             return;
         }
-        let Some(target) = one_line(target) else { return };
-        let names = names.iter().take(IMPORTS).filter_map(|name| one_line(name)).collect();
+        let Some(target) = self.name(target) else { return };
+        let names = names.iter().take(IMPORTS).filter_map(|name| self.name(name)).collect();
         self.imports.push(Import { line: line(row), target, names });
     }
 
@@ -190,10 +205,30 @@ fn line(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX).saturating_add(1)
 }
 
+/// Where a definition ends: comments behind the last statement of an indented block are none of it.
+fn end(node: Node<'_>) -> Point {
+    let mut at = node;
+    loop {
+        let mut last = last_child(at);
+        while let Some(child) = last
+            && child.kind() == "comment"
+        {
+            last = child.prev_sibling();
+        }
+        match last {
+            Some(child) if child.end_byte() > child.start_byte() => at = child,
+            _ => return at.end_position(),
+        }
+    }
+}
+
+fn last_child(node: Node<'_>) -> Option<Node<'_>> {
+    node.child(node.child_count().checked_sub(1)?)
+}
+
 /// A name fit to be listed; none when nothing is left of it.
 fn one_line(text: &str) -> Option<String> {
-    let cut = &text[..text.floor_char_boundary(NAME)];
-    let clean: String = cut.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let clean = clean.trim();
     (!clean.is_empty()).then(|| clean.to_owned())
 }

@@ -589,10 +589,11 @@ fn hostile_sources_cost_little_and_stay_inside_the_bounds() {
         let shown: String = source.chars().take(20).collect();
         // A shared machine may be slow; what is caught here takes minutes or for ever.
         assert!(started.elapsed() < Duration::from_secs(30), "{path} {shown}");
+        assert!(parsed.lasting, "the count sees it: {path} {shown}");
         let Outline { symbols, imports, lines, .. } = parsed.outline;
         assert!(symbols.len() <= 5_000 && imports.len() <= 2_000, "{path} {shown}");
         for symbol in symbols {
-            assert!(symbol.name.len() <= 200, "{path} {shown}");
+            assert!(symbol.name.len() <= 203, "{path} {shown}");
             assert!(
                 1 <= symbol.first_line && symbol.last_line <= lines,
                 "{path} {symbol:?} {lines}"
@@ -632,4 +633,51 @@ proptest! {
             prop_assert!(1 <= import.line && import.line <= first.lines);
         }
     }
+}
+
+fn bytes(path: &str, source: &[u8]) -> Outline {
+    outline(Language::of(path, source).unwrap(), path, source, &|| false).unwrap().outline
+}
+
+// SYMBOLS-4
+#[test]
+fn no_name_is_invented_from_bytes_that_are_no_utf8_or_from_the_part_of_a_long_one() {
+    let latin = bytes(
+        "a.py",
+        b"# \xe9\ndef h\xe9llo(): pass\ndef plain(): pass\nclass \xc9l:\n    def m(self): pass\n",
+    );
+    assert_eq!(symbols(&latin), ["3 function +plain", "5 method +m"], "{latin:?}");
+    assert!(!latin.complete && latin.lines == 5);
+    let long = bytes("a.py", format!("def {}(): pass\n", "a".repeat(300)).as_bytes());
+    assert!(long.symbols[0].name.ends_with("a…") && !long.complete);
+}
+
+// SYMBOLS-4
+#[test]
+fn a_python_block_ends_with_its_last_statement() {
+    let outline = parsed(
+        "a.py",
+        "class A:\n    x = 1\n    # about x\n\n# of the file\ndef f():\n    if x:\n        y()\n        # why\n    # so\n",
+    );
+    assert_eq!(symbols(&outline)[0], "1-2 type +A");
+    assert_eq!(symbols(&outline).last().unwrap(), "6-8 function +f");
+}
+
+// SYMBOLS-4
+#[test]
+fn waiting_is_no_work() {
+    let source = "def f(): pass\n".repeat(2_000);
+    let asked = std::cell::Cell::new(0);
+    // Each look takes long by the clock on the wall.
+    let slow = || {
+        asked.set(asked.get() + 1);
+        if asked.get() < 7 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        false
+    };
+    let parsed = outline(Language::Python, "a.py", source.as_bytes(), &slow).unwrap();
+    assert!(parsed.lasting && parsed.outline.complete, "{}", asked.get());
+    assert_eq!(parsed.outline.symbols.len(), 2_000);
+    assert!(asked.get() > 6, "the parser asked {} times", asked.get());
 }

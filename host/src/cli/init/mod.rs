@@ -43,6 +43,8 @@ struct Written<'a> {
     /// The directory that the steps run in; null for the repository's.
     package: Option<&'a str>,
     steps: Vec<WrittenStep<'a>>,
+    /// Other projects with tests, which the steps do not name.
+    others: Vec<OtherProject<'a>>,
     /// What a person should look at.
     check: &'static str,
 }
@@ -54,6 +56,15 @@ struct WrittenStep<'a> {
     command: &'a str,
     /// Why this command: the place that names it.
     why: &'a str,
+}
+
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OtherProject<'a> {
+    /// Its directory.
+    root: &'a str,
+    /// What tests it.
+    test: &'a str,
 }
 
 impl Init {
@@ -83,6 +94,11 @@ impl Init {
                         why: &step.why,
                     })
                     .collect(),
+                others: starter
+                    .others
+                    .iter()
+                    .map(|(root, test)| OtherProject { root, test })
+                    .collect(),
                 check: starter.check(),
             });
             return Ok(Exit::Ok);
@@ -94,6 +110,10 @@ impl Init {
         output.result_line(&Line::plain(format!("  image  {}", starter.image)));
         for step in &starter.steps {
             output.result_line(&Line::plain(format!("  step   {}: {}", step.name, step.command)));
+        }
+        for (root, test) in &starter.others {
+            let line = format!("  not in it unless a step reaches it: {root} ({test})");
+            output.result_line(&Line::plain(line));
         }
         output.result_line(&Line::plain(starter.check()));
         output.result_line(&Line::plain("Then: act doctor"));

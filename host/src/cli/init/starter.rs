@@ -22,6 +22,8 @@ pub(super) struct Starter {
     /// The directory that the commands run in; none for the repository's.
     pub(super) package: Option<String>,
     pub(super) steps: Vec<Step>,
+    /// Other projects with tests, which the steps do not name: directory and test command.
+    pub(super) others: Vec<(String, String)>,
     /// Something tests it.
     known: bool,
 }
@@ -53,6 +55,14 @@ impl Starter {
                 quoted(command)
             ));
         }
+        if !self.others.is_empty() {
+            out.push_str(
+                "# Also here, and part of the gate only if a step above reaches it; add steps for what is to count:\n",
+            );
+            for (root, test) in &self.others {
+                out.push_str(&format!("#   {}: {}\n", one_line(root), one_line(test)));
+            }
+        }
         if let Some(package) = &self.package {
             out.push_str(&format!(
                 "# The directory that the steps run in.\nmonorepo: {{package: {}}}\n",
@@ -73,12 +83,14 @@ impl Starter {
 }
 
 pub(super) fn choose(facts: &FactsB) -> Starter {
-    let tested = facts.projects.iter().find(|project| project.commands.test.is_some());
-    // The image is for the first project.
-    let first = facts.projects.first();
-    let project = first.filter(|project| project.commands.test.is_some()).or(tested);
     let image = facts.suggested_image.clone();
-    let Some((project, test)) = project.and_then(|p| Some((p, p.commands.test.as_ref()?))) else {
+    // A directory that a configuration cannot name is none to begin with.
+    let nameable = |project: &&Project| !project.root.contains(char::is_control);
+    let tested = |project: &&Project| project.commands.test.is_some();
+    let mut usable = facts.projects.iter().filter(nameable).filter(tested);
+    // The image is for this one (SCOUT-B-16).
+    let chosen = usable.clone().find(|project| project.has_tests).or_else(|| usable.next());
+    let Some((project, test)) = chosen.and_then(|p| Some((p, p.commands.test.as_ref()?))) else {
         // Green by default would be a lie.
         let step = Step {
             name: "test",
@@ -87,17 +99,39 @@ pub(super) fn choose(facts: &FactsB) -> Starter {
             why: "nothing says how this is tested".to_owned(),
         };
         let kind = "a project of unknown kind".to_owned();
-        return Starter { kind, image, package: None, steps: vec![step], known: false };
+        let (steps, others) = (vec![step], vec![]);
+        return Starter { kind, image, package: None, steps, others, known: false };
     };
     let kind = match project.package_manager.as_str() {
         "none" => "this project".to_owned(),
         manager => format!("this {manager} project"),
     };
     let package = Some(project.root.clone()).filter(|root| root != ".");
-    Starter { kind, image, package, steps: steps(project, test), known: true }
+    let others = facts.projects.iter().filter(|other| other.has_tests && *other != project);
+    let others = others.filter(|other| !reaches(project, &test.command, other));
+    let others = others.filter_map(|other| {
+        let test = other.commands.test.as_ref()?;
+        Some((other.root.clone(), test.command.clone()))
+    });
+    let (steps, others) = (steps(project, test, &image), others.collect());
+    Starter { kind, image, package, steps, others, known: true }
 }
 
-fn steps(project: &Project, test: &Command) -> Vec<Step> {
+/// Whether a project's own test command surely tests another one below it.
+fn reaches(project: &Project, test: &str, other: &Project) -> bool {
+    let below = project.root == "." || other.root.starts_with(&format!("{}/", project.root));
+    let whole = match project.package_manager.as_str() {
+        "cargo" => test.contains("--workspace"),
+        "maven" | "gradle" => true,
+        _ => false,
+    };
+    below && whole && other.package_manager == project.package_manager
+}
+
+fn steps(project: &Project, test: &Command, image: &str) -> Vec<Step> {
+    if project.framework == "ctest" {
+        return with_cmake(project, test, image);
+    }
     let manager = project.package_manager.as_str();
     let mut steps = vec![];
     let install =
@@ -123,6 +157,34 @@ fn steps(project: &Project, test: &Command) -> Vec<Step> {
         why.push_str("; without network, as all it needs was installed before");
     }
     steps.push(Step { name: "test", command, network: offline.then_some(false), why });
+    steps
+}
+
+/// CMake builds before it tests. No official image has it; one of Python has a compiler, make and pip.
+fn with_cmake(project: &Project, test: &Command, image: &str) -> Vec<Step> {
+    let brings = image.starts_with("python:");
+    let within = |command: &str| match brings {
+        true => format!(". {VENV}/bin/activate && {command}"),
+        false => command.to_owned(),
+    };
+    let mut steps = vec![];
+    if brings {
+        steps.push(Step {
+            name: "install",
+            command: format!(
+                "python -m venv {VENV} && . {VENV}/bin/activate && pip install -q cmake"
+            ),
+            network: Some(true),
+            why: format!("{}; cmake from pip, as the image has none", said(&project.source)),
+        });
+    }
+    let build = project.commands.build.as_ref().filter(|build| build.command.contains("cmake"));
+    if let Some(build) = build {
+        let (command, why) = (within(&build.command), said(&build.source));
+        steps.push(Step { name: "build", command, network: None, why });
+    }
+    let (command, why) = (within(&test.command), said(&test.source));
+    steps.push(Step { name: "test", command, network: None, why });
     steps
 }
 
@@ -204,6 +266,9 @@ mod tests {
     #[track_caller]
     fn loads(starter: &Starter) -> Vec<String> {
         let temp = tempfile::tempdir().unwrap();
+        if let Some(package) = &starter.package {
+            std::fs::create_dir_all(temp.path().join(package)).unwrap();
+        }
         std::fs::write(temp.path().join("agent.yaml"), starter.yaml()).unwrap();
         let config = crate::config::load(temp.path()).unwrap();
         assert_eq!(config.pipeline.image, starter.image);
@@ -251,6 +316,61 @@ mod tests {
         ] {
             assert_eq!(loads(&choose(&facts(manager, framework, commands))), expected);
         }
+    }
+
+    fn with(root: &str, manager: &str, test: &str, has_tests: bool) -> Project {
+        let mut project = facts(manager, "custom", &[("test", test)]).projects.remove(0);
+        project.root = root.to_owned();
+        project.has_tests = has_tests;
+        if test.is_empty() {
+            project.commands.test = None;
+        }
+        project
+    }
+
+    #[test]
+    fn the_project_with_tests_is_chosen_and_the_others_are_named() {
+        // CLI-22
+        let mut all = facts("npm", "custom", &[]);
+        all.projects = vec![
+            with(".", "npm", "", false),
+            with("we\nird", "go", "go test ./...", true),
+            with("lib", "go", "go test ./...", false),
+            with("api", "go", "go test ./...", true),
+            with("web\n- x", "npm", "npx jest", true),
+            with("docs", "npm", "npm test", false),
+        ];
+        let starter = choose(&all);
+        assert_eq!(starter.package.as_deref(), Some("api"));
+        let others = starter.others.iter().map(|(root, _)| root.as_str()).collect::<Vec<_>>();
+        assert_eq!(others, ["we\nird", "web\n- x"]);
+        assert!(starter.yaml().contains("#   web - x: npx jest\n"), "{}", starter.yaml());
+        assert_eq!(loads(&starter), ["go test ./..."]);
+        let mut workspace = facts("cargo", "custom", &[]);
+        workspace.projects = vec![
+            with(".", "cargo", "cargo test --workspace", true),
+            with("crates/a", "cargo", "cargo test", true),
+        ];
+        assert!(choose(&workspace).others.is_empty());
+    }
+
+    #[test]
+    fn cmake_is_brought_along_and_builds_before_it_tests() {
+        // CLI-22
+        let commands = [
+            ("build", "cmake -B build && cmake --build build"),
+            ("test", "ctest --test-dir build"),
+        ];
+        let mut all = facts("none", "ctest", &commands);
+        all.suggested_image = "python:3.12".to_owned();
+        let steps = loads(&choose(&all));
+        assert_eq!(steps.len(), 3, "{steps:?}");
+        assert!(steps[0].ends_with("pip install -q cmake"));
+        assert!(steps[1].ends_with("activate && cmake -B build && cmake --build build"));
+        assert!(steps[2].ends_with("activate && ctest --test-dir build"));
+        all.suggested_image = "own/cmake:1".to_owned();
+        let steps = loads(&choose(&all));
+        assert_eq!(steps, ["cmake -B build && cmake --build build", "ctest --test-dir build"]);
     }
 
     #[test]
