@@ -42,7 +42,9 @@ pub(super) async fn look(probe: &mut Probe<'_>, checks: &mut Checks) {
         checks.note(
             "unknown_tool",
             match called {
-                Err(ComponentFailure::Guest(GuestFailure::UnknownTool)) => Ok(()),
+                Err(ComponentFailure::Guest(
+                    GuestFailure::UnknownTool | GuestFailure::BadArguments(_),
+                )) => Ok(()),
                 Err(other) => Err(format!("{NO_TOOL}: {other}")),
                 Ok(_) => Err(format!("it has no tool {NO_TOOL}, and answered")),
             },
