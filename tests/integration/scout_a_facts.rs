@@ -362,3 +362,12 @@ async fn hostile_sources_do_not_keep_the_facts_from_coming() {
     assert_eq!(map(&facts)[0], "good.py");
     assert!(facts.symbols.iter().any(|symbol| symbol.name == "good"));
 }
+
+// CAPABILITY-28
+#[test]
+fn facts_of_an_added_scout_are_any_json() {
+    let temp = tempfile::tempdir().unwrap();
+    let view = RepoView::open(temp.path(), Profile::Scout).unwrap();
+    assert_eq!(check_facts("notes", r#"{"summary":"2 notes"}"#, &view).unwrap(), "2 notes");
+    assert!(check_facts("notes", "2 notes", &view).unwrap_err().contains("no JSON"));
+}
