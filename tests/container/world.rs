@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::artifacts::{ArtifactDir, ComponentDigest};
-use act::audit::{Audit, Keeper};
+use act::audit::{Audit, Keeper, Unkept};
 use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
 use act::secret::Secrets;
@@ -46,27 +46,27 @@ fn audit(dir: &Path) -> Audit {
 struct Forgetful;
 
 impl Keeper for Forgetful {
-    fn head(&self) -> Result<Option<act::audit::Head>, String> {
+    fn head(&self) -> Result<Option<act::audit::Head>, Unkept> {
         Ok(None)
     }
 
-    fn keep(&self, _: &act::audit::Head) -> Result<(), String> {
+    fn keep(&self, _: &act::audit::Head) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarted(&self, _: &act::audit::Head) -> Result<(), String> {
+    fn restarted(&self, _: &act::audit::Head) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, String> {
+    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, Unkept> {
         Ok(Default::default())
     }
 
-    fn grants(&self) -> Result<Option<String>, String> {
+    fn grants(&self) -> Result<Option<String>, Unkept> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), String> {
+    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
         Ok(())
     }
 }

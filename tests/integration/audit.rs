@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::artifacts::ArtifactDir;
-use act::audit::{Audit, AuditReader, Entry, Event, Item, Keeper, Record, Verification, Verifier};
+use act::audit::{
+    Audit, AuditReader, Entry, Event, Item, Keeper, Record, Unkept, Verification, Verifier,
+};
 use act::secret::Secrets;
 use act::store::Store;
 
@@ -217,27 +219,27 @@ fn the_log_is_read_from_its_end_to_append() {
 struct Nothing;
 
 impl Keeper for Nothing {
-    fn head(&self) -> Result<Option<act::audit::Head>, String> {
+    fn head(&self) -> Result<Option<act::audit::Head>, Unkept> {
         Ok(None)
     }
 
-    fn keep(&self, _: &act::audit::Head) -> Result<(), String> {
+    fn keep(&self, _: &act::audit::Head) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarted(&self, _: &act::audit::Head) -> Result<(), String> {
+    fn restarted(&self, _: &act::audit::Head) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, String> {
+    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, Unkept> {
         Ok(Default::default())
     }
 
-    fn grants(&self) -> Result<Option<String>, String> {
+    fn grants(&self) -> Result<Option<String>, Unkept> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), String> {
+    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
         Ok(())
     }
 }

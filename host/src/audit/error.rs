@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::head::Unkept;
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
     #[error("the audit log {path} is {what}, not a log of act")]
@@ -31,8 +33,9 @@ impl AuditError {
     }
 
     /// Of what is remembered elsewhere.
-    pub(super) fn keeper(path: &Path, what: &str, reason: &str) -> Self {
-        Self::Unusable { path: path.to_owned(), reason: format!("{what}: {reason}"), full: false }
+    pub(super) fn keeper(path: &Path, what: &str, why: &Unkept) -> Self {
+        let reason = format!("{what}: {}", why.reason);
+        Self::Unusable { path: path.to_owned(), reason, full: why.full }
     }
 
     /// A stable word.

@@ -15,22 +15,30 @@ pub struct Head {
     pub end: u64,
 }
 
-/// What is remembered outside of the log. Errors are words for people.
+/// Why something is not remembered, in words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unkept {
+    pub reason: String,
+    /// There is no room for it.
+    pub full: bool,
+}
+
+/// What is remembered outside of the log.
 pub trait Keeper: Send + Sync {
-    fn head(&self) -> Result<Option<Head>, String>;
+    fn head(&self) -> Result<Option<Head>, Unkept>;
 
     /// Never replaces a later one. May be forgotten when the place is busy: the next edge says it again.
-    fn keep(&self, head: &Head) -> Result<(), String>;
+    fn keep(&self, head: &Head) -> Result<(), Unkept>;
 
     /// `head` is that of the first record of a log that was begun anew: kept in place of any other, and for good.
     /// The grants are forgotten, so that they are recorded again.
-    fn restarted(&self, head: &Head) -> Result<(), String>;
+    fn restarted(&self, head: &Head) -> Result<(), Unkept>;
 
     /// The hashes of all such records, by their numbers.
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, String>;
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept>;
 
     /// The digest of the user's grants as they were last recorded.
-    fn grants(&self) -> Result<Option<String>, String>;
+    fn grants(&self) -> Result<Option<String>, Unkept>;
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), String>;
+    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept>;
 }

@@ -30,7 +30,7 @@ pub use entry::{Entry, Event};
 pub use error::AuditError;
 pub use file::NAME;
 pub use grants::{Approval, GrantsSeen, NO_BYTES};
-pub use head::{Head, Keeper};
+pub use head::{Head, Keeper, Unkept};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
 pub use verify::{Bad, EarlierLog, History, Verification, Verifier};

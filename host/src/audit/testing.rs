@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Mode, OFlags};
 
 use super::{
-    Audit, AuditReader, Entry, Event, Head, Item, Keeper, Record, Verification, Verifier,
+    Audit, AuditReader, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification, Verifier,
     verify_all,
 };
 use crate::secret::Secrets;
@@ -21,11 +21,11 @@ pub(super) struct Memory {
 }
 
 impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, String> {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
         Ok(self.head.lock().unwrap().clone())
     }
 
-    fn keep(&self, head: &Head) -> Result<(), String> {
+    fn keep(&self, head: &Head) -> Result<(), Unkept> {
         let mut kept = self.head.lock().unwrap();
         if kept.as_ref().is_none_or(|kept| kept.seq < head.seq) {
             *kept = Some(head.clone());
@@ -33,22 +33,22 @@ impl Keeper for Memory {
         Ok(())
     }
 
-    fn restarted(&self, head: &Head) -> Result<(), String> {
+    fn restarted(&self, head: &Head) -> Result<(), Unkept> {
         *self.head.lock().unwrap() = Some(head.clone());
         self.restarts.lock().unwrap().insert(head.seq, head.hash.clone());
         *self.grants.lock().unwrap() = None;
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, String> {
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept> {
         Ok(self.restarts.lock().unwrap().clone())
     }
 
-    fn grants(&self) -> Result<Option<String>, String> {
+    fn grants(&self) -> Result<Option<String>, Unkept> {
         Ok(self.grants.lock().unwrap().clone())
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), String> {
+    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
         *self.grants.lock().unwrap() = Some(sha256.to_owned());
         Ok(())
     }

@@ -6,10 +6,17 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, Survives};
-use crate::audit::{Head, Keeper};
+use crate::audit::{Head, Keeper, Unkept};
+
+impl From<StoreError> for Unkept {
+    fn from(error: StoreError) -> Self {
+        let full = matches!(error, StoreError::Full { .. });
+        Self { reason: error.to_string(), full }
+    }
+}
 
 impl Keeper for Store {
-    fn head(&self) -> Result<Option<Head>, String> {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
         let kept = self.read(|db| {
             let head = "SELECT seq, hash, log_end FROM audit_head";
             let read = |row: &rusqlite::Row<'_>| {
@@ -18,10 +25,10 @@ impl Keeper for Store {
             };
             db.query_row(head, [], read).optional()
         });
-        kept.map_err(|error| error.to_string())
+        kept.map_err(Unkept::from)
     }
 
-    fn keep(&self, head: &Head) -> Result<(), String> {
+    fn keep(&self, head: &Head) -> Result<(), Unkept> {
         // The log itself is on the disk by now; this only has to outlive the process.
         let kept = self.write(Survives::Process, |db| {
             db.execute(
@@ -32,11 +39,11 @@ impl Keeper for Store {
         });
         match kept {
             Ok(_) | Err(StoreError::Busy { .. }) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn restarted(&self, head: &Head) -> Result<(), String> {
+    fn restarted(&self, head: &Head) -> Result<(), Unkept> {
         let kept = self.write(Survives::Machine, |db| {
             let Head { seq, hash, end } = head;
             db.execute("DELETE FROM audit_head", [])?;
@@ -50,10 +57,10 @@ impl Keeper for Store {
             )?;
             db.execute("DELETE FROM audit_grants", [])
         });
-        kept.map(|_| ()).map_err(|error| error.to_string())
+        kept.map(|_| ()).map_err(Unkept::from)
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, String> {
+    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept> {
         let known = self.read(|db| {
             let mut all = db.prepare("SELECT seq, hash FROM audit_restarts")?;
             let read = |row: &rusqlite::Row<'_>| {
@@ -61,17 +68,17 @@ impl Keeper for Store {
             };
             all.query_map([], read)?.collect()
         });
-        known.map_err(|error| error.to_string())
+        known.map_err(Unkept::from)
     }
 
-    fn grants(&self) -> Result<Option<String>, String> {
+    fn grants(&self) -> Result<Option<String>, Unkept> {
         let known = self.read(|db| {
             db.query_row("SELECT sha256 FROM audit_grants", [], |row| row.get(0)).optional()
         });
-        known.map_err(|error| error.to_string())
+        known.map_err(Unkept::from)
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), String> {
+    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
         let kept = self.write(Survives::Machine, |db| {
             db.execute(
                 "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
@@ -79,7 +86,7 @@ impl Keeper for Store {
                 [sha256],
             )
         });
-        kept.map(|_| ()).map_err(|error| error.to_string())
+        kept.map(|_| ()).map_err(Unkept::from)
     }
 }
 
@@ -90,6 +97,15 @@ mod tests {
 
     fn head(seq: u64) -> Head {
         Head { seq, hash: format!("hash {seq}"), end: seq * 100 }
+    }
+
+    // VERIFIER-21: a full disk is told as one, whichever file met it first.
+    #[test]
+    fn a_full_disk_is_told_as_one() {
+        let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let full = |code| Unkept::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
+        assert!(full(rusqlite::ffi::SQLITE_FULL));
+        assert!(!full(rusqlite::ffi::SQLITE_READONLY) && !full(rusqlite::ffi::SQLITE_CORRUPT));
     }
 
     // AUDIT-12

@@ -1,5 +1,6 @@
 //! Why the database cannot be used. It is left as it was found in every case.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
@@ -18,6 +19,8 @@ pub enum StoreError {
     Lost { path: PathBuf, task_id: String },
     #[error("{path} cannot be used: {reason}")]
     Unusable { path: PathBuf, reason: String },
+    #[error("{path} has no room: {reason}")]
+    Full { path: PathBuf, reason: String },
 }
 
 impl StoreError {
@@ -33,6 +36,7 @@ impl StoreError {
                 | ErrorCode::DatabaseLocked
                 | ErrorCode::FileLockingProtocolFailed,
             ) => Self::Busy { path },
+            Some(ErrorCode::DiskFull) => Self::Full { path, reason },
             Some(_) => Self::Unusable { path, reason },
             // A value that none of ours would have written.
             None => Self::Damaged { path, reason },
@@ -40,7 +44,12 @@ impl StoreError {
     }
 
     pub(super) fn io(path: &Path, error: impl Into<std::io::Error>) -> Self {
-        Self::Unusable { path: path.to_owned(), reason: error.into().to_string() }
+        let error = error.into();
+        let (path, reason) = (path.to_owned(), error.to_string());
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, reason },
+            _ => Self::Unusable { path, reason },
+        }
     }
 
     /// A stable word.
@@ -51,13 +60,13 @@ impl StoreError {
             Self::Future { .. } => "store_future",
             Self::Busy { .. } => "store_busy",
             Self::Lost { .. } => "store_lost",
-            Self::Unusable { .. } => "store_unusable",
+            Self::Unusable { .. } | Self::Full { .. } => "store_unusable",
         }
     }
 
     /// It may be over by itself, or by what somebody does about it.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Unusable { .. })
+        matches!(self, Self::Busy { .. } | Self::Unusable { .. } | Self::Full { .. })
     }
 
     pub fn hint(&self) -> &'static str {
@@ -69,6 +78,7 @@ impl StoreError {
             Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
             Self::Lost { .. } => "somebody has put another database in its place",
             Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
+            Self::Full { .. } => "make room there, or set AGENT_ARTIFACT_DIR",
             Self::Unusable { .. } => {
                 "look at the owner, the modes and the free space there, or set AGENT_ARTIFACT_DIR"
             }

@@ -22,7 +22,7 @@ pub fn audit_verify(
 ) -> Result<Verification, Failure> {
     let book = Logbook::open(start)?;
     let store = preflight::store(&book.artifacts)?;
-    let kept = store.head().map_err(|reason| Failure::refused("store_unusable", reason))?;
+    let kept = store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
     // After the heads: what is appended meanwhile must not look like something that is missing.
     let mut runs = BTreeMap::new();
     for run in book.artifacts.run_ids().unwrap_or_default() {
@@ -32,7 +32,8 @@ pub fn audit_verify(
             runs.insert(run.to_string(), head.to_owned());
         }
     }
-    let restarts = store.restarts().map_err(|reason| Failure::refused("store_unusable", reason))?;
+    let restarts =
+        store.restarts().map_err(|why| Failure::refused("store_unusable", why.reason))?;
     let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
     let (state, path) = book.state()?;
     Ok(verify_all(&state, &path, verifier, accept)?)
