@@ -49,7 +49,9 @@ pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec
     let reached = reached(steps.commands, steps.package, &changed, steps.look);
     let input = |change: &GateChange<'_>| {
         let known = why(change, steps);
-        let reached = reached.contains(change.path) && !is_source_of_tests(change.path);
+        let reached = reached.contains(change.path)
+            && !is_source_of_tests(change.path)
+            && !is_compiled(change.path);
         let why = known.or(reached.then_some("reached_by_a_step"))?;
         Some(GateInput { path: change.path.to_owned(), why })
     };
@@ -60,6 +62,14 @@ pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec
 fn is_source_of_tests(path: &str) -> bool {
     let script = path.rsplit('/').next().unwrap_or_default().rsplit_once('.');
     is_test(path) && script.is_some_and(|(_, ending)| !["sh", "bash", "bats"].contains(&ending))
+}
+
+/// What a build script lists to be built is what is tested.
+fn is_compiled(path: &str) -> bool {
+    const ENDS: [&str; 14] =
+        ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "rs", "go", "java", "kt", "swift", "cs", "md"];
+    let ending = std::path::Path::new(path).extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ENDS.contains(&ending.to_lowercase().as_str()))
 }
 
 fn why(change: &GateChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
@@ -261,7 +271,7 @@ mod tests {
     fn why_of(change: GateChange<'_>) -> Option<&'static str> {
         let commands = ["sh scripts/check.sh && ./run \"a\""];
         let look = |path: &str| {
-            let text = "sh lib/check.sh tests/deep.sh tests/named.py";
+            let text = "sh lib/check.sh tests/deep.sh tests/named.py src/listed.c";
             (path == "scripts/check.sh").then(|| (path.to_owned(), text.to_owned()))
         };
         let steps = Steps { commands: &commands, package: None, look: &look };
@@ -289,9 +299,14 @@ mod tests {
         ] {
             assert_eq!(why_of(change(path, Some("b"))), Some(why), "{path}");
         }
-        for path in
-            ["src/lib.rs", "docs/config.toml", "tests/a.py", "scripts/other.sh", "tests/named.py"]
-        {
+        for path in [
+            "src/lib.rs",
+            "docs/config.toml",
+            "tests/a.py",
+            "scripts/other.sh",
+            "tests/named.py",
+            "src/listed.c",
+        ] {
             assert_eq!(why_of(change(path, Some("b"))), None, "{path}");
         }
     }
