@@ -121,7 +121,7 @@ fn runs_none_of_go(line: &str) -> bool {
     by_value
         || words.iter().any(|word| {
             let word = word.trim_start_matches('-');
-            let run = word.strip_prefix("run=").is_some_and(|value| none(value));
+            let run = word.strip_prefix("run=").is_some_and(none);
             run || word == "count=0" || word == "list" || word.starts_with("list=")
         })
 }
