@@ -325,13 +325,13 @@ impl ComponentHost {
         if let (Kind::Scout, true) = (manifest.kind, admission::needs_to_write(&manifest.needs)) {
             return Err(LoadError::ScoutThatEdits { name, import: "`repo.write`".to_owned() });
         }
+        let Manifest { needs, limits, .. } = &manifest;
+        let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
+        let grant = admission::effective(&imports, needs, &terms).map_err(refused)?;
         let says_so = |export: &String| interfaces::is(export, manifest.kind.export());
         if !manifest.is_foreign() && !exports.iter().any(says_so) {
             return Err(LoadError::WrongKind { name, kind: manifest.kind });
         }
-        let Manifest { needs, limits, .. } = &manifest;
-        let terms = Terms::new(&imports, needs, limits, &grant, &self.ceiling);
-        let grant = admission::effective(&imports, needs, &terms).map_err(refused)?;
 
         let with_scratch = manifest.is_foreign() && grant.repo_write && grant.repo_read.is_some();
         let pre = linker::linker(engine, &grant, with_scratch)
