@@ -87,6 +87,18 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     let made = shell.args(["-c", script]).current_dir(act.repo()).output().unwrap();
     assert_eq!(String::from_utf8(made.stdout).unwrap().trim(), manifest["tree_digest"]);
     act.clone().act(["audit", "export", &run]).status(2);
+
+    // What cannot be compared with the log is no evidence.
+    let kept = act.artifacts().join("runs").join(&run).join("manifest.json");
+    let export = || {
+        let told = act.clone().act(["audit", "export", "--in-toto", &run, "--json"]).status(1);
+        let refusal: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+        refusal["code"].as_str().unwrap().to_owned()
+    };
+    fs::write(&kept, "{\"status\": \"PA").unwrap();
+    assert_eq!(export(), "evidence_disputed");
+    fs::remove_file(&kept).unwrap();
+    assert_eq!(export(), "evidence_incomplete");
 }
 
 /// AUDIT-24: without a verdict, or where log and manifest do not go together, nothing is claimed.
@@ -119,11 +131,9 @@ fn nothing_is_exported_that_is_not_proved() {
     fs::write(&path, &whole).unwrap();
     export(&act).status(0);
 
-    // Without the manifest the log still proves the verdict, and names no steps.
+    // Without the manifest nobody knows what its steps said.
     fs::rename(&path, path.with_extension("aside")).unwrap();
-    let statement = document(&export(&act).status(0), "audit-export");
-    assert_eq!(statement["predicate"]["result"], "FAILED");
-    assert_eq!(statement["predicate"]["failedTests"], json!([]));
+    export(&act).status(1).stderr_has("is gone");
     fs::rename(path.with_extension("aside"), &path).unwrap();
 
     // A log that was touched proves nothing.

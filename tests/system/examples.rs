@@ -61,6 +61,26 @@ fn answered_as_b(act: &Act) -> Vec<String> {
     digests
 }
 
+// COMPONENT-6: what is meant to be copied conforms, and commands that need facts have them.
+#[test]
+fn the_examples_conform_and_the_one_for_scout_b_gives_facts() {
+    for example in ["scout-b-python", "licences-js"] {
+        let path = examples().join(example).with_extension("wasm");
+        Act::new().act(["components", "test", path.to_str().unwrap()]).status(0);
+    }
+    let manifest = r#"{"scripts": {"test": "jest"}, "devDependencies": {"jest": "29"}}"#;
+    let act = Act::new().file("package.json", manifest).file("yarn.lock", "");
+    approve(&act, "scout-b-python", &["--name", "in-python", "--replaces", "scout-b"]);
+    let facts = json_of(&act.clone().act(["scout", "b", "--facts", "--json"]).status(0));
+    let test = &facts["projects"][0]["commands"]["test"];
+    assert_eq!(
+        test,
+        &json!({"command": "yarn test", "source": {"path": "package.json", "line": 1}})
+    );
+    let told = act.clone().act(["init"]).status(0);
+    assert!(told.read("agent.yaml").contains("yarn test"), "{told}");
+}
+
 // FOREIGN-11, AUDIT-9
 #[test]
 fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_digest_answered() {
@@ -78,8 +98,10 @@ fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_diges
         let turns = turns.into_iter().chain(attempt(answer)).chain([done()]);
         let told = act.clone().script(&script(turns)).act(["run", "write the answer"]).status(0);
         let told = told.script_used_up();
-        let newest = told.runs().pop().unwrap();
-        let parts = told.manifest(&newest)["components"].clone();
+        // Not the last by name: two runs may begin in the same second.
+        let out = told.stdout_text();
+        let newest = out.rsplit("verified by ").next().unwrap().split_whitespace().next().unwrap();
+        let parts = told.manifest(newest)["components"].clone();
         let part = parts.as_array().unwrap().iter().find(|one| one["name"] == "scout-b").cloned();
         (told, part.unwrap()["sha256"].as_str().unwrap().to_owned())
     };

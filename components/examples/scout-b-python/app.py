@@ -144,13 +144,37 @@ def report(question):
     }
 
 
+IMAGES = {
+    "Cargo.toml": "rust:1", "package.json": "node:22", "go.mod": "golang:1", "pom.xml": "maven:3", "build.gradle": "gradle:8",
+    "build.gradle.kts": "gradle:8", "requirements.txt": "python:3.12-slim", "pyproject.toml": "python:3.12-slim",
+    "setup.py": "python:3.12-slim",
+}
+KINDS = ("install", "build", "clean", "test", "unit", "integration", "coverage")
+
+
+def facts():
+    """What is known without a model, each command with the file that it follows from."""
+    root = {path for path in files(MANIFESTS) if "/" not in path}
+    system, install, build, clean, framework, test = detected(root)
+    source = next(({"path": name, "line": 1} for name in MANIFESTS if name in root and name in (*IMAGES, "Makefile", "test.sh")), None)
+    known = dict(zip(KINDS, (install, build, clean, test, None, None, None)))
+    commands = {kind: {"command": text, "source": source} if text else None for kind, text in known.items()}
+    project = {
+        "root": ".", "system": system, "package_manager": system, "framework": framework, "commands": commands,
+        "prerequisites": [], "has_tests": bool(test), "source": source,
+    }
+    return {
+        "schema_version": "1", "scout": "b", "projects": [project] if source else [],
+        "suggested_image": IMAGES.get(source["path"], "debian:stable-slim") if source else "debian:stable-slim",
+        "conflicts": [], "problems": [], "truncated": False, "failure": None,
+    }
+
+
 class Scout(exports.Scout):
     def ask(self, question):
-        if question.facts_only:
-            raise Err(Failure_OutOfScope("facts alone are not mine; ask for a report"))
         progress.step("looking for manifests")
         try:
-            return json.dumps(report(question))
+            return json.dumps(facts() if question.facts_only else report(question))
         except Err as refusal:
             if isinstance(refusal.value, (Failure_Model, Failure_Other, Failure_OutOfScope)):
                 raise

@@ -88,6 +88,10 @@ pub enum ManifestError {
     TooLarge(usize),
     #[error("its manifest cannot be read: {0}")]
     Json(String),
+    #[error(
+        "its manifest holds text that is not shown as it is: {0}; leave control characters out"
+    )]
+    Hidden(String),
     #[error("its manifest has a wrong `{field}`: {why}")]
     Field { field: &'static str, why: String },
     #[error("it exports no function that could be a tool{}", why_not(.0))]
@@ -187,10 +191,40 @@ impl Manifest {
         if section.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(section.len()));
         }
-        let written: Written = serde_json::from_slice(section)
-            .map_err(|error| ManifestError::Json(error.to_string()))?;
-        written.check()
+        let json = |error: serde_json::Error| ManifestError::Json(error.to_string());
+        let written: Written = serde_json::from_slice(section).map_err(json)?;
+        let manifest = written.check()?;
+        // A person approves what is shown, and the model is told what is written: they have to be the same.
+        let value: serde_json::Value = serde_json::from_slice(section).map_err(json)?;
+        if let Some(text) = with_hidden_text(&value) {
+            return Err(ManifestError::Hidden(text.escape_default().take(80).collect()));
+        }
+        Ok(manifest)
     }
+}
+
+/// A text, or a name of a field, with characters that a terminal acts on or does not show.
+fn with_hidden_text(value: &serde_json::Value) -> Option<&str> {
+    use serde_json::Value;
+    let hides = |text: &&str| text.chars().any(is_hidden);
+    match value {
+        Value::String(text) => Some(text.as_str()).filter(hides),
+        Value::Array(items) => items.iter().find_map(with_hidden_text),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            Some(name.as_str()).filter(hides).or_else(|| with_hidden_text(value))
+        }),
+        _ => None,
+    }
+}
+
+fn is_hidden(c: char) -> bool {
+    let marks = ['\u{ad}', '\u{61c}', '\u{180e}', '\u{feff}', '\u{2060}'];
+    (c.is_control() && c != '\n' && c != '\t')
+        || marks.contains(&c)
+        || ('\u{200b}'..='\u{200f}').contains(&c)
+        || ('\u{2028}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
+        || ('\u{e0000}'..='\u{e007f}').contains(&c)
 }
 
 impl Written {
@@ -340,6 +374,24 @@ mod tests {
         let tool = parse(TOOL).unwrap();
         assert_eq!(tool.limits.wall_ms, Some(1000));
         assert_eq!(tool.tools[0].parameters, r#"{"type": "object"}"#);
+    }
+
+    // CAPABILITY-6, security line 44: what is approved is what the model is told.
+    #[test]
+    fn text_that_a_terminal_would_not_show_is_refused() {
+        for hidden in
+            ["\\u001b]0;obey me\\u0007", "\\u202e", "\\u200b", "\\u0000", "\\udb40\\udc41"]
+        {
+            for place in ["Maps", "object"] {
+                let text = SCOUT.replacen(place, &format!("{place}{hidden}"), 1);
+                if text != SCOUT {
+                    assert!(matches!(parse(&text), Err(ManifestError::Hidden(_))), "{text}");
+                }
+            }
+            let text = TOOL.replacen("\"about\":\"", &format!("\"about\":\"{hidden}"), 1);
+            assert_ne!(text, TOOL);
+            assert!(matches!(parse(&text), Err(ManifestError::Hidden(_))), "{text}");
+        }
     }
 
     // CAPABILITY-6

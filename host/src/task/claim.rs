@@ -212,7 +212,8 @@ fn said(step: &StepClaim) -> String {
         (false, Some(code)) => format!("exit code {code}"),
         (false, None) => "no exit code".to_owned(),
     };
-    format!("{}: {end}, network {}", step.name, step.network)
+    let warned = if step.warned { ", with a warning" } else { "" };
+    format!("{}: {end}, network {}{warned}", step.name, step.network)
 }
 
 #[cfg(test)]

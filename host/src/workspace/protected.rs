@@ -154,7 +154,15 @@ pub fn is_guarded(path: &str) -> bool {
         ".cshrc",
         ".tcshrc",
     ];
-    const BELOW: [[&str; 2]; 2] = [[".github", "workflows"], [".config", "fish"]];
+    // This program's own rules lie outside of a repository, unless somebody keeps his home directory in one, or a link
+    // or a mount leads into it: then by these names.
+    const BELOW: [[&str; 2]; 5] = [
+        [".github", "workflows"],
+        [".config", "fish"],
+        ["act", "anchor"],
+        ["act", "grants.toml"],
+        ["act", "policy.toml"],
+    ];
     let path = fold(path);
     let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
     let is_short = |part: &&str| {
@@ -233,6 +241,9 @@ mod tests {
         let nothing = rules(&[], &[]);
         for path in [
             ".vscode/settings.json",
+            "conf/act/anchor",
+            ".config/ACT/grants.toml",
+            "act/policy.toml",
             ".vscode/tasks.json",
             ".idea/x",
             ".envrc",

@@ -165,6 +165,12 @@ impl Host for State {
             Ok(reading) => (reading.view.clone(), reading.caps.file_bytes),
             Err(refusal) => return Ok(Err(refusal)),
         };
+        // Yes or no is an answer, too.
+        let left = self.query.read.as_ref().map(|reading| Arc::clone(&reading.left));
+        if !left.is_some_and(|left| left.take(HIT_BYTES)) {
+            self.query.denials.deny("repo.read.bytes", "search");
+            return Ok(Err(spent()));
+        }
         let pattern = workspace::Pattern {
             regex: want.regex,
             ignore_case: want.ignore_case,

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::evidence::Evidence;
+use super::explain::ManifestCheck;
 use crate::output::Failure;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -74,6 +75,12 @@ impl Resource {
 
 pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
     let evidence = Evidence::of(start, run_id)?;
+    if evidence.run.manifest != ManifestCheck::Agrees {
+        // Without its steps nobody knows whether something was to be said of one.
+        let message = format!("the manifest of {run_id} is gone, and with it what its steps said");
+        return Err(Failure::refused("evidence_incomplete", message)
+            .hint("runs are kept for a while only; `act verify` makes a new one"));
+    }
     statement(&evidence).ok_or_else(|| {
         let message = format!("the log does not say which tree, gate and image {run_id} was about");
         Failure::refused("no_verdict", message).hint("`act audit explain` shows what it says")

@@ -115,9 +115,11 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
         true
     })?;
     found.components = components.into_values().collect();
-    if let Some(manifest) = book.artifacts.read_manifest(&run).ok().flatten() {
-        found.manifest = found.compare(&manifest);
-    }
+    found.manifest = match book.artifacts.read_manifest(&run) {
+        Ok(Some(manifest)) => found.compare(&manifest),
+        Ok(None) => ManifestCheck::Gone,
+        Err(_) => ManifestCheck::Differs(vec!["all of it, which cannot be read".to_owned()]),
+    };
     Ok(found)
 }
 
