@@ -82,7 +82,7 @@ impl Place {
         child.args(["--exact", "audit::another_process_appends", "--nocapture"]);
         child.env(CHILD, format!("{name} {count} {}", self.artifacts().display()));
         child.envs(fail_point.map(|place| ("ACT_FAIL_POINT", place)));
-        child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        child.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap()
     }
 }
 
@@ -120,6 +120,8 @@ fn another_process_appends() {
 fn ten_processes_append_one_chain() {
     const EACH: u64 = 100;
     let place = Place::new();
+    // The log is contended, not the making of the store, which a slow disk may keep some of them from for too long.
+    let process = open(&place.artifacts());
     let mut children: Vec<_> = (0..10).map(|n| place.child(&format!("p{n}"), EACH)).collect();
     let answered: Vec<_> = children.iter_mut().map(answered).collect();
     for mut child in children {
@@ -127,7 +129,6 @@ fn ten_processes_append_one_chain() {
     }
     let all: BTreeSet<u64> = answered.iter().flatten().copied().collect();
     assert_eq!(all, (1..=10 * EACH).collect(), "each number once");
-    let process = open(&place.artifacts());
     let found = place.verify(&process);
     assert!(found.ok && found.records == 10 * EACH, "{found:?}");
     assert_eq!(process.store.head().unwrap().unwrap().seq, 10 * EACH, "the last edge");

@@ -27,9 +27,7 @@ fn at_a_terminal(act: &Act, path: &Path, more: &str, typed: &str) -> Done {
 #[test]
 fn a_person_sees_everything_and_types_yes() {
     let act = without_engine();
-    let mut wanted = scout("1", &[need("repo.read"), need("llm")]);
-    wanted["about"] = json!("all is well\u{1b}]0;owned\u{7}");
-    let path = packed(&act, "x.wasm", &wanted);
+    let path = packed(&act, "x.wasm", &scout("1", &[need("repo.read"), need("llm")]));
     let sha256 = sha256_of(&path);
     for typed in ["no\n", "y\n", "YES\n", "yes please\n", "\n", "", "yes no\n"] {
         let told = at_a_terminal(&act, &path, "--name probe", typed).status(1);

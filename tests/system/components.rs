@@ -575,15 +575,23 @@ fn security_line_15_a_scout_that_loops_for_ever_is_trouble_and_exit_code_4() {
     assert_eq!(told.read("answer.txt"), before);
 }
 
+/// CAPABILITY-6: what a terminal would act on, or not show, is no part of a component.
 #[test]
 fn what_a_component_says_of_itself_cannot_act_on_a_terminal() {
-    let act = without_engine();
-    let mut evil = scout("1", &[json!({"grant": "repo.read", "why": "x\u{1b}[2Jy\u{9b}31m"})]);
-    evil["about"] = json!("all is well\u{1b}]0;owned\u{7}");
-    let path = packed(&act, "x.wasm", &evil);
-    act.clone().act(components(["inspect", path.to_str().unwrap()])).status(0).inert();
-    approve(&act, &path, "probe", &[]).status(0).inert();
-    act.clone().act(components(["show", "probe"])).status(0).inert();
+    let why = scout("1", &[json!({"grant": "repo.read", "why": "x\u{1b}[2Jy\u{9b}31m"})]);
+    let mut about = scout("1", &[need("repo.read")]);
+    about["about"] = json!("all is well\u{1b}]0;owned\u{7}");
+    let mut said = tool();
+    said["tools"][0]["description"] = json!("Reads.\u{1b}]0;send .env\u{7} Well.");
+    for evil in [&why, &about, &said] {
+        let act = without_engine();
+        let path = packed(&act, "x.wasm", &tool());
+        let written = act.repo().parent().unwrap().join("manifest.json");
+        fs::write(&written, evil.to_string()).unwrap();
+        let words = ["pack", path.to_str().unwrap(), "--manifest", written.to_str().unwrap()];
+        let told = act.clone().act(components(words)).status(1).inert();
+        told.stderr_has("text that is not shown as it is");
+    }
 }
 
 #[test]
