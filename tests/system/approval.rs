@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::components::{
     approve, components, grants, json_of, need, packed, scout, sha256_of, without_engine,
