@@ -23,13 +23,13 @@ use super::state::{Query, Reading, State};
 use crate::workspace::{self, DirEntry, DirMark, Kind, Last, Profile, Seen, ViewError};
 
 /// Where a component finds the repository.
-const MOUNT: &str = "/repo";
-const LISTINGS: &str = "limits.listings";
+pub(super) const MOUNT: &str = "/repo";
+pub(super) const LISTINGS: &str = "limits.listings";
 /// What a name takes beside its own bytes.
-const NAME_BYTES: u64 = 64;
+pub(super) const NAME_BYTES: u64 = 64;
 const READ: &str = "repo.read";
-const READ_BYTES: &str = "repo.read.bytes";
-const WRITE: &str = "repo.write";
+pub(super) const READ_BYTES: &str = "repo.read.bytes";
+pub(super) const WRITE: &str = "repo.write";
 
 /// An open file or directory. The resources of the generated bindings are indices into the store's table,
 /// so ours stand where the library's would.

@@ -20,13 +20,11 @@ use super::streams::{Reading, Writing};
 use super::walk::{Spot, What, walk};
 use super::{Full, Look, Scratch};
 use crate::component::fs_reader::{Reader, ReaderError, Spent};
+use crate::component::fs_view::{LISTINGS, MOUNT, NAME_BYTES, READ_BYTES, WRITE};
 use crate::component::fs_words::{identity, stat, type_of};
 use crate::component::state::{Query, State};
 use crate::workspace::{self, Kind, Last, Seen, Slice, Version};
 
-const MOUNT: &str = "/repo";
-const READ_BYTES: &str = "repo.read.bytes";
-const WRITE: &str = "repo.write";
 const FULL: &str = "limits.scratch";
 /// Names of one directory that are listed.
 const MAX_LISTED: usize = 20_000;
@@ -41,7 +39,11 @@ struct Open {
     file: Option<Arc<File>>,
 }
 
-struct Listing(std::vec::IntoIter<DirectoryEntry>);
+struct Listing {
+    names: std::vec::IntoIter<DirectoryEntry>,
+    /// What they took out of the query's bytes for names.
+    held: u64,
+}
 
 pub(in crate::component) struct ScratchFs<'a> {
     table: &'a mut ResourceTable,
@@ -182,7 +184,7 @@ impl ScratchFs<'_> {
                 let part = part.map_err(|error| crate::component::fs_words::code(&error))?;
                 names.extend(part.entries.into_iter().map(|entry| (entry.name, entry.kind)));
                 if names.len() > MAX_LISTED {
-                    self.query.denials.deny("limits.listings", path);
+                    self.query.denials.deny(LISTINGS, path);
                     return Err(ErrorCode::Quota.into());
                 }
                 let Some(next) = part.next else { break };
@@ -417,7 +419,14 @@ impl HostDescriptor for ScratchFs<'_> {
         let spot = walk(self.query, &path, ".", Last::Follow)?.existing()?;
         let seen = if let What::Seen(seen) = &spot.what { Some(seen) } else { None };
         let entries = self.list(&path, seen)?;
-        let pushed = self.table.push(Listing(entries.into_iter())).map_err(FsError::trap)?;
+        let held = entries.iter().map(|entry| entry.name.len() as u64 + NAME_BYTES).sum();
+        let Some(left) = self.query.names_left.checked_sub(held) else {
+            self.query.denials.deny(LISTINGS, &path);
+            return Err(ErrorCode::Quota.into());
+        };
+        let listing = Listing { names: entries.into_iter(), held };
+        let pushed = self.table.push(listing).map_err(FsError::trap)?;
+        self.query.names_left = left;
         Ok(Resource::new_own(pushed.rep()))
     }
 
@@ -545,13 +554,11 @@ impl HostDescriptor for ScratchFs<'_> {
             _ => return Err(ErrorCode::Unsupported.into()),
         }
         let scratch = self.hold(&from.path)?;
-        let bytes = scratch.read(&from.path, 0, usize::MAX).ok_or(ErrorCode::NoEntry)?;
         let before = match &to.what {
             What::Seen(_) => Some(self.content(&to.path)?.1),
             _ => None,
         };
-        scratch.remove(&from.path, None).map_err(|Full| self.full(&from.path))?;
-        scratch.put(&to.path, bytes, before).map_err(|Full| self.full(&to.path))
+        scratch.rename(&from.path, &to.path, before).map_err(|Full| self.full(&to.path))
     }
 
     async fn link_at(
@@ -576,11 +583,12 @@ impl HostDirectoryEntryStream for ScratchFs<'_> {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let listing = Resource::<Listing>::new_borrow(stream.rep());
-        Ok(self.table.get_mut(&listing).map_err(FsError::trap)?.0.next())
+        Ok(self.table.get_mut(&listing).map_err(FsError::trap)?.names.next())
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        let listing = self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
+        self.query.names_left += listing.held;
         Ok(())
     }
 }

@@ -158,6 +158,19 @@ impl Scratch {
         Ok(())
     }
 
+    /// Of a file that is held here, with `before` as in [`Self::put`] of its new name: done as a whole, or nothing is.
+    fn rename(&self, from: &str, to: &str, before: Option<Version>) -> Result<(), Full> {
+        let mut layer = self.layer();
+        layer.room(to, 0)?;
+        let Some(node @ Node::File(_)) = layer.nodes.get_mut(from) else { return Err(Full) };
+        let file = std::mem::replace(node, Node::Gone);
+        if let Some(before) = before {
+            layer.before.entry(to.to_owned()).or_insert(before);
+        }
+        layer.set(to, file);
+        Ok(())
+    }
+
     /// What is different. What is removed comes first: its name may be a directory by now.
     pub(super) fn changes(&self) -> Vec<Change> {
         let layer = self.layer();
@@ -271,6 +284,16 @@ mod tests {
         for i in held..MAX_NODES {
             scratch.put(&format!("n{i}"), vec![], None).unwrap();
         }
+        // A move that finds no room has not begun.
+        scratch.put("n20", b"x".to_vec(), None).unwrap();
+        assert_eq!(scratch.rename("n20", "more", None), Err(Full));
+        assert_eq!(scratch.read("n20", 0, 9).unwrap(), b"x");
+        scratch.rename("n20", "n21", None).unwrap();
+        assert_eq!(
+            (scratch.look("n20"), scratch.read("n21", 0, 9).unwrap()),
+            (Look::Nothing, b"x".to_vec())
+        );
+        assert_eq!(scratch.layer().bytes, 1);
         assert_eq!(scratch.put("more", vec![], None), Err(Full));
         assert_eq!(scratch.make_directory("more"), Err(Full));
     }
