@@ -118,9 +118,13 @@ impl Done {
         names(self.repo().join("agent"))
     }
 
-    /// Names of the run directories, sorted, which is their order in time to the second.
+    /// Names of the run directories in the order in which they were made; two may share a second.
     pub(crate) fn runs(&self) -> Vec<String> {
-        names(self.place.path().join("artifacts/runs"))
+        let all = self.place.path().join("artifacts/runs");
+        let made = |run: &String| fs::metadata(all.join(run)).unwrap().created().unwrap();
+        let mut runs = names(&all);
+        runs.sort_by_key(made);
+        runs
     }
 
     pub(crate) fn manifest(&self, run_id: &str) -> serde_json::Value {
@@ -170,7 +174,7 @@ impl Done {
     }
 }
 
-fn names(directory: PathBuf) -> Vec<String> {
+fn names(directory: impl AsRef<std::path::Path>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory) else { return vec![] };
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
