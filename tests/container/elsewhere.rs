@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use act::config::{SourceWrites, Workspace};
+use act::config::{SourceWrites, User, Workspace};
 use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier};
 use bollard::Docker;
 use bollard::query_parameters::{
@@ -16,6 +16,7 @@ use rcgen::{
 
 use crate::own_engine::{Elsewhere, OwnEngine};
 use crate::tunnel::Tunnel;
+use crate::views::{MOVED, put_another_tree};
 use crate::world::World;
 
 /// An engine for which the directory of all our files is empty.
@@ -195,6 +196,25 @@ async fn behind_a_tunnel_there_may_be_another_machine_and_the_guard_stands_there
     assert!(response.error_message.unwrap().contains("verification.workspace"));
 }
 
+// VERIFIER-33, VERIFIER-6, security line 87
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tree_is_put_in_the_place_of_the_view_there_either() {
+    let Some(far) = Far::start().await else { return };
+    for user in [User::Caller, User::Root] {
+        for moved in MOVED {
+            let mut world = far
+                .world()
+                .await
+                .file("test.sh", "false\n")
+                .step("put", &put_another_tree(moved))
+                .step("test", "sh test.sh");
+            world.pipeline.user = user;
+            let response = world.run().await;
+            assert_eq!(response.status, Status::Fail, "{user:?} {moved} {response:?}");
+        }
+    }
+}
+
 // VERIFIER-33: a socket may be the end of a tunnel as well. Only what cannot be mounted tells.
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_socket_there_may_be_another_machine() {
@@ -300,7 +320,9 @@ async fn nothing_of_this_machine_is_mounted_there_and_a_cancelled_run_leaves_not
     let mounts = found.mounts.unwrap();
     assert!(mounts.len() >= 4, "{mounts:?}");
     for mount in mounts {
-        assert_eq!(mount.typ, Some("volume".into()), "{mount:?}");
+        let scaffold = mount.destination.as_deref() == Some("/artifacts");
+        let kind = if scaffold { "tmpfs" } else { "volume" };
+        assert_eq!(mount.typ, Some(kind.into()), "{mount:?}");
     }
     world.cancel.cancel();
     assert!(run.await.unwrap().is_none());

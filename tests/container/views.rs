@@ -48,20 +48,27 @@ async fn an_overlay_is_writable_at_workspace_and_leaves_the_repository_untouched
     }
 }
 
+/// `V` is the view; what could be moved away to put another tree in its place.
+pub(crate) const MOVED: [&str; 4] = ["$V", "${V%/*}", "/artifacts", "/workspace"];
+
+/// A step that tries; it never fails itself.
+pub(crate) fn put_another_tree(moved: &str) -> String {
+    format!(
+        "V=$PWD; cd /; test -n \"{moved}\" || exit 0; cp -r $V /tmp/t; echo true > /tmp/t/test.sh; \
+         mv {moved} /aside && mkdir -p $V && cp -r /tmp/t/. $V; exit 0"
+    )
+}
+
 // VERIFIER-6, VERIFIER-25, security line 87: neither the view nor what it is in can be moved away for a weaker tree.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_tree_is_put_in_the_place_of_the_view() {
     for view in [Workspace::Copy, Workspace::Overlay] {
-        for moved in ["$V", "${V%/*}", "/artifacts", "/workspace"] {
-            let put = format!(
-                "V=$PWD; cd /; test -n \"{moved}\" || exit 0; cp -r $V /tmp/t; echo true > /tmp/t/test.sh; \
-                 mv {moved} /aside && mkdir -p $V && cp -r /tmp/t/. $V; exit 0"
-            );
+        for moved in MOVED {
             let world = World::new()
                 .await
                 .view(view)
                 .file("test.sh", "false\n")
-                .step("put", &put)
+                .step("put", &put_another_tree(moved))
                 .step("test", "sh test.sh");
             let response = world.run().await;
             assert_eq!(response.status, Status::Fail, "{view:?} {moved} {response:?}");

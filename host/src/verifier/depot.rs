@@ -12,7 +12,7 @@ use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, WORK};
 use super::image::ResolvedImage;
 use super::pack::Packer;
-use super::request::{ContainerRequest, StepUser, volume};
+use super::request::{ContainerRequest, StepUser, scaffold, volume};
 use super::transfer;
 use super::view::{COPY, View, WORKSPACE};
 use crate::artifacts::STEP_PARTS;
@@ -20,7 +20,10 @@ use crate::config::Limits;
 
 /// Where the container that never starts has the volumes.
 const PLACE: &str = "/act";
+/// Each part is a volume of its own, as it is a mount of its own on an engine of this machine.
 const PARTS: &str = "/act/artifacts";
+/// Of a run that shares none.
+const CACHE: &str = "cache";
 const TREE: &str = "/act/tree";
 const GIT: &str = "/act/git";
 
@@ -29,8 +32,13 @@ pub(super) struct Depot {
     /// Of the container that holds the volumes, and of the volumes but for their endings.
     name: String,
     guard: Guard,
-    /// None where the run has a cache of its own among its parts.
+    /// None where the run has a cache of its own.
     cache: Option<CacheThere>,
+}
+
+/// What steps write into.
+fn parts() -> impl Iterator<Item = &'static str> {
+    STEP_PARTS.into_iter().chain([CACHE])
 }
 
 impl Depot {
@@ -44,10 +52,15 @@ impl Depot {
         ids: (u32, u32),
     ) -> Result<Self, InfraError> {
         let name = format!("{run}-files");
-        let volumes = ["artifacts", "tree", "git"].map(|end| format!("{name}-{end}"));
-        let guard = Guard::arm(engine, &name, volumes.to_vec());
+        let places: Vec<_> = parts()
+            .map(|part| (part, format!("{PARTS}/{part}")))
+            .chain([("tree", TREE.to_owned()), ("git", GIT.to_owned())])
+            .map(|(end, place)| (format!("{name}-{end}"), place))
+            .collect();
+        let volumes = places.iter().map(|(volume, _)| volume.clone()).collect();
+        let guard = Guard::arm(engine, &name, volumes);
         let depot = Self { engine: engine.clone(), name, guard, cache: None };
-        for volume in &volumes {
+        for (volume, _) in &places {
             let request = VolumeCreateRequest {
                 name: Some(volume.clone()),
                 driver: Some("local".to_owned()),
@@ -57,14 +70,9 @@ impl Depot {
             let create = engine.docker.create_volume(request);
             engine.call(Phase::Create, WORK, create).await?;
         }
-        let [artifacts, tree, git] = &volumes;
         let request = ContainerRequest {
             image_id: image.id.clone(),
-            mounts: vec![
-                volume(artifacts, PARTS, false),
-                volume(tree, TREE, false),
-                volume(git, GIT, false),
-            ],
+            mounts: places.iter().map(|(name, place)| volume(name, place, false)).collect(),
             volume: None,
             environment: vec![],
             files: vec![],
@@ -80,11 +88,13 @@ impl Depot {
         engine.call(Phase::Create, WORK, create).await?;
         // The root of a volume is made by the engine, and some engines let nobody name its owner but from
         // above.
-        depot.send(PLACE, ids, |packer| packer.directory("tree".as_ref())).await?;
         depot
-            .send(PARTS, ids, |packer| {
-                let mut parts = STEP_PARTS.into_iter().chain(["cache", "build/tree"]);
-                parts.try_for_each(|part| packer.directory(part.as_ref()))
+            .send(PLACE, ids, |packer| {
+                packer.directory("tree".as_ref())?;
+                parts()
+                    .try_for_each(|part| packer.directory(format!("artifacts/{part}").as_ref()))?;
+                // Where the copy is mounted.
+                packer.directory("artifacts/build/tree".as_ref())
             })
             .await?;
         Ok(depot)
@@ -135,10 +145,9 @@ impl Depot {
     /// the git directory is wanted.
     pub(super) fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
         let of = |end: &str| format!("{}-{end}", self.name);
-        let mut mounts = vec![
-            volume(&of("artifacts"), "/artifacts", false),
-            volume(&of("tree"), WORKSPACE, true),
-        ];
+        let mut mounts = vec![scaffold(), volume(&of("tree"), WORKSPACE, true)];
+        let own = parts().filter(|part| *part != CACHE || self.cache.is_none());
+        mounts.extend(own.map(|part| volume(&of(part), &format!("/artifacts/{part}"), false)));
         if view == View::Copy {
             mounts.push(volume(&of("tree"), COPY, false));
         }
