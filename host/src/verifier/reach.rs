@@ -15,8 +15,12 @@ pub const MAX_SCRIPT: u64 = 256 << 10;
 const MAX_SCRIPTS: usize = 256;
 const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 8;
-/// Paths that are tried.
+/// Paths that are tried, and those of them that are looked for on the disk.
+const MAX_TRIES: usize = 1_000_000;
 const MAX_LOOKS: usize = 20_000;
+/// Directories from which the names of one text are tried: each `cd` may lead on from each of the others.
+const MAX_PLACES: usize = 64;
+const MAX_PATH: usize = 4096;
 /// Directories that may be dropped from the front of a path whose beginning is a variable.
 const MAX_DROPPED: usize = 4;
 
@@ -28,8 +32,15 @@ pub(super) fn reached(
     changed: &BTreeMap<&str, Vec<&str>>,
     look: Look<'_>,
 ) -> BTreeSet<String> {
-    let mut walk =
-        Walk { changed, look, looks: 0, bytes: 0, seen: BTreeSet::new(), next: VecDeque::new() };
+    let mut walk = Walk {
+        changed,
+        look,
+        tries: 0,
+        looks: 0,
+        bytes: 0,
+        seen: BTreeSet::new(),
+        next: VecDeque::new(),
+    };
     let places: Vec<String> =
         [Some(""), package].into_iter().flatten().map(str::to_owned).collect();
     for command in commands {
@@ -60,6 +71,7 @@ pub(super) fn reached(
 struct Walk<'a> {
     changed: &'a BTreeMap<&'a str, Vec<&'a str>>,
     look: Look<'a>,
+    tries: usize,
     looks: usize,
     bytes: usize,
     /// Every file that was found.
@@ -71,16 +83,8 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Everything that a text names, by paths from these directories.
     fn scan(&mut self, text: &str, places: &[String], depth: usize) {
-        let mut places = places.to_vec();
         let words = words(text);
-        for pair in words.windows(2) {
-            if let [(_, "cd" | "-C" | "--directory" | "--prefix" | "--cwd"), (_, place)] = pair {
-                let there: Vec<_> = places.iter().filter_map(|from| joined(from, place)).collect();
-                places.extend(there);
-            }
-        }
-        places.sort();
-        places.dedup();
+        let places = places_of(&words, places);
         let mut tried = BTreeSet::new();
         let mut before = "";
         for (after_variable, word) in words {
@@ -105,8 +109,12 @@ impl Walk<'_> {
         }
     }
 
-    fn try_all(&mut self, path: &str, places: &[String], depth: usize, sure: bool) {
+    fn try_all(&mut self, path: &str, places: &BTreeSet<String>, depth: usize, sure: bool) {
         for place in places {
+            self.tries += 1;
+            if self.tries > MAX_TRIES {
+                return;
+            }
             if let Some(joined) = joined(place, path) {
                 self.try_one(&joined, depth, sure || path.contains(['/', '.']));
             }
@@ -136,6 +144,18 @@ impl Walk<'_> {
             self.next.push_back((path, depth + 1));
         }
     }
+}
+
+/// The directories themselves, and where the text changes to from them.
+fn places_of(words: &[(bool, &str)], from: &[String]) -> BTreeSet<String> {
+    let mut places: BTreeSet<_> = from.iter().cloned().collect();
+    for pair in words.windows(2) {
+        if let [(_, "cd" | "-C" | "--directory" | "--prefix" | "--cwd"), (_, place)] = pair {
+            let there: Vec<_> = places.iter().filter_map(|from| joined(from, place)).collect();
+            places.extend(there.into_iter().take(MAX_PLACES.saturating_sub(places.len())));
+        }
+    }
+    places
 }
 
 /// What may be part of a path, and whether the word goes on where a variable ended. The words are in their order.
@@ -182,8 +202,11 @@ fn unasked(program: &str) -> &'static [&'static str] {
     }
 }
 
-/// A path from the root; none where it would lead out of it.
+/// A path from the root; none where it would lead out of it, or is longer than any.
 fn joined(place: &str, path: &str) -> Option<String> {
+    if place.len() + path.len() > MAX_PATH {
+        return None;
+    }
     let mut parts: Vec<&str> = vec![];
     for part in place.split('/').chain(path.split('/')) {
         match part {
@@ -331,5 +354,9 @@ mod tests {
         };
         reached(&["sh a.sh"], None, &BTreeMap::new(), &look);
         assert!(asked.get() <= MAX_LOOKS + MAX_SCRIPTS, "{}", asked.get());
+        // Each of these may lead on from each of the others.
+        let wander: String = (0..60).map(|n| format!("cd dir{n} && sh x{n}.sh\n")).collect();
+        let files = [("a.sh", wander.as_str()), ("dir0/x0.sh", "")];
+        assert_eq!(of(&["sh a.sh"], None, &files, &["dir0/x0.sh"]), ["dir0/x0.sh"]);
     }
 }
