@@ -140,16 +140,22 @@ fn steps(project: &Project, test: &Command, image: &str) -> Vec<Step> {
         let command = installing(project, &install.command);
         let why = said(&install.source);
         steps.push(Step { name: "install", command, network: Some(true), why });
+    } else if let Some(command) = installing_tools(project, &test.command) {
+        let why = format!("{}; nothing says what to install", said(&test.source));
+        steps.push(Step { name: "install", command, network: Some(true), why });
     }
+    let installed = !steps.is_empty();
     // A script of the repository may do anything; what a known tool tests with was installed before.
     let script = test.command.starts_with(['.', '/']) || first_word(&test.command).contains('/');
     let alone =
         matches!(manager, "cargo" | "go" | "npm" | "yarn" | "pnpm" | "pip" | "uv" | "poetry");
-    let offline = !steps.is_empty() && alone && !script;
+    let offline = installed && alone && !script;
     let command = match test.command.as_str() {
         plain @ ("cargo test" | "cargo test --workspace") if install.is_some() => {
             format!("{plain} --locked")
         }
+        // What comes with the image is all there is.
+        command if manager == "pip" && !installed => command.to_owned(),
         command => inside(project, command),
     };
     let mut why = said(&test.source);
@@ -171,9 +177,7 @@ fn with_cmake(project: &Project, test: &Command, image: &str) -> Vec<Step> {
     if brings {
         steps.push(Step {
             name: "install",
-            command: format!(
-                "python -m venv {VENV} && . {VENV}/bin/activate && pip install -q cmake"
-            ),
+            command: format!("{} && pip install -q cmake", new_venv()),
             network: Some(true),
             why: format!("{}; cmake from pip, as the image has none", said(&project.source)),
         });
@@ -198,7 +202,7 @@ fn first_word(command: &str) -> &str {
 
 /// What installs, where only the run's own directory may be written.
 fn installing(project: &Project, command: &str) -> String {
-    let venv = format!("python -m venv {VENV} && . {VENV}/bin/activate");
+    let venv = new_venv();
     match project.package_manager.as_str() {
         "pip" => {
             let pytest =
@@ -216,6 +220,22 @@ fn installing(project: &Project, command: &str) -> String {
         ),
         _ => inside(project, command),
     }
+}
+
+/// What a Python project is tested with, where it says nothing of what it needs.
+fn installing_tools(project: &Project, test: &str) -> Option<String> {
+    let named = match project.package_manager.as_str() {
+        manager @ ("uv" | "poetry" | "pdm" | "pipenv") => Some(manager),
+        "pip" => ["pytest", "tox", "nox"]
+            .into_iter()
+            .find(|tool| project.framework == *tool || test.split_whitespace().any(|w| w == *tool)),
+        _ => None,
+    };
+    named.map(|tool| format!("{} && pip install -q {tool}", new_venv()))
+}
+
+fn new_venv() -> String {
+    format!("python -m venv {VENV} && . {VENV}/bin/activate")
 }
 
 /// A command among what was installed.
@@ -311,6 +331,16 @@ mod tests {
                 "junit",
                 &[("install", "./mvnw -B dependency:go-offline"), ("test", "./mvnw -B test")],
                 vec!["sh ./mvnw -B test".into()],
+            ),
+            ("pip", "unittest", &[("test", "python -m unittest")], vec!["python -m unittest".into()]),
+            (
+                "pip",
+                "pytest",
+                &[("test", "python -m pytest")],
+                vec![
+                    format!("{venv} && pip install -q pytest"),
+                    ". /artifacts/home/venv/bin/activate && python -m pytest".into(),
+                ],
             ),
             ("none", "custom", &[("test", "make \"check\" # all")], vec!["make \"check\" # all".into()]),
         ] {
