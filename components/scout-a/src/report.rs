@@ -174,9 +174,7 @@ impl Report {
     fn ground_entry_points(&mut self, ground: &Ground<'_>, faults: &mut Faults<'_>) {
         let mut kept: Vec<String> = vec![];
         for entry in std::mem::take(&mut self.repo_map.entry_points) {
-            let (path, place) = entry
-                .split_once(':')
-                .map_or((entry.as_str(), ""), |(path, place)| (path, place.trim()));
+            let (path, place) = file_and_place(&entry, |path| ground.inventory.has(path));
             let mut path = vec![path.to_owned()];
             faults.paths("repo_map.entry_points", &mut path);
             let Some(mut path) = path.pop() else { continue };
@@ -215,6 +213,13 @@ impl Report {
         }
         self
     }
+}
+
+/// Names of files hold colons as well; the longest that is a file counts.
+fn file_and_place(entry: &str, has: impl Fn(&str) -> bool) -> (&str, &str) {
+    let colons = entry.rmatch_indices(':').map(|(at, _)| (&entry[..at], entry[at + 1..].trim()));
+    let known = std::iter::once((entry, "")).chain(colons).find(|(path, _)| has(path));
+    known.or_else(|| entry.split_once(':')).unwrap_or((entry, ""))
 }
 
 /// Whether a parser sees a symbol of that name; `Container.name` and `name()` are understood.

@@ -84,7 +84,9 @@ fn legend(steps: &[String]) -> String {
     let names = some(&numbered, STEPS, |(name, number)| {
         format!("{number} {}", code(&cut(name, STEP_NAME)))
     });
-    format!("`+` passed, `x` failed, `.` not reached. Steps: {names}\n\n")
+    format!(
+        "`+` passed, `x` failed, `?` cut short by the machine, `.` not reached. Steps: {names}\n\n"
+    )
 }
 
 fn row(run: &VerifiedRun, steps: usize, runs: &[VerifiedRun]) -> String {
@@ -122,10 +124,15 @@ fn cells(run: &VerifiedRun, steps: usize) -> Option<String> {
     if steps == 0 || steps > STEPS {
         return None;
     }
-    let failed = run.failing_step.as_ref().map(|_| run.steps_run.saturating_sub(1));
-    let cell = |at| match failed {
-        Some(failed) if at == failed => 'x',
-        _ if at < run.steps_run => '+',
+    let last = run.steps_run.checked_sub(1);
+    let ended = match (&run.failing_step, run.status.as_str()) {
+        (Some(_), _) => 'x',
+        (None, "INFRA_ERROR") => '?',
+        (None, _) => '+',
+    };
+    let cell = |at| match last {
+        Some(last) if at == last => ended,
+        Some(last) if at < last => '+',
         _ => '.',
     };
     Some((0..steps).map(cell).collect())
@@ -215,7 +222,7 @@ mod tests {
         ];
         assert_eq!(
             matrix(&steps(), &strategies, &runs),
-            "`+` passed, `x` failed, `.` not reached. Steps: 1 `build`, 2 `test`, 3 `lint`\n\n\
+            "`+` passed, `x` failed, `?` cut short by the machine, `.` not reached. Steps: 1 `build`, 2 `test`, 3 `lint`\n\n\
              ### Strategy 1\n\n> flip the sign\n\nFiles it changed: `add.sh`\n\n\
              - attempt 1: `+x.` `run_1`, step `test`, `step_failed`: `expected 5`\n\
              - attempt 2: `x..` `run_2`, step `build`, `step_failed`: `syntax error`\n\
@@ -256,6 +263,10 @@ mod tests {
             text.contains("- attempt 1: `...` no run, `INFRA_ERROR`, `image_pull`\n"),
             "{text}"
         );
+        let mut killed = failed(1, 1, 2, "");
+        (killed.failing_step, killed.status) = (None, "INFRA_ERROR".into());
+        let text = matrix(&steps(), &[Strategy::default()], &[killed]);
+        assert!(text.contains("- attempt 1: `+?.` `run_1`, `INFRA_ERROR`"), "{text}");
     }
 
     // CONTEXT-10

@@ -172,7 +172,7 @@ mod tests {
             "# Stuck report\n\n- task: `t-abc123`\n- state: `STUCK`\n- reason: `hard_stop`\n\n\
              ## Task\n\n> fix it\n\n\
              ## Hypotheses\n\n> the fixture is stale\n\n- run: `run_b`\n- evidence: `step test, test.sh:4`\n\n\
-             ## Failure matrix\n\n`+` passed, `x` failed, `.` not reached. Steps: 1 `test`\n\n\
+             ## Failure matrix\n\n`+` passed, `x` failed, `?` cut short by the machine, `.` not reached. Steps: 1 `test`\n\n\
              ### Strategy 1\n\n> guess\n\nFiles it changed: none\n\n\
              - attempt 1: `x` `run_a`, step `test`, `step_failed`: `expected 5`\n\
              - attempt 2: `x` `run_b`, step `test`, `step_failed`: the same as attempt 1\n\n\

@@ -9,12 +9,14 @@ use futures_util::future::BoxFuture;
 
 use super::facts_a::FactsA;
 use super::facts_b::FactsB;
-use super::grounding::{MOST, Ungrounded, ground_a, ground_b};
+use super::grounding::{InView, MOST, Ungrounded, ground_a, ground_b};
 use super::own_report::OwnReport;
 use super::query::ReportCheck;
 use super::report_a::ReportA;
 use super::report_b::ReportB;
-use crate::workspace::{Kind, MAX_ENTRIES, RepoView, Selection, SelectionError, Slice, list, read};
+use crate::workspace::{
+    Kind, Last, MAX_ENTRIES, RepoView, Selection, SelectionError, Slice, list, read,
+};
 
 /// Bytes of a file that are looked through for its lines; a range behind them does not exist for us.
 const MAX_FILE: u64 = 64 << 20;
@@ -74,15 +76,14 @@ impl Drop for Gone {
 }
 
 fn check(scout: &str, raw: &str, files: &mut Files) -> Result<String, String> {
-    let mut lines = |path: &str| files.lines(path);
     let (summary, wrong) = match scout {
         "scout-a" => {
             let report = ReportA::parse(raw).map_err(|error| error.to_string())?;
-            (report.summary(), ground_a(&report, &mut lines))
+            (report.summary(), ground_a(&report, files))
         }
         "scout-b" => {
             let report = ReportB::parse(raw).map_err(|error| error.to_string())?;
-            (report.summary(), ground_b(&report, &mut lines))
+            (report.summary(), ground_b(&report, files))
         }
         other => return Err(format!("no report schema is known for {other}")),
     };
@@ -142,9 +143,11 @@ fn listing(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
     }
 }
 
-/// What one check knows of the files that a report names; each is read once.
+/// What one check knows of the files that a report names; each is looked for once, and read once where a report
+/// speaks of its lines.
 struct Files {
     view: RepoView,
+    there: HashMap<String, bool>,
     lines: HashMap<String, Option<u32>>,
     left: u64,
     /// There was more to read than may be.
@@ -153,7 +156,7 @@ struct Files {
 
 impl Files {
     fn new(view: RepoView, most: u64) -> Self {
-        Self { view, lines: HashMap::new(), left: most, over: false }
+        Self { view, there: HashMap::new(), lines: HashMap::new(), left: most, over: false }
     }
 
     fn lines(&mut self, path: &str) -> Option<u32> {
@@ -181,11 +184,31 @@ impl Files {
         Some(lines.saturating_add(u32::from(last != b'\n')))
     }
 
+    fn look(&mut self, path: &str) -> bool {
+        let seen = self.spend(LOOK).and_then(|()| self.view.resolve("", path, Last::Follow).ok());
+        seen.is_some_and(|seen| seen.kind == Kind::File)
+    }
+
     fn spend(&mut self, bytes: u64) -> Option<()> {
         let left = self.left.checked_sub(bytes);
         self.over |= left.is_none();
         self.left = left.unwrap_or(0);
         left.map(|_| ())
+    }
+}
+
+impl InView for Files {
+    fn has(&mut self, path: &str) -> bool {
+        if let Some(known) = self.there.get(path) {
+            return *known;
+        }
+        let there = self.look(path);
+        self.there.insert(path.to_owned(), there);
+        there
+    }
+
+    fn lines(&mut self, path: &str) -> u32 {
+        Self::lines(self, path).unwrap_or(0)
     }
 }
 
@@ -232,14 +255,41 @@ mod tests {
         .to_string()
     }
 
+    /// A report that speaks of the first line of one file.
+    fn zones(path: &str, times: usize) -> String {
+        let zone = json!({
+            "file": path, "start_line": 1, "end_line": 1, "risk_level": "low", "complexity": "low",
+            "dependencies": [], "invariants": [], "rationale": ""});
+        json!({
+            "schema_version": "1",
+            "repo_map": {"relevant_files": [], "entry_points": [], "dependency_graph": {}},
+            "risk_zones": vec![zone; times],
+            "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
+            "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
+            "prior_art": [], "verification_tips": [], "hypotheses": []
+        })
+        .to_string()
+    }
+
+    // SCOUT-8: what is no text is a file as well
+    #[test]
+    fn a_file_is_there_whatever_is_in_it() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("a"), "i\0m\0").unwrap();
+        let mut files = files(root.path(), MAX_READ);
+        assert!(check("scout-b", &blaming("a", 1), &mut files).is_ok());
+        let wrong = check("scout-a", &zones("a", 1), &mut files).unwrap_err();
+        assert!(wrong.contains("which has 0"), "{wrong}");
+    }
+
     // SCOUT-8
     #[test]
     fn a_file_that_is_named_often_is_read_once() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), "x\n".repeat(5_000)).unwrap();
         // Enough for one reading of it and not for two.
-        let mut files = files(root.path(), LOOK + 15_000);
-        assert!(check("scout-b", &blaming("a", 500), &mut files).is_ok());
+        let mut files = files(root.path(), 2 * LOOK + 15_000);
+        assert!(check("scout-a", &zones("a", 500), &mut files).is_ok());
     }
 
     // SCOUT-8
@@ -248,9 +298,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), "x\n".repeat(5_000)).unwrap();
         for most in [LOOK - 1, LOOK + 5_000] {
-            let rejected = check("scout-b", &blaming("a", 1), &mut files(root.path(), most));
+            let rejected = check("scout-a", &zones("a", 1), &mut files(root.path(), most));
             assert!(rejected.unwrap_err().starts_with("too much to check"), "{most}");
         }
+        // Where it is said to be there and no more, nobody reads it.
+        assert!(check("scout-b", &blaming("a", 1), &mut files(root.path(), LOOK)).is_ok());
     }
 
     #[test]

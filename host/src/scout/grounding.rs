@@ -19,25 +19,53 @@ pub enum Ungrounded {
     NoSuchLines { field: String, path: String, start: u32, end: u32, lines: u32 },
 }
 
-/// Looks paths up with `lines`: how many lines a file in view has, none if there is no such file.
-struct Check<'a> {
-    lines: &'a mut dyn FnMut(&str) -> Option<u32>,
+/// What is there.
+pub trait InView {
+    /// Whether a file of that name is in view, whatever is in it.
+    fn has(&mut self, path: &str) -> bool;
+    /// How many lines a file in view has; none of what is no text.
+    fn lines(&mut self, path: &str) -> u32;
+}
+
+/// Where all that is there is text: the number of its lines.
+impl<F: FnMut(&str) -> Option<u32>> InView for F {
+    fn has(&mut self, path: &str) -> bool {
+        self(path).is_some()
+    }
+
+    fn lines(&mut self, path: &str) -> u32 {
+        self(path).unwrap_or(0)
+    }
+}
+
+struct Check<'a, V> {
+    view: &'a mut V,
     wrong: Vec<Ungrounded>,
 }
 
-impl Check<'_> {
-    fn path(&mut self, field: impl FnOnce() -> String, path: &str) -> Option<u32> {
-        let lines = (self.lines)(path);
-        if lines.is_none() {
+impl<V: InView> Check<'_, V> {
+    fn path(&mut self, field: impl FnOnce() -> String, path: &str) -> bool {
+        let there = self.view.has(path);
+        if !there {
             self.add(Ungrounded::NoSuchFile { field: field(), path: shown(path) });
         }
-        lines
+        there
+    }
+
+    /// A path, and a place in it after a `:`. Names hold colons as well; any beginning that is a file will do.
+    fn place(&mut self, field: impl FnOnce() -> String, entry: &str) {
+        let colons = entry.match_indices(':').take(MOST).map(|(at, _)| &entry[..at]);
+        if !colons.chain([entry]).any(|path| self.view.has(path)) {
+            self.path(field, entry);
+        }
     }
 
     fn range(&mut self, field: impl Fn() -> String, path: &str, start: u32, end: u32) {
-        if let Some(lines) = self.path(&field, path)
-            && !(1 <= start && start <= end && end <= lines)
-        {
+        if !self.path(&field, path) {
+            return;
+        }
+        let lines = self.view.lines(path);
+        if !(1 <= start && start <= end && end <= lines) {
             self.add(Ungrounded::NoSuchLines {
                 field: field(),
                 path: shown(path),
@@ -56,14 +84,13 @@ impl Check<'_> {
 }
 
 /// What is wrong with a report of Scout A; nothing when it is grounded.
-pub fn ground_a(report: &ReportA, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
-    let mut check = Check { lines, wrong: Vec::new() };
+pub fn ground_a(report: &ReportA, view: &mut impl InView) -> Vec<Ungrounded> {
+    let mut check = Check { view, wrong: Vec::new() };
     for (i, file) in report.repo_map.relevant_files.iter().enumerate() {
         check.path(|| format!("repo_map.relevant_files[{i}].path"), &file.path);
     }
     for (i, entry) in report.repo_map.entry_points.iter().enumerate() {
-        let path = entry.split(':').next().unwrap_or(entry);
-        check.path(|| format!("repo_map.entry_points[{i}]"), path);
+        check.place(|| format!("repo_map.entry_points[{i}]"), entry);
     }
     for (from, to) in &report.repo_map.dependency_graph {
         for path in std::iter::once(from).chain(to) {
@@ -85,8 +112,8 @@ pub fn ground_a(report: &ReportA, lines: &mut dyn FnMut(&str) -> Option<u32>) ->
 }
 
 /// What is wrong with a report of Scout B; nothing when it is grounded.
-pub fn ground_b(report: &ReportB, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
-    let mut check = Check { lines, wrong: Vec::new() };
+pub fn ground_b(report: &ReportB, view: &mut impl InView) -> Vec<Ungrounded> {
+    let mut check = Check { view, wrong: Vec::new() };
     for (i, path) in report.failure_analysis.affected_files.iter().enumerate() {
         check.path(|| format!("failure_analysis.affected_files[{i}]"), path);
     }
@@ -103,8 +130,17 @@ mod tests {
 
     use super::*;
 
-    fn ten_lines_in_a(path: &str) -> Option<u32> {
-        (path == "src/a.rs").then_some(10)
+    /// `src/a.rs` has ten lines, `cmd/x:y.go` is there and no text.
+    struct Ten;
+
+    impl InView for Ten {
+        fn has(&mut self, path: &str) -> bool {
+            ["src/a.rs", "cmd/x:y.go"].contains(&path)
+        }
+
+        fn lines(&mut self, path: &str) -> u32 {
+            if path == "src/a.rs" { 10 } else { 0 }
+        }
     }
 
     fn zone(file: &str, start: u32, end: u32) -> serde_json::Value {
@@ -133,13 +169,15 @@ mod tests {
     #[test]
     fn paths_that_exist_and_ranges_inside_their_file_are_grounded() {
         let report = report_a("src/a.rs", vec![zone("src/a.rs", 1, 10), zone("src/a.rs", 10, 10)]);
-        assert_eq!(ground_a(&report, &mut ten_lines_in_a), []);
+        assert_eq!(ground_a(&report, &mut Ten), []);
+        assert_eq!(ground_a(&report_a("cmd/x:y.go", vec![]), &mut Ten), []);
+        let binary = ground_a(&report_a("cmd/x:y.go", vec![zone("cmd/x:y.go", 1, 1)]), &mut Ten);
+        assert!(binary[0].to_string().ends_with("which has 0"), "{binary:?}");
     }
 
     #[test]
     fn every_place_that_names_a_missing_file_is_listed() {
-        let wrong =
-            ground_a(&report_a("ghost.rs", vec![zone("ghost.rs", 1, 1)]), &mut ten_lines_in_a);
+        let wrong = ground_a(&report_a("ghost.rs", vec![zone("ghost.rs", 1, 1)]), &mut Ten);
         let fields = wrong.iter().map(|wrong| match wrong {
             Ungrounded::NoSuchFile { field, .. } | Ungrounded::NoSuchLines { field, .. } => {
                 field.as_str()
@@ -164,7 +202,7 @@ mod tests {
     fn ranges_outside_their_file_or_backwards_are_not_grounded() {
         for (start, end) in [(0, 3), (9, 11), (5, 4), (11, 11)] {
             let report = report_a("src/a.rs", vec![zone("src/a.rs", start, end)]);
-            let wrong = ground_a(&report, &mut ten_lines_in_a);
+            let wrong = ground_a(&report, &mut Ten);
             let said =
                 format!("risk_zones[0]: lines {start}-{end} are not in \"src/a.rs\", which has 10");
             assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
@@ -174,7 +212,7 @@ mod tests {
     #[test]
     fn the_list_is_bounded() {
         let zones = (0..100).map(|_| zone("ghost.rs", 1, 1)).collect();
-        assert_eq!(ground_a(&report_a("src/a.rs", zones), &mut ten_lines_in_a).len(), MOST);
+        assert_eq!(ground_a(&report_a("src/a.rs", zones), &mut Ten).len(), MOST);
     }
 
     #[test]
@@ -190,7 +228,7 @@ mod tests {
             "environment_issues": []
         });
         let report = ReportB::parse(&report.to_string()).unwrap();
-        let wrong = ground_b(&report, &mut ten_lines_in_a);
+        let wrong = ground_b(&report, &mut Ten);
         assert_eq!(wrong.len(), 1);
         assert_eq!(
             wrong[0].to_string(),
