@@ -29,11 +29,16 @@ pub(super) fn code(text: &str) -> String {
 
 /// Prose of the model: a quotation, whose end no text inside it can bring about.
 pub(super) fn quote(text: &str) -> String {
+    let text = text.trim();
+    if text.is_empty() {
+        return "> (nothing)\n".into();
+    }
     let mut out = String::new();
-    for line in text.trim().lines() {
+    // A lone carriage return ends a line of Markdown as well.
+    for line in text.replace("\r\n", "\n").split(['\n', '\r']) {
         let _ = writeln!(out, "{}", format!("> {line}").trim_end());
     }
-    if out.is_empty() { "> (nothing)\n".into() } else { out }
+    out
 }
 
 /// A list of code spans, or a word that says there is none.
@@ -125,7 +130,7 @@ mod tests {
 
         #[test]
         fn every_line_of_a_quotation_is_marked(text in "[#`>a\n\r -]{0,60}") {
-            prop_assert!(quote(&text).lines().all(|line| line.starts_with('>')));
+            prop_assert!(quote(&text).split(['\n', '\r']).all(|line| line.is_empty() || line.starts_with('>')));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! and nothing is changed, not even a mode.
 
 mod archived;
+mod found;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, OsStr};
@@ -21,6 +22,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use self::found::Found;
 use super::build_product::{is_product_directory, is_product_file};
 use crate::artifacts::SourceWrite;
 use crate::workspace::{AGENT_DIR, CopySet, Tree};
@@ -33,8 +35,9 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Deeper directories are not entered; a new one is told as such.
+/// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
 const MAX_DEPTH: usize = 128;
+const MAX_PATH: usize = 4096;
 /// Writes of one step that are told; more are counted.
 const MOST: usize = 200;
 
@@ -83,6 +86,8 @@ pub(super) struct Guard {
     place: Place,
     /// A later step is not blamed for an earlier one's.
     known: BTreeSet<(Vec<u8>, Change)>,
+    /// The same of files whose names were not kept.
+    known_beyond: usize,
 }
 
 struct Source {
@@ -106,8 +111,14 @@ impl Guard {
             let source = Source { mode: file.mode, sha256: file.sha256, size: file.size };
             sources.insert(file.path.into_os_string().into_encoded_bytes(), source);
         }
-        let mut guard =
-            Self { set, sources, stamps: HashMap::new(), place, known: BTreeSet::new() };
+        let mut guard = Self {
+            set,
+            sources,
+            stamps: HashMap::new(),
+            place,
+            known: BTreeSet::new(),
+            known_beyond: 0,
+        };
         if let Place::Copy(view) = &guard.place {
             let mut stamps = HashMap::new();
             guard.walk(view.as_fd(), &mut |met| {
@@ -143,24 +154,22 @@ impl Guard {
         Ok(self.fresh(found))
     }
 
-    fn fresh(&mut self, found: BTreeSet<(Vec<u8>, Change)>) -> Writes {
-        let fresh: Vec<_> = found.difference(&self.known).cloned().collect();
-        let more = fresh.len().saturating_sub(MOST);
+    fn fresh(&mut self, found: Found) -> Writes {
+        let fresh: Vec<_> = found.writes.difference(&self.known).cloned().collect();
+        let beyond = found.beyond.saturating_sub(self.known_beyond);
+        let more = fresh.len().saturating_sub(MOST) + beyond;
         let told = fresh.iter().take(MOST).map(|(path, change)| SourceWrite {
             path: String::from_utf8_lossy(path).into_owned(),
             change: change.as_str().to_owned(),
         });
         let writes = Writes { told: told.collect(), more };
         self.known.extend(fresh);
+        self.known_beyond = self.known_beyond.max(found.beyond);
         writes
     }
 
-    fn differences(
-        &self,
-        root: BorrowedFd<'_>,
-        layered: bool,
-    ) -> io::Result<BTreeSet<(Vec<u8>, Change)>> {
-        let mut writes = BTreeSet::new();
+    fn differences(&self, root: BorrowedFd<'_>, layered: bool) -> io::Result<Found> {
+        let mut found = Found::default();
         let mut met_sources: HashSet<Vec<u8>> = HashSet::new();
         // Below these nothing of the lower layer shows through.
         let mut covered: Vec<Vec<u8>> = vec![];
@@ -178,10 +187,10 @@ impl Guard {
                         met_sources.insert(path.to_vec());
                         let untouched = self.stamps.get(path) == Some(&stamp(stat));
                         if !untouched && !source.is(parent, name, stat)? {
-                            writes.insert((path.to_vec(), Change::Changed));
+                            found.source(path.to_vec(), Change::Changed);
                         }
                     } else if is_content(stat) && self.is_new_source(path) {
-                        writes.insert((path.to_vec(), Change::New));
+                        found.new_file(path);
                     }
                 }
                 Met::Directory { path, handle, stat } => {
@@ -192,11 +201,11 @@ impl Guard {
                         // Closed by the step, or too deep: what was in it cannot be vouched for.
                         let below: Vec<_> = self.below(path).cloned().collect();
                         if below.is_empty() && is_too_deep(path) && stat.is_some() {
-                            writes.insert((path.to_vec(), Change::New));
+                            found.new_file(path);
                         }
                         for source in below {
                             met_sources.insert(source.clone());
-                            writes.insert((source, Change::Changed));
+                            found.source(source, Change::Changed);
                         }
                     }
                 }
@@ -208,15 +217,15 @@ impl Guard {
             for path in &covered {
                 let itself = self.sources.get_key_value(path).map(|(path, _)| path);
                 for source in itself.into_iter().chain(self.below(path)).filter(|path| gone(path)) {
-                    writes.insert((source.clone(), Change::Deleted));
+                    found.source(source.clone(), Change::Deleted);
                 }
             }
         } else {
             for source in self.sources.keys().filter(|path| gone(path)) {
-                writes.insert((source.clone(), Change::Deleted));
+                found.source(source.clone(), Change::Deleted);
             }
         }
-        Ok(writes)
+        Ok(found)
     }
 
     fn is_new_source(&self, path: &[u8]) -> bool {
@@ -293,7 +302,7 @@ impl Guard {
                 continue;
             }
             let inside = match openat(&*handle, name, DIRECTORY, Mode::empty()) {
-                _ if depth > MAX_DEPTH => None,
+                _ if depth > MAX_DEPTH || path.len() > MAX_PATH => None,
                 // Names alone, of a directory that may be listed and not searched, say nothing.
                 Ok(inside) => is_searchable(&inside).then_some(inside),
                 Err(Errno::ACCESS) => None,
@@ -381,7 +390,7 @@ fn is_content(stat: &Stat) -> bool {
 }
 
 fn is_too_deep(path: &[u8]) -> bool {
-    path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH
+    path.len() > MAX_PATH || path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH
 }
 
 fn stamp(stat: &Stat) -> Stamp {
@@ -402,8 +411,18 @@ fn hex(digest: impl AsRef<[u8]>) -> String {
 /// `tests/a.snap (new), b.rs (changed)` and so on, for people.
 pub(super) fn listed(writes: &Writes) -> String {
     const SHOWN: usize = 10;
-    let shown: Vec<_> =
-        writes.told.iter().take(SHOWN).map(|w| format!("{} ({})", w.path, w.change)).collect();
+    const NAME: usize = 200;
+    // One line, whatever a step called its files.
+    let name = |path: &str| -> String {
+        let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        path.chars().take(NAME).map(plain).collect()
+    };
+    let shown: Vec<_> = writes
+        .told
+        .iter()
+        .take(SHOWN)
+        .map(|w| format!("{} ({})", name(&w.path), w.change))
+        .collect();
     match writes.told.len() + writes.more - shown.len() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

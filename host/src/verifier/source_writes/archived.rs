@@ -1,16 +1,19 @@
 //! The copy as an engine archives it, compared with the source. Nothing of it is kept but digests.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-use super::{Change, Guard, Source, hex};
+use super::found::Found;
+use super::{Change, Guard, MAX_PATH, Source, hex};
 use crate::artifacts::{ArchiveEntry, ArchiveReader};
 use crate::workspace::AGENT_DIR;
 
 /// Names in one view at most; no tree that could be copied has more.
 const MAX_ENTRIES: usize = 4_000_000;
+/// Bytes of names that hard links may refer to; a link to another is told as a change.
+const MAX_NAMES: usize = 64 << 20;
 
 /// As git knows a file: its mode and the digest of its content or target.
 #[derive(Clone, PartialEq, Eq)]
@@ -25,17 +28,14 @@ impl Source {
     }
 }
 
-pub(super) fn differences(
-    guard: &Guard,
-    archive: impl Read,
-) -> io::Result<BTreeSet<(Vec<u8>, Change)>> {
+pub(super) fn differences(guard: &Guard, archive: impl Read) -> io::Result<Found> {
     let sizes: HashSet<u64> = guard.sources.values().map(|source| source.size).collect();
     let mut archive = ArchiveReader::new(archive);
-    let mut writes = BTreeSet::new();
+    let mut found = Found::default();
     let mut met: HashSet<Vec<u8>> = HashSet::new();
     // For hard links, whose content stands where the archive met it first.
     let mut contents: HashMap<Vec<u8>, Content> = HashMap::new();
-    let mut entries = 0;
+    let (mut entries, mut names) = (0, 0);
     while let Some(entry) = archive.next_entry()? {
         entries += 1;
         if entries > MAX_ENTRIES {
@@ -49,19 +49,20 @@ pub(super) fn differences(
         if let Some(source) = guard.sources.get(path) {
             met.insert(path.to_vec());
             if !source.is_content(content.as_ref()) {
-                writes.insert((path.to_vec(), Change::Changed));
+                found.source(path.to_vec(), Change::Changed);
             }
-        } else if is_content(&entry) && guard.is_new_source(path) {
-            writes.insert((path.to_vec(), Change::New));
+        } else if is_content(&entry) && (path.len() > MAX_PATH || guard.is_new_source(path)) {
+            found.new_file(path);
         }
-        if let Some(content) = content {
+        names += path.len();
+        if let Some(content) = content.filter(|_| names <= MAX_NAMES) {
             contents.insert(path.to_vec(), content);
         }
     }
     for path in guard.sources.keys().filter(|path| !met.contains(*path)) {
-        writes.insert((path.clone(), Change::Deleted));
+        found.source(path.clone(), Change::Deleted);
     }
-    Ok(writes)
+    Ok(found)
 }
 
 /// None for what no source can be, by its kind or its size alone.
