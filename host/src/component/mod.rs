@@ -50,6 +50,8 @@ pub use audited::in_words;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use foreign::LeftOut;
+#[cfg(test)]
+pub(crate) use foreign::tests as foreign_tests;
 pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
 pub use inspect::Inspection;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 
 use super::not_a_component;
-use crate::component;
+use crate::component::{self, ManifestError};
 use crate::output::Failure;
 use crate::registry::read_file;
 use crate::workspace::digest;
@@ -39,8 +39,10 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
             let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
             fits.then_some(text).ok_or_else(large)
         })?;
-    let packed = component::pack(&component, &manifest_text)
-        .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
+    let packed = component::pack(&component, &manifest_text).map_err(|error| match error {
+        ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
+        _ => not_a_manifest(manifest, &error),
+    })?;
     let to = output.unwrap_or_else(|| file.to_owned());
     replace(&to, &packed).map_err(|error| {
         Failure::refused(
@@ -54,6 +56,11 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
         sha256: digest(&packed),
         bytes: packed.len() as u64,
     })
+}
+
+fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
+    Failure::refused("manifest_wrong", format!("{}: {error}", manifest.display()))
+        .hint("`act components new` writes one that is right; specs/capabilities.md says what stands in it")
 }
 
 /// Written beside and renamed: readers see the old file or the new one.
