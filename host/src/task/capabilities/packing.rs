@@ -119,7 +119,11 @@ mod tests {
         let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
         fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
         fs::write(&manifest, MANIFEST.replace("needs", "wants")).unwrap();
-        assert!(pack(&file, &manifest, None).is_err());
+        let refused = pack(&file, &manifest, None).unwrap_err();
+        assert!(
+            refused.code == "manifest_wrong" && refused.message.contains("m.json"),
+            "{refused:?}"
+        );
         assert_eq!(fs::read(&file).unwrap(), b"\0asm\x0d\0\x01\0");
         fs::write(&manifest, MANIFEST).unwrap();
         fs::write(&file, b"\0asm\x01\0\0\0").unwrap();
