@@ -344,6 +344,27 @@ async fn the_scratch_copy_is_bounded_and_so_is_its_difference() {
     assert_eq!(few["changed"].as_array().unwrap().len(), 150);
 }
 
+// FOREIGN-10, security line 12: what a listing of the copy holds in the host is paid for when it is opened, read or not
+#[tokio::test]
+async fn listings_that_nobody_reads_are_bounded() {
+    let repository = Repository::new();
+    let many = repository.root().join("sub/many");
+    fs::create_dir_all(&many).unwrap();
+    for n in 0..5_000 {
+        fs::write(many.join(format!("{n:0200}")), "").unwrap();
+    }
+    let component = writing();
+    let heard = Heard::default();
+    let with = || editing(&repository.writers()[0], heard.events());
+    let path = json!({"path": "sub/many"});
+    let answer = answer(&component, "files_hold_listings", path, with()).await;
+    let (held, why, again) = (&answer["result"][0], &answer["result"][1], &answer["result"][2]);
+    assert!((1..20).contains(&held.as_u64().unwrap()), "{answer}");
+    assert!(why.as_str().unwrap().contains("\"quota\""), "{answer}");
+    assert_eq!(again, true, "what is closed is given back: {answer}");
+    assert!(heard.denials().contains(&("limits.listings".into(), "sub/many".into())));
+}
+
 // FOREIGN-9: in a dry run the answers are the same, and the repository is not
 #[tokio::test]
 async fn a_dry_run_takes_the_difference_too() {

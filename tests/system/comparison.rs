@@ -90,7 +90,9 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
     );
     let told = act.clone().script(&turns()).act(compared(&path, &[])).status(0).inert();
     let told = told.stdout_has("1 differences").stdout_has("test.commands.all: ");
-    told.stdout_has("\"pytest -x\", \"pytest -q\"").stdout_has("MiB of memory");
+    let told = told.stdout_has("\"pytest -x\", \"pytest -q\"").stdout_has("MiB of memory");
+    // Both are Scout B on their way; which of them is asked is said.
+    told.stderr_has("installed asks scout-b ").stderr_has("with asks candidate ");
     let same = script([report("true"), report("true")]);
     act.clone()
         .script(&same)

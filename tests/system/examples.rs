@@ -14,7 +14,7 @@ use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::{Act, Done, image, program};
 
 /// Where they lie, built and packed. Compiled here too, so that no story waits for it.
-fn examples() -> &'static Path {
+pub(crate) fn examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -27,6 +27,9 @@ fn examples() -> &'static Path {
             .unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "{said}");
+        said.lines()
+            .filter(|line| line.starts_with("skipped:"))
+            .for_each(|line| eprintln!("{line}"));
         let host = ComponentHost::new(Some(&scratch.join("cache/act/components")));
         for name in ["scout-b-python", "licences-js"] {
             let bytes = fs::read(built.join(name).with_extension("wasm")).unwrap();
@@ -116,6 +119,8 @@ fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_diges
     turns.pop();
     let (told, digest) = run(&act, turns, "right\n");
     assert_eq!((&digest, &answered_as_b(&act)[0]), (&python, &python), "{told}");
+    let listed = format!("scout-b {}", &python[..12]);
+    act.clone().act(["audit", "list"]).status(0).stdout_has(&listed);
     assert!(told.requests_of("scout-b").is_empty(), "{told}");
     let planned = told.requests_of("editor")[1].body.to_string();
     assert!(planned.contains("yarn test") && planned.contains("seen: package.json"), "{planned}");

@@ -34,6 +34,7 @@ mod lifecycle;
 mod metrics;
 mod new_component;
 mod past;
+mod published;
 mod refusals;
 mod scout;
 mod streams;

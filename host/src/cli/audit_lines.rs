@@ -68,7 +68,7 @@ fn one(record: &Record) -> Line {
         record.object.as_deref().or(record.reason.as_deref().filter(|_| record.subject.is_none()));
     // Writing to a string does not fail.
     if let Some(subject) = &record.subject {
-        let _ = write!(rest, "  {}", subject.name);
+        let _ = write!(rest, "  {}", named(subject));
     }
     if let Some(object) = object {
         let _ = write!(rest, "  {object}");

@@ -1,7 +1,7 @@
 //! Links what a component imports and its grant covers, and nothing else.
 //!
 //! Base WASI is linked because every guest's standard library imports it; it is closed (`closed_wasi`), its
-//! file system is the filtered view (`fs_view`) or a scratch copy over it (`scratch`), HTTP is linked for whom origins were granted, and sockets are not linked
+//! file system is the filtered view (`files`), HTTP is linked for whom origins were granted, and sockets are not linked
 //! at all. Interfaces of the base world that were not granted answer `denied`.
 
 use wasmtime::Engine;
@@ -13,25 +13,15 @@ use wasmtime_wasi::random::WasiRandom;
 
 use super::admission::Capability;
 use super::bindings::{chat, edit, progress, read, symbols, types};
-use super::fs_view::{self, HasFsView};
+use super::files::{self, HasFiles};
 use super::grant::Grant;
-use super::scratch::{self, HasScratch};
 use super::state::State;
 
-pub(super) fn linker(
-    engine: &Engine,
-    grant: &Grant,
-    with_scratch: bool,
-) -> wasmtime::Result<Linker<State>> {
+pub(super) fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     base_wasi(&mut linker)?;
-    if with_scratch {
-        filesystem::types::add_to_linker::<State, HasScratch>(&mut linker, scratch::of)?;
-        filesystem::preopens::add_to_linker::<State, HasScratch>(&mut linker, scratch::of)?;
-    } else {
-        filesystem::types::add_to_linker::<State, HasFsView>(&mut linker, fs_view::of)?;
-        filesystem::preopens::add_to_linker::<State, HasFsView>(&mut linker, fs_view::of)?;
-    }
+    filesystem::types::add_to_linker::<State, HasFiles>(&mut linker, files::of)?;
+    filesystem::preopens::add_to_linker::<State, HasFiles>(&mut linker, files::of)?;
     types::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;
     read::add_to_linker::<State, HasSelf<State>>(&mut linker, |state| state)?;

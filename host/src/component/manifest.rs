@@ -242,6 +242,16 @@ impl Written {
                 return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
             }
         }
+        for (field, limit) in
+            [("limits.memory_mb", self.limits.memory_mb), ("limits.wall_ms", self.limits.wall_ms)]
+        {
+            if limit == Some(0) {
+                return Err(wrong(
+                    field,
+                    "nothing runs with none; leave it out for the usual limit",
+                ));
+            }
+        }
         let none_written = self.tools.is_none();
         let tools = self.tools.unwrap_or_default();
         match (self.kind, tools.len(), &self.report) {
@@ -429,6 +439,14 @@ mod tests {
         assert_eq!(wrong_field(&TOOL.replace(r#""tool","name""#, r#""scout","name""#)), "tools");
         assert_eq!(wrong_field(&SCOUT.replace(r#""scout","name""#, r#""tool","name""#)), "tools");
         assert_eq!(wrong_field(&TOOL.replacen('{', r#"{"report":{},"#, 1)), "report");
+    }
+
+    // CAPABILITY-6
+    #[test]
+    fn a_limit_of_nothing_is_refused() {
+        let limit = |text: &str| wrong_field(&TOOL.replace(r#"{"wall_ms":1000}"#, text));
+        assert_eq!(limit(r#"{"wall_ms":0}"#), "limits.wall_ms");
+        assert_eq!(limit(r#"{"memory_mb":0}"#), "limits.memory_mb");
     }
 
     #[test]

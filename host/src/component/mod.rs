@@ -15,10 +15,8 @@ pub mod custom_section;
 mod denials;
 mod engine;
 mod failure;
+mod files;
 mod foreign;
-mod fs_reader;
-mod fs_view;
-mod fs_words;
 mod grant;
 mod http_left;
 mod imports;
@@ -29,7 +27,6 @@ mod limits;
 mod linker;
 mod manifest;
 mod outbound;
-mod scratch;
 mod state;
 mod usage;
 mod voice;
@@ -50,6 +47,8 @@ pub use audited::in_words;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use foreign::LeftOut;
+#[cfg(test)]
+pub(crate) use foreign::tests as foreign_tests;
 pub use grant::{Clock, Grant, Http, Limits, Llm, Random, RepoRead, Set};
 pub use inspect::Inspection;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
@@ -334,7 +333,7 @@ impl ComponentHost {
         }
 
         let with_scratch = manifest.is_foreign() && grant.repo_write && grant.repo_read.is_some();
-        let pre = linker::linker(engine, &grant, with_scratch)
+        let pre = linker::linker(engine, &grant)
             .and_then(|linker| linker.instantiate_pre(&component))
             .and_then(|pre| Pre::new(&manifest, pre))
             .map_err(failed)?;

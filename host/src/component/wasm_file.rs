@@ -31,7 +31,9 @@ pub enum NotAComponent {
     Malformed(String),
     #[error("{bytes} bytes large, over the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
-    #[error("a component without the section `{SECTION}`; add it when building")]
+    #[error(
+        "a component without the section `{SECTION}`; `act components pack FILE --manifest manifest.json` adds it"
+    )]
     NoManifest,
     #[error("a component with more than one section `{SECTION}`; leave one")]
     SeveralManifests,

@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crate::workspace::{Last, Profile, RepoView};
+
 /// A file that is there and in view.
 pub(super) const A_FILE: &str = "src/app.py";
 
@@ -58,16 +60,39 @@ impl Fixture {
         &self.0
     }
 
-    /// Whether a report may name it.
+    /// Whether a report may name it: what a Scout sees, through no link to elsewhere.
     pub(super) fn has(&self, path: &str) -> bool {
-        let hidden = path.starts_with(".git/") || path == ".env" || path == "ignored.txt";
-        let inside = !path.split('/').any(|part| part == "..") && !path.starts_with('/');
-        inside && !hidden && std::fs::symlink_metadata(self.0.join(path)).is_ok()
+        let seen = |view: RepoView| view.resolve("", path, Last::Follow).ok();
+        RepoView::open(&self.0, Profile::Scout).ok().and_then(seen).is_some()
     }
 }
 
 impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // COMPONENT-6
+    #[test]
+    fn a_report_may_name_what_a_scout_sees_and_nothing_of_the_host() {
+        let fixture = Fixture::create().unwrap();
+        for (path, _) in FILES {
+            let hidden = ["ignored.txt", ".env", ".git/HEAD"].contains(&path);
+            assert_eq!(fixture.has(path), !hidden, "{path}");
+        }
+        for seen in ["src", "./src/app.py"] {
+            assert!(fixture.has(seen), "{seen}");
+        }
+        let etc = "elsewhere/hostname";
+        for not in
+            ["./.env", ".git", "elsewhere", etc, "/etc", "../tmp", "src/../../tmp", "gone", "a\0b"]
+        {
+            assert!(!fixture.has(not), "{not}");
+        }
     }
 }

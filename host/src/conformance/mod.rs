@@ -8,6 +8,7 @@ mod admitted;
 mod check;
 mod fixture;
 mod model;
+mod pattern;
 mod probe;
 mod sample;
 mod scout;

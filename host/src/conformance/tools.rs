@@ -56,16 +56,14 @@ pub(super) async fn look(probe: &mut Probe<'_>, checks: &mut Checks) {
 fn made_up(tool: &ToolSpec) -> Result<String, String> {
     let name = &tool.name;
     let schema = |error: String| format!("{name}: its schema cannot be used: {error}");
-    let fits = OwnReport::new(Some(&tool.parameters)).map_err(schema)?;
+    let rules = OwnReport::new(Some(&tool.parameters)).map_err(schema)?;
     let parameters: Value =
         serde_json::from_str(&tool.parameters).map_err(|error| schema(error.to_string()))?;
-    let arguments = sample::of(&parameters).to_string();
-    fits.check(&arguments).map_err(|why| {
-        format!(
-            "{name}: {arguments} was made up and does not fit ({why}); give the schema `examples`"
-        )
+    let arguments = sample::of(&parameters);
+    rules.fits(&arguments).map_err(|why| {
+        format!("{name}: {arguments} was made up and does not fit its schema ({why}); give the schema `examples`")
     })?;
-    Ok(arguments)
+    Ok(arguments.to_string())
 }
 
 fn refused(

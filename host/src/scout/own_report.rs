@@ -27,20 +27,18 @@ impl OwnReport {
     pub fn check(&self, raw: &str) -> Result<String, String> {
         let report: Value =
             serde_json::from_str(raw).map_err(|error| format!("the report is no JSON: {error}"))?;
-        if let Some(schema) = &self.0 {
-            let wrong: Vec<_> = schema
-                .iter_errors(&report)
-                .take(MAX_ERRORS)
-                .map(|error| {
-                    let place = error.instance_path().to_string();
-                    one_line(&format!("{place}: {}", error.masked()))
-                })
-                .collect();
-            if !wrong.is_empty() {
-                return Err(format!("the report does not fit its schema: {}", wrong.join("; ")));
-            }
-        }
+        self.fits(&report).map_err(|why| format!("the report does not fit its schema: {why}"))?;
         Ok(summary(&report))
+    }
+
+    /// Whether a value fits the schema, or where it does not.
+    pub fn fits(&self, value: &Value) -> Result<(), String> {
+        let errors = self.0.iter().flat_map(|schema| schema.iter_errors(value));
+        let wrong: Vec<_> = errors
+            .take(MAX_ERRORS)
+            .map(|error| one_line(&format!("{}: {}", error.instance_path(), error.masked())))
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::scouting::{Asked, Inquiry, ScoutArgs};
 use crate::event::{Event, EventKind, Events, ModelUsage, Sink};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Line, Output, Tone};
 use crate::scout::difference::{Difference, differences};
 
 /// `act scout --with FILE --compare --json` prints it as it is.
@@ -105,7 +105,10 @@ pub async fn compare(
     let with = inquiry.seat(&args.scout, Some(&other), of_with)?;
     let question = inquiry.question(&args);
     let mut sides = vec![];
-    for (seat, meter) in [installed, with].iter().zip(&meters) {
+    for ((side, seat), meter) in [("installed", installed), ("with", with)].iter().zip(&meters) {
+        // Both say `Scout B` on their way, and may fail.
+        let asks = format!(" asks {} {}", seat.known_as, seat.short_sha256());
+        output.progress(&Line::of(Tone::Strong, *side).and(Tone::Plain, asks));
         let asked = seat.ask(&question, &inquiry).await?;
         let (summary, report, error) = match asked {
             Asked::Answered { summary, report } => (Some(summary), Some(report), None),

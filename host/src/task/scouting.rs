@@ -266,6 +266,11 @@ impl Seat {
         self.scout.sha256()
     }
 
+    /// Digits that tell it from others here.
+    pub(super) fn short_sha256(&self) -> &str {
+        self.sha256().get(..12).unwrap_or_default()
+    }
+
     pub(super) fn tokens(&self) -> BTreeMap<String, ModelUsage> {
         self.ledger.by_role()
     }

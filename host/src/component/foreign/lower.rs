@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 use wasmtime::component::Val;
 
+use super::once;
 use super::types::{Int, Type};
 
 /// Values in one call, each of which takes far more memory than its text.
@@ -45,8 +46,7 @@ type Lowered<T = Val> = Result<T, Misfit>;
 /// One value for each parameter, in their order.
 pub(super) fn arguments(params: &[(String, Type)], text: &str) -> Lowered<Vec<Val>> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let given: Value =
-        serde_json::from_str(text).map_err(|error| Misfit::new(format!("no JSON: {error}")))?;
+    let given = once::read(text).map_err(|error| Misfit::new(format!("no JSON: {error}")))?;
     let mut left = MAX_VALUES;
     let fields = fields(params, &given, &mut left)?;
     Ok(fields.into_iter().map(|(_, value)| value).collect())
@@ -137,7 +137,7 @@ fn integer(int: Int, value: &Value) -> Lowered {
             .map(i128::from)
             .or_else(|| number.as_u64().map(i128::from))
             .or_else(|| number.as_f64().and_then(whole)),
-        Value::String(digits) if int.is_wide() && digits.len() <= 20 => digits.parse().ok(),
+        Value::String(digits) if int.is_wide() => plain_digits(digits),
         _ => None,
     };
     let number = number.ok_or_else(|| expected("a whole number", value))?;
@@ -155,6 +155,12 @@ fn integer(int: Int, value: &Value) -> Lowered {
         Int::S64 => Val::S64(number.try_into().map_err(|_| fits())?),
         Int::U64 => Val::U64(number.try_into().map_err(|_| fits())?),
     })
+}
+
+/// Written as it would be answered: no `+5`, `007` or `-0`.
+fn plain_digits(text: &str) -> Option<i128> {
+    let number: i128 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
 }
 
 /// `2.0` is a whole number to JSON Schema.

@@ -1,12 +1,13 @@
 //! Components that know nothing of us: their exported functions are their tools.
 //!
 //! `read` finds the functions in a component's type and refuses what cannot be told in JSON; `schema` describes a
-//! function's parameters to the model; `lower` and `lift` turn JSON into values and back; `call` carries a call out. What
+//! function's parameters to the model; `once` reads JSON, `lower` and `lift` turn JSON into values and back; `call` carries a call out. What
 //! such a component is offered and denied is decided where it is for every other one.
 
 mod call;
 mod lift;
 mod lower;
+mod once;
 mod read;
 mod schema;
 mod types;
@@ -39,4 +40,4 @@ pub(super) fn tools(functions: &[Function]) -> Vec<ToolSpec> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

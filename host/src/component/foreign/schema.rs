@@ -66,7 +66,7 @@ fn integer(int: Int) -> Value {
     if !int.is_wide() {
         return number;
     }
-    let digits = if least == 0 { "^[0-9]{1,20}$" } else { "^-?[0-9]{1,19}$" };
+    let digits = if least == 0 { "^(0|[1-9][0-9]{0,19})$" } else { "^(0|-?[1-9][0-9]{0,18})$" };
     any_of([number, json!({"type": "string", "pattern": digits})])
 }
 

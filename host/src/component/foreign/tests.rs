@@ -119,6 +119,38 @@ fn typed_values() -> impl Strategy<Value = (Type, Val)> {
     })
 }
 
+/// Parameters as they are read from a component, under names that files often have.
+#[derive(Debug)]
+pub(crate) struct Parameters(Vec<(String, Type)>);
+
+impl Parameters {
+    pub(crate) fn any() -> impl Strategy<Value = Self> {
+        let deep = (types(), 0..8_usize).prop_map(|(of, times)| (0..times).fold(of, around));
+        let named = |types: Vec<Type>| {
+            ["path", "notes_files", "it"].map(str::to_owned).into_iter().zip(types).collect()
+        };
+        prop::collection::vec(deep, 0..4).prop_map(move |types| Self(named(types)))
+    }
+
+    pub(crate) fn schema(&self) -> Value {
+        schema::parameters(&self.0)
+    }
+
+    pub(crate) fn convert(&self, arguments: &str) -> Result<(), String> {
+        lower::arguments(&self.0, arguments).map(drop).map_err(|misfit| misfit.to_string())
+    }
+}
+
+fn around(of: Type, turn: usize) -> Type {
+    match turn % 5 {
+        0 => Type::Option(Box::new(of)),
+        1 => Type::Tuple(vec![of]),
+        2 => Type::Result(None, Some(Box::new(of))),
+        3 => Type::Variant(vec![("case".to_owned(), Some(of))]),
+        _ => list(Box::new(of)),
+    }
+}
+
 fn lowered(of: &Type, value: &Value) -> Result<Val, String> {
     let params = [("it".to_owned(), of.clone())];
     let given = json!({ "it": value }).to_string();
@@ -185,6 +217,7 @@ fn a_misfit_says_where_and_what_was_expected() {
         ),
         (r#"{"at":{"x":1,"tags":[],"note":2},"n":1}"#, "at `at/note`: expected a string"),
         (r#"{"at":{"x":1,"tags":[]},"n":1,"m":2}"#, "unknown `m`"),
+        (r#"{"n":1,"at":{"x":1,"tags":[]},"n":2}"#, "`n` stands there twice"),
     ] {
         assert!(misfit(text).contains(said), "{text}: {}", misfit(text));
     }
@@ -210,6 +243,12 @@ fn numbers_that_readers_of_json_round_are_written_as_digits() {
     let wide = Type::Int(Int::U64);
     assert_eq!(lowered(&wide, &json!(u64::MAX)), Ok(Val::U64(u64::MAX)));
     assert!(lowered(&wide, &json!("18446744073709551616")).unwrap_err().contains("not between"));
+    for not in ["+5", "007", "-0", "", " 5", "1e3"] {
+        assert!(lowered(&wide, &json!(not)).is_err(), "{not}");
+        let schema = jsonschema::validator_for(&schema::schema(&wide)).unwrap();
+        assert!(!schema.is_valid(&json!(not)), "{not}");
+    }
+    assert_eq!(lowered(&Type::Int(Int::S64), &json!("-9")), Ok(Val::S64(-9)));
     assert!(lowered(&Type::F32, &json!(1e300)).unwrap_err().contains("too large for an f32"));
     assert!(lowered(&Type::Char, &json!("ab")).unwrap_err().contains("exactly one"));
 }

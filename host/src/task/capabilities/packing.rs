@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::Serialize;
 
 use super::not_a_component;
-use crate::component;
+use crate::component::{self, ManifestError};
 use crate::output::Failure;
 use crate::registry::read_file;
 use crate::workspace::digest;
@@ -39,8 +39,10 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
             let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
             fits.then_some(text).ok_or_else(large)
         })?;
-    let packed = component::pack(&component, &manifest_text)
-        .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
+    let packed = component::pack(&component, &manifest_text).map_err(|error| match error {
+        ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
+        _ => not_a_manifest(manifest, &error),
+    })?;
     let to = output.unwrap_or_else(|| file.to_owned());
     replace(&to, &packed).map_err(|error| {
         Failure::refused(
@@ -54,6 +56,11 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
         sha256: digest(&packed),
         bytes: packed.len() as u64,
     })
+}
+
+fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
+    Failure::refused("manifest_wrong", format!("{}: {error}", manifest.display()))
+        .hint("`act components new` writes one that is right; specs/capabilities.md says what stands in it")
 }
 
 /// Written beside and renamed: readers see the old file or the new one.
@@ -112,7 +119,11 @@ mod tests {
         let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
         fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
         fs::write(&manifest, MANIFEST.replace("needs", "wants")).unwrap();
-        assert!(pack(&file, &manifest, None).is_err());
+        let refused = pack(&file, &manifest, None).unwrap_err();
+        assert!(
+            refused.code == "manifest_wrong" && refused.message.contains("m.json"),
+            "{refused:?}"
+        );
         assert_eq!(fs::read(&file).unwrap(), b"\0asm\x0d\0\x01\0");
         fs::write(&manifest, MANIFEST).unwrap();
         fs::write(&file, b"\0asm\x01\0\0\0").unwrap();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 
-use super::{Full, Scratch};
+use super::scratch::{Full, Scratch};
 
 /// Bytes that one read gives, or one write takes, at most.
 const AT_ONCE: usize = 1 << 20;

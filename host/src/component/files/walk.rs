@@ -3,14 +3,14 @@
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
-use super::{Look, Scratch};
-use crate::component::fs_words::code;
+use super::scratch::{Look, Scratch};
+use super::words::code;
+use super::{READ, join};
 use crate::component::state::Query;
 use crate::workspace::{Kind, Last, RepoView, Seen, ViewError};
 
 const MAX_PATH: usize = 4096;
 const MAX_PARTS: usize = 128;
-const READ: &str = "repo.read";
 
 /// What was found, by its real name.
 #[derive(Debug)]
@@ -45,6 +45,35 @@ impl Spot {
 
 /// `path` as seen from the directory `base`, a real name.
 pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Spot> {
+    match query.scratch.clone() {
+        Some(scratch) => walk_over(query, &scratch, base, path, last),
+        None => through(query, base, path, last),
+    }
+}
+
+/// What the view shows. What is hidden is as if it were not there, and told to the audit.
+fn through(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Spot> {
+    let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
+    let error = match view.resolve(base, path, last) {
+        Ok(seen) => return Ok(Spot { path: seen.path.clone(), what: What::Seen(seen) }),
+        Err(error) => error,
+    };
+    match &error {
+        ViewError::Excluded { path, .. } => query.denials.deny(READ, path),
+        ViewError::NotPermitted { .. } => query.denials.deny(READ, &join(base, path)),
+        _ => {}
+    }
+    Err(code(&error).into())
+}
+
+/// The same where a layer lies over the view.
+fn walk_over(
+    query: &mut Query,
+    scratch: &Scratch,
+    base: &str,
+    path: &str,
+    last: Last,
+) -> FsResult<Spot> {
     if path.is_empty() || path.contains('\0') {
         return Err(ErrorCode::Invalid.into());
     }
@@ -57,7 +86,7 @@ pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsR
     if path.len() > MAX_PATH || parts.len() > MAX_PARTS {
         return Err(ErrorCode::NameTooLong.into());
     }
-    let mut at = spot(query, base, Last::Follow)?;
+    let mut at = spot(query, scratch, base, Last::Follow)?;
     for (i, part) in parts.iter().enumerate() {
         if at.kind() != Some(Kind::Directory) {
             let there = at.existing().map(|_| ErrorCode::NotDirectory.into());
@@ -73,7 +102,12 @@ pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsR
             (name, _) => format!("{}/{name}", at.path),
         };
         let is_last = i + 1 == parts.len();
-        at = spot(query, &next, if is_last && !as_directory { last } else { Last::Follow })?;
+        at = spot(
+            query,
+            scratch,
+            &next,
+            if is_last && !as_directory { last } else { Last::Follow },
+        )?;
     }
     match at.kind() {
         Some(kind) if as_directory && kind != Kind::Directory => {
@@ -84,18 +118,15 @@ pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsR
 }
 
 /// One real name, or a link of the repository that leads to one.
-fn spot(query: &mut Query, path: &str, last: Last) -> FsResult<Spot> {
-    let scratch = query.scratch.clone().ok_or(ErrorCode::NotPermitted)?;
-    if let Some(held) = held(&scratch, path) {
+fn spot(query: &mut Query, scratch: &Scratch, path: &str, last: Last) -> FsResult<Spot> {
+    if let Some(held) = held(scratch, path) {
         return Ok(held);
     }
     let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
     match resolve(view, path, last) {
         // A link may lead to what the layer holds.
-        Ok(seen) if seen.path != path && held(&scratch, &seen.path).is_some() => {
-            Ok(held(&scratch, &seen.path).ok_or(ErrorCode::NoEntry)?)
-        }
-        Ok(seen) => Ok(Spot { path: seen.path.clone(), what: What::Seen(seen) }),
+        Ok(seen) => Ok(held(scratch, &seen.path)
+            .unwrap_or_else(|| Spot { path: seen.path.clone(), what: What::Seen(seen) })),
         Err(ViewError::NotFound) => Ok(Spot { path: path.to_owned(), what: What::Nothing }),
         Err(error) => {
             if let ViewError::Excluded { path, .. } | ViewError::NotPermitted { path, .. } = &error

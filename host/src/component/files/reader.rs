@@ -9,10 +9,10 @@ use bytes::{Bytes, BytesMut};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 
-use super::state::ReadLeft;
+use crate::component::state::ReadLeft;
 
 /// Bytes that one read gives at most.
-const MAX_READ: usize = 1 << 20;
+pub(super) const MAX_READ: usize = 1 << 20;
 
 /// Reads one file from an offset, within what the grant allows.
 pub(super) struct Reader {

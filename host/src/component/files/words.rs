@@ -43,6 +43,26 @@ pub(super) fn stat(kind: Kind, stat: &Stat) -> DescriptorStat {
     }
 }
 
+/// Of what only a scratch copy has.
+pub(super) fn held_stat(kind: Kind, size: u64) -> DescriptorStat {
+    DescriptorStat {
+        type_: type_of(kind),
+        link_count: 1,
+        size,
+        data_access_timestamp: None,
+        data_modification_timestamp: Some(Datetime { seconds: 0, nanoseconds: 0 }),
+        status_change_timestamp: None,
+    }
+}
+
+/// It has no inode, so that its name stands for it.
+pub(super) fn name_hash(path: &str) -> MetadataHashValue {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    MetadataHashValue { lower: hasher.finish(), upper: u64::MAX }
+}
+
 pub(super) fn identity(stat: &Stat) -> MetadataHashValue {
     MetadataHashValue { lower: stat.st_ino, upper: stat.st_dev }
 }

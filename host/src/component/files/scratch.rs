@@ -4,12 +4,6 @@
 //! changed, nothing lies on a disk, and nothing is left by a host that is killed. What differs in the end are changes
 //! for `repo.edit`, with the versions that were read, so that every rule for writing holds for them as well.
 
-mod fs;
-mod streams;
-mod walk;
-
-pub(super) use fs::{HasScratch, of};
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +16,7 @@ const MAX_NODES: usize = 10_000;
 
 /// Clones share everything.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scratch(Arc<Mutex<Layer>>);
+pub(in crate::component) struct Scratch(Arc<Mutex<Layer>>);
 
 #[derive(Debug, Default)]
 struct Layer {
@@ -42,7 +36,7 @@ enum Node {
 
 /// What stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
+pub(super) enum Look {
     /// Whatever the view shows there.
     Through,
     File(u64),
@@ -53,14 +47,14 @@ enum Look {
 /// No room is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the scratch copy is full")]
-struct Full;
+pub(super) struct Full;
 
 impl Scratch {
     fn layer(&self) -> MutexGuard<'_, Layer> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self, path: &str) -> Look {
+    pub(super) fn look(&self, path: &str) -> Look {
         let layer = self.layer();
         match layer.nodes.get(path) {
             Some(Node::File(bytes)) => return Look::File(bytes.len() as u64),
@@ -77,7 +71,7 @@ impl Scratch {
     }
 
     /// What is laid over the names in one directory: where a name is gone, nothing.
-    fn names(&self, dir: &str) -> BTreeMap<String, Option<Kind>> {
+    pub(super) fn names(&self, dir: &str) -> BTreeMap<String, Option<Kind>> {
         let layer = self.layer();
         let prefix = if dir.is_empty() { String::new() } else { format!("{dir}/") };
         let below =
@@ -95,7 +89,7 @@ impl Scratch {
     }
 
     /// Bytes of a file that is held here.
-    fn read(&self, path: &str, offset: u64, most: usize) -> Option<Vec<u8>> {
+    pub(super) fn read(&self, path: &str, offset: u64, most: usize) -> Option<Vec<u8>> {
         match self.layer().nodes.get(path) {
             Some(Node::File(bytes)) => {
                 let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -107,7 +101,12 @@ impl Scratch {
     }
 
     /// A file of that content. `before` is its version in the repository, where it has one.
-    fn put(&self, path: &str, bytes: Vec<u8>, before: Option<Version>) -> Result<(), Full> {
+    pub(super) fn put(
+        &self,
+        path: &str,
+        bytes: Vec<u8>,
+        before: Option<Version>,
+    ) -> Result<(), Full> {
         let mut layer = self.layer();
         layer.room(path, bytes.len())?;
         if let Some(before) = before {
@@ -119,7 +118,7 @@ impl Scratch {
     }
 
     /// Into a file that is held here; `None` as offset is its end. How many bytes it has then.
-    fn write(&self, path: &str, offset: Option<u64>, new: &[u8]) -> Result<u64, Full> {
+    pub(super) fn write(&self, path: &str, offset: Option<u64>, new: &[u8]) -> Result<u64, Full> {
         let mut layer = self.layer();
         let layer = &mut *layer;
         let Some(Node::File(bytes)) = layer.nodes.get_mut(path) else { return Err(Full) };
@@ -130,7 +129,7 @@ impl Scratch {
         Ok(to as u64)
     }
 
-    fn resize(&self, path: &str, size: u64) -> Result<(), Full> {
+    pub(super) fn resize(&self, path: &str, size: u64) -> Result<(), Full> {
         let mut layer = self.layer();
         let layer = &mut *layer;
         let Some(Node::File(bytes)) = layer.nodes.get_mut(path) else { return Err(Full) };
@@ -141,14 +140,14 @@ impl Scratch {
         Ok(())
     }
 
-    fn make_directory(&self, path: &str) -> Result<(), Full> {
+    pub(super) fn make_directory(&self, path: &str) -> Result<(), Full> {
         let mut layer = self.layer();
         layer.room(path, 0)?;
         layer.set(path, Node::Directory);
         Ok(())
     }
 
-    fn remove(&self, path: &str, before: Option<Version>) -> Result<(), Full> {
+    pub(super) fn remove(&self, path: &str, before: Option<Version>) -> Result<(), Full> {
         let mut layer = self.layer();
         layer.room(path, 0)?;
         if let Some(before) = before {
@@ -159,7 +158,7 @@ impl Scratch {
     }
 
     /// Of a file that is held here, with `before` as in [`Self::put`] of its new name: done as a whole, or nothing is.
-    fn rename(&self, from: &str, to: &str, before: Option<Version>) -> Result<(), Full> {
+    pub(super) fn rename(&self, from: &str, to: &str, before: Option<Version>) -> Result<(), Full> {
         let mut layer = self.layer();
         layer.room(to, 0)?;
         let Some(node @ Node::File(_)) = layer.nodes.get_mut(from) else { return Err(Full) };
@@ -172,7 +171,7 @@ impl Scratch {
     }
 
     /// What is different. What is removed comes first: its name may be a directory by now.
-    pub(super) fn changes(&self) -> Vec<Change> {
+    pub(in crate::component) fn changes(&self) -> Vec<Change> {
         let layer = self.layer();
         let (mut gone, mut made) = (vec![], vec![]);
         for (path, node) in &layer.nodes {

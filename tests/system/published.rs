@@ -1,0 +1,66 @@
+//! A component that its authors published for other hosts, not a byte of it changed: `wasm-tools` out of jco's npm package. Nobody
+//! gave it a manifest, and it knows nothing of us.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::examples::examples;
+use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::{Act, image};
+
+// FOREIGN-13
+#[test]
+fn a_published_component_answers_the_model_as_it_is() {
+    let path = examples().join("wasm-tools.wasm");
+    if !path.exists() {
+        eprintln!("skipped: npm does not give @bytecodealliance/jco@1.1.1");
+        return;
+    }
+    let path = path.to_str().unwrap();
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -q i32.const answer.txt")]);
+    act.clone().act(["components", "test", path]).status(0).stdout_has("12 of 12 checks passed");
+    let sha256 = act::workspace::digest(&fs::read(path).unwrap());
+    let words = ["components", "approve", path, "--name", "wt", "--sha256", &sha256];
+    act.clone().act(words).status(0).stdout_has("Approved wt: nothing");
+
+    let module = r#"(module (func (export "f") (result i32) i32.const 7))"#;
+    let empty = json!({"binary": {"base64": "AGFzbQEAAAA="}});
+    let calls = [
+        call("wt__tools_parse", json!({"wat": module})),
+        call("wt__tools_print", empty.clone()),
+        call("wt__tools_parse", json!({"wat": "(module"})),
+        call("wt__tools_metadata_show", empty),
+    ];
+    let turns = opening("write it").into_iter().chain(calls).chain(attempt("i32.const 7\n"));
+    let turns = turns.chain([done()]);
+    let told = act.clone().script(&script(turns)).act(["run", "write the answer"]).status(0);
+    let told = told.script_used_up();
+    let asked = told.requests_of("editor").last().unwrap().body.clone();
+    let answers: Vec<Value> = asked["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .filter_map(|message| serde_json::from_str(message["content"].as_str()?).ok())
+        .collect();
+    let result = |of: &dyn Fn(&Value) -> bool| {
+        answers.iter().find(|answer| of(answer)).unwrap_or_else(|| panic!("{answers:#?}")).clone()
+    };
+    let parsed = result(&|answer| answer["result"]["base64"].is_string());
+    assert!(parsed["result"]["base64"].as_str().unwrap().starts_with("AGFzbQEAAAA"), "{parsed}");
+    let printed = result(&|answer| answer["result"].is_string());
+    assert!(printed["result"].as_str().unwrap().starts_with("(module"), "{printed}");
+    let refused = result(&|answer| answer["reason"] == "tool_failed");
+    assert!(refused["error"].as_str().unwrap().contains("expected"), "{refused}");
+    let shown = result(&|answer| answer["result"].is_array());
+    assert_eq!(shown["result"][0]["meta-type"], "module", "{shown}");
+    // It was lent nothing, and asked for nothing.
+    let log = act.act(["audit", "list", "--json", "--component", "wt"]).status(0);
+    let log: Value = serde_json::from_str(&log.stdout_text()).unwrap();
+    let records = log["records"].as_array().unwrap();
+    assert!(records.iter().any(|record| record["subject"]["sha256"] == sha256.as_str()));
+    assert!(records.iter().all(|record| record["decision"] != "deny"), "{log:#}");
+}
