@@ -1,6 +1,8 @@
 //! A run of the gate in the audit log, and no run without it.
 
 use act::verifier::{ErrorType, Status};
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::world::World;
 
@@ -20,11 +22,21 @@ async fn a_run_is_recorded_with_its_walls_and_its_manifest_names_the_last_record
     assert_eq!(before[..3], expected);
     // Where the caller is not root, one more container gives root's files back.
     assert_eq!(before.last().unwrap(), "gate_finished");
-    let manifest = response.manifest.unwrap();
+    let mut manifest = response.manifest.unwrap();
     let finished = after.last().unwrap();
     assert_eq!(manifest["audit_head"], finished["hash"]);
     assert_eq!(finished["digests"]["tree"], manifest["tree_digest"]);
     assert_eq!(finished["object"], manifest["run_id"]);
+    // All of the manifest is held to, and the image by what the engine calls it.
+    assert_eq!((&finished["counts"]["warnings"], &finished["names"]), (&json!(0), &json!([])));
+    let id = world.engine.find_image(crate::image::BUSYBOX).await.unwrap().unwrap().id;
+    assert_eq!(finished["digests"]["image_id"], id.trim_start_matches("sha256:"));
+    manifest.as_object_mut().unwrap().shift_remove("audit_head");
+    let whole: String = Sha256::digest(manifest.to_string().as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    assert_eq!(finished["digests"]["manifest"], whole);
     let asked = after[1]["names"].as_array().unwrap();
     let given = after[2]["names"].as_array().unwrap();
     // Podman tells what it dropped by name, and mounts as it got them.

@@ -19,6 +19,7 @@ mod logs;
 mod loopback;
 mod own_engine;
 mod proxy;
+mod recorded_image;
 mod sealed;
 mod stock_projects;
 mod surroundings;

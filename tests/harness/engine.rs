@@ -22,27 +22,58 @@ pub(crate) fn image() -> &'static str {
 }
 
 /// One more name for that image, which can be made to mean another one; gone when dropped.
-pub(crate) struct Tag(String);
+pub(crate) struct Tag {
+    repo: &'static str,
+    tag: String,
+}
 
 impl Tag {
-    const REPO: &str = "docker.io/library/act-test-moving";
-
     pub(crate) fn new() -> Self {
-        let tag = Self(format!("t{}-{:08x}", std::process::id(), rand::random::<u32>()));
+        let tag = Self::unused("docker.io/library/act-test-moving");
         tag.means(image());
         tag
     }
 
+    /// The only name of an image that nothing else needs, of a registry that never answers.
+    pub(crate) fn of_its_own() -> (Self, String) {
+        let tag = Self::unused("127.0.0.1:9/act-test-own");
+        let changes = vec![format!("LABEL act.test={}", tag.tag)];
+        let archive = crate::image::busybox();
+        let id = with_engine(async |docker| {
+            crate::image::import_changed(&docker, &tag.name(), archive, changes).await;
+            docker.inspect_image(&tag.name()).await.unwrap().id.unwrap()
+        });
+        (tag, id)
+    }
+
+    /// Another name for the image with this id.
+    pub(crate) fn for_image(id: &str) -> Self {
+        let tag = Self::unused("127.0.0.1:9/act-test-other");
+        tag.means(id);
+        tag
+    }
+
+    fn unused(repo: &'static str) -> Self {
+        let tag = format!("t{}-{:08x}", std::process::id(), rand::random::<u32>());
+        Self { repo, tag }
+    }
+
     pub(crate) fn name(&self) -> String {
-        format!("{}:{}", Self::REPO, self.0)
+        format!("{}:{}", self.repo, self.tag)
     }
 
     pub(crate) fn moves(&self) {
         self.means(crate::image::EMPTY);
     }
 
+    /// The image stays where it has another name.
+    pub(crate) fn goes(&self) {
+        let (name, options) = (self.name(), None::<RemoveImageOptions>);
+        let _ = with_engine(async |docker| docker.remove_image(&name, options, None).await);
+    }
+
     fn means(&self, image: &str) {
-        let (repo, tag) = (Some(Self::REPO.to_owned()), Some(self.0.clone()));
+        let (repo, tag) = (Some(self.repo.to_owned()), Some(self.tag.clone()));
         let options = TagImageOptions { repo, tag };
         with_engine(async |docker| docker.tag_image(image, Some(options)).await.unwrap());
     }
@@ -50,9 +81,7 @@ impl Tag {
 
 impl Drop for Tag {
     fn drop(&mut self) {
-        let name = self.name();
-        let options = None::<RemoveImageOptions>;
-        let _ = with_engine(async |docker| docker.remove_image(&name, options, None).await);
+        self.goes();
     }
 }
 

@@ -1,8 +1,10 @@
 //! Evidence that travels: `act audit export --in-toto` and `act verify-claim`.
 
 use std::fs;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::json::schema;
 use crate::harness::script::{attempt, done, opening, script};
@@ -28,14 +30,57 @@ fn claim(act: &Act, run: &str, exit: i32) -> Value {
     document(&act.clone().act(["verify-claim", run, "--json"]).status(exit), "verify-claim")
 }
 
-/// The code with which a claim is refused; nothing ran.
+/// The code with which a claim is refused; nothing ran and nothing was recorded.
 fn refused(act: &Act, run: &str) -> String {
+    let before = (runs(act), fs::read(log(act)).unwrap());
     let told = act.clone().act(["verify-claim", run, "--json"]).status(1);
-    let runs = told.runs().len();
     let refusal: Value = serde_json::from_str(&told.stdout_text()).unwrap();
     assert_eq!(refusal["type"], "refused", "{told}");
-    assert_eq!(runs, 1, "{told}");
+    assert!(before == (runs(act), fs::read(log(act)).unwrap()), "{told}");
     refusal["code"].as_str().unwrap().to_owned()
+}
+
+fn runs(act: &Act) -> usize {
+    fs::read_dir(act.artifacts().join("runs")).unwrap().count()
+}
+
+fn log(act: &Act) -> PathBuf {
+    act.artifacts().join("state/audit.jsonl")
+}
+
+fn manifest(act: &Act, run: &str) -> PathBuf {
+    act.artifacts().join("runs").join(run).join("manifest.json")
+}
+
+fn export(act: &Act, run: &str, exit: i32) -> Done {
+    act.clone().act(["audit", "export", "--in-toto", run, "--json"]).status(exit)
+}
+
+/// The code with which an export is refused.
+fn unproved(act: &Act, run: &str) -> String {
+    let refusal: Value = serde_json::from_str(&export(act, run, 1).stdout_text()).unwrap();
+    refusal["code"].as_str().unwrap().to_owned()
+}
+
+fn proved(act: &Act, run: &str) -> Value {
+    document(&export(act, run, 0), "audit-export")
+}
+
+/// `text` in which one value was put in place of another, as JSON.
+fn with(text: &str, at: &str, value: Value) -> String {
+    let mut document: Value = serde_json::from_str(text).unwrap();
+    *document.pointer_mut(at).unwrap() = value;
+    document.to_string()
+}
+
+fn fields(check: &Value) -> Vec<&str> {
+    let all = check["differences"].as_array().unwrap();
+    all.iter().map(|one| one["field"].as_str().unwrap()).collect()
+}
+
+fn notes(check: &Value) -> Vec<&str> {
+    let all = check["notes"].as_array().unwrap();
+    all.iter().map(|one| one["code"].as_str().unwrap()).collect()
 }
 
 fn run_id(response: &Value) -> &str {
@@ -61,7 +106,8 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     assert_eq!(statement["_type"], "https://in-toto.io/Statement/v1");
     assert_eq!(statement["predicateType"], "https://in-toto.io/attestation/test-result/v0.1");
     assert_eq!(statement["subject"].as_array().unwrap().len(), 1);
-    assert_eq!(statement["subject"][0]["digest"]["sha256"], manifest["tree_digest"]);
+    // Made in a way of our own, so it is no `sha256` of anything.
+    assert_eq!(statement["subject"][0]["digest"], json!({"actTree": manifest["tree_digest"]}));
     let predicate = &statement["predicate"];
     assert_eq!(predicate["result"], "PASSED");
     assert_eq!(predicate["passedTests"], json!(["build", "test"]));
@@ -70,6 +116,7 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     let of_image = resource(&statement, manifest["platform"]["container_image"].as_str().unwrap());
     let digest = manifest["image_digest"].as_str().unwrap().trim_start_matches("sha256:");
     assert_eq!(of_image["digest"]["sha256"], digest);
+    assert!(of_image["annotations"]["image_id"].as_str().unwrap().starts_with("sha256:"));
     for component in manifest["components"].as_array().unwrap() {
         let exported = resource(&statement, component["name"].as_str().unwrap());
         assert_eq!(exported["digest"]["sha256"], component["sha256"]);
@@ -77,7 +124,10 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
         assert!(said.contains("repo.read"), "{exported}");
     }
     let record = resource(&statement, "audit-record");
-    assert_eq!(record["digest"]["sha256"], manifest["audit_head"]);
+    assert_eq!(record["digest"], json!({"actRecord": manifest["audit_head"]}));
+    let all = predicate["configuration"].as_array().unwrap();
+    let roles: Vec<_> = all.iter().map(|one| one["annotations"]["role"].clone()).collect();
+    assert_eq!(roles, ["gate", "image", "component", "component", "component", "record"]);
     assert_eq!(record["annotations"]["run_id"], run.as_str());
 
     // The tree's digest can be made by anybody who reads how.
@@ -89,16 +139,30 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     act.clone().act(["audit", "export", &run]).status(2);
 
     // What cannot be compared with the log is no evidence.
-    let kept = act.artifacts().join("runs").join(&run).join("manifest.json");
-    let export = || {
-        let told = act.clone().act(["audit", "export", "--in-toto", &run, "--json"]).status(1);
-        let refusal: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-        refusal["code"].as_str().unwrap().to_owned()
-    };
+    let kept = self::manifest(&act, &run);
+    let whole = fs::read_to_string(&kept).unwrap();
     fs::write(&kept, "{\"status\": \"PA").unwrap();
-    assert_eq!(export(), "evidence_disputed");
+    assert_eq!(unproved(&act, &run), "evidence_disputed");
+    let told = act.clone().act(["audit", "verify"]).status(1);
+    told.stdout_has(&format!("the manifest of {run} cannot be read"));
+    // What the log holds no field of, it holds by the digest of all.
+    for (at, value) in [
+        ("/platform/container_image", json!("registry.example/prod:1")),
+        ("/commit_sha", json!("f".repeat(40))),
+        ("/components", json!([])),
+    ] {
+        fs::write(&kept, with(&whole, at, value)).unwrap();
+        export(&act, &run, 1).stdout_has("do not say the same: the rest of it");
+        assert_eq!(unproved(&act, &run), "evidence_disputed", "{at}");
+        let told = act.clone().act(["audit", "verify"]).status(1);
+        told.stdout_has(&format!("the manifest of {run} is not what was written"));
+        act.clone().act(["audit", "explain", &run]).status(1).stdout_has("the rest of it");
+    }
     fs::remove_file(&kept).unwrap();
-    assert_eq!(export(), "evidence_incomplete");
+    assert_eq!(unproved(&act, &run), "evidence_incomplete");
+    fs::write(&kept, &whole).unwrap();
+    act.clone().act(["audit", "verify"]).status(0);
+    assert_eq!(proved(&act, &run), statement);
 }
 
 /// AUDIT-24: without a verdict, or where log and manifest do not go together, nothing is claimed.
@@ -108,7 +172,7 @@ fn nothing_is_exported_that_is_not_proved() {
     let response = verified(&act, 3);
     let run = run_id(&response).to_owned();
     let export = |act: &Act| act.clone().act(["audit", "export", "--in-toto", &run]);
-    let statement = document(&export(&act).status(0), "audit-export");
+    let statement = proved(&act, &run);
     assert_eq!(statement["predicate"]["result"], "FAILED");
     assert_eq!(statement["predicate"]["passedTests"], json!(["build"]));
     assert_eq!(statement["predicate"]["failedTests"], json!(["test"]));
@@ -118,7 +182,7 @@ fn nothing_is_exported_that_is_not_proved() {
         .stderr_has("no record tells of");
 
     // A manifest that was made greener afterwards, in what its digests do not cover.
-    let path = act.artifacts().join("runs").join(&run).join("manifest.json");
+    let path = manifest(&act, &run);
     let whole = fs::read_to_string(&path).unwrap();
     let mut greener: Value = serde_json::from_str(&whole).unwrap();
     greener["commands_executed"][1]["exit_code"] = json!(0);
@@ -137,7 +201,7 @@ fn nothing_is_exported_that_is_not_proved() {
     fs::rename(path.with_extension("aside"), &path).unwrap();
 
     // A log that was touched proves nothing.
-    let log = act.artifacts().join("state/audit.jsonl");
+    let log = log(&act);
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.replace("\"reason\":\"step_failed\"", "\"reason\":\"pass\"")).unwrap();
     export(&act).status(1).stderr_has("from a log that was touched");
@@ -182,18 +246,12 @@ fn a_claim_is_run_again_and_holds_or_not() {
     let response = verified(&flaky, 0);
     let check = claim(&flaky, run_id(&response), 1);
     assert_eq!(check["holds"], false);
-    let fields: Vec<_> = check["differences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| one["field"].as_str().unwrap())
-        .collect();
-    assert_eq!(fields, ["status", "reason", "commands_executed[0]"], "{check:#}");
+    assert_eq!(fields(&check), ["status", "reason", "commands_executed[0]"], "{check:#}");
     let told = flaky.clone().act(["verify-claim", run_id(&response)]).status(1);
     told.stdout_has("Does not hold: ").stdout_has("test: exit code 0, network on; now test: ");
 }
 
-/// AUDIT-25: another tree, gate or image is another claim.
+/// AUDIT-25: another tree or gate is another claim.
 #[test]
 fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     let steps = [("test", "grep -qx right answer.txt")];
@@ -212,15 +270,207 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     assert_eq!(refused(&weaker, &run), "claim_gate_changed");
     let act = weaker.pipeline(image(), &steps);
 
-    // The same name, another image behind it.
-    let other = Tag::new();
-    let moved = Act::new().file("answer.txt", "right\n").pipeline(&other.name(), &steps);
-    let response = verified(&moved, 0);
-    other.moves();
-    assert_eq!(refused(&moved, run_id(&response)), "claim_image_changed");
-
     assert_eq!(claim(&act, &run, 0)["holds"], true);
     act.clone().act(["verify-claim", "../x"]).status(1).stderr_has("not a run id");
     let told = act.clone().without_engine().act(["verify-claim", &run]).status(1);
     told.stderr_has("Docker unavailable");
+}
+
+/// AUDIT-25: the image is the recorded one, whatever its name means by now; without it there is no second word.
+#[test]
+fn a_claim_is_about_the_recorded_image_and_not_about_its_tag() {
+    let (tag, id) = Tag::of_its_own();
+    let act = repository(&[("test", "grep -qx right answer.txt")]);
+    let act = act.pipeline(&tag.name(), &[("test", "grep -qx right answer.txt")]);
+    let response = verified(&act, 0);
+    let run = run_id(&response).to_owned();
+    let held = |check: &Value| {
+        assert_eq!((&check["holds"], fields(check)), (&json!(true), vec![]), "{check:#}");
+        assert_eq!(check["found"]["image_digest"], check["claimed"]["image_digest"]);
+        let reference = &check["response"]["manifest"]["platform"]["container_image"];
+        assert_eq!(reference, &json!(tag.name()));
+    };
+    let check = claim(&act, &run, 0);
+    held(&check);
+    assert_eq!(notes(&check), Vec::<&str>::new());
+
+    // The same name, an image behind it in which nothing runs.
+    let kept = Tag::for_image(&id);
+    tag.moves();
+    let check = claim(&act, &run, 0);
+    held(&check);
+    assert_eq!(notes(&check), ["image_name_moved"]);
+    let told = act.clone().act(["verify-claim", &run]).status(0);
+    told.stdout_has("Holds: ").stdout_has(" by now; the claim's image ran, sha256:");
+    tag.goes();
+    let check = claim(&act, &run, 0);
+    held(&check);
+    assert_eq!(notes(&check), ["image_name_moved"]);
+
+    // The image itself is gone, and its registry does not answer.
+    kept.goes();
+    assert_eq!(refused(&act, &run), "claim_image_gone");
+    let told = act.clone().act(["verify-claim", &run]).status(1);
+    told.stderr_has(&id).stderr_has(&tag.name()).stderr_has("docker load");
+}
+
+/// AUDIT-24, AUDIT-25: what takes something from a green run is kept with its verdict, and compared.
+#[test]
+fn a_run_that_is_to_be_doubted_is_no_passed_one() {
+    let quiet = "d=$npm_config_cache/_cacache; [ -e $d/seen ] && exit; mkdir -p $d && touch $d/seen; \
+                 echo 'Ran 0 tests in 0.000s'";
+    let act = repository(&[("build", "true"), ("unit", quiet)]);
+    let response = verified(&act, 0);
+    assert_eq!(response["warnings"][0]["code"], "no_tests_ran");
+    let run = run_id(&response).to_owned();
+    let statement = proved(&act, &run);
+    let predicate = &statement["predicate"];
+    assert_eq!(predicate["result"], "WARNED");
+    assert_eq!(predicate["passedTests"], json!(["build"]));
+    assert_eq!(predicate["warnedTests"], json!(["unit"]));
+    let record = resource(&statement, "audit-record");
+    assert_eq!(record["annotations"]["warnings"], "no_tests_ran 2");
+    act.clone().act(["audit", "explain", &run]).status(0).stdout_has("no_tests_ran 2");
+    // The second run does not say so, with the manifest of the first one and without.
+    let check = claim(&act, &run, 1);
+    assert_eq!(fields(&check), ["warnings"], "{check:#}");
+    assert_eq!(check["claimed"]["warnings"], json!(["no_tests_ran 2"]));
+    fs::remove_file(manifest(&act, &run)).unwrap();
+    let check = claim(&act, &run, 1);
+    assert_eq!((fields(&check), notes(&check)), (vec!["warnings"], vec!["steps_unknown"]));
+    let told = act.clone().act(["verify-claim", &run]).status(1);
+    told.stdout_has(&format!("{run} says PASS, but no_tests_ran 2; again"));
+    assert_eq!(unproved(&act, &run), "evidence_incomplete");
+}
+
+/// AUDIT-24: all steps were green over a tree that changed, and none of them is the one that failed.
+#[test]
+fn a_tree_that_changed_has_no_failed_test() {
+    let act = repository(&[("same", "touch /artifacts/db/on; sleep 3"), ("same", "true")]);
+    let running = act.clone().start(["verify", "--json"]);
+    let begun = |_: &usize| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let mut all = fs::read_dir(act.artifacts().join("runs")).into_iter().flatten().flatten();
+        all.any(|run| run.path().join("db/on").exists())
+    };
+    assert!((0..3000).find(begun).is_some());
+    fs::write(act.repo().join("answer.txt"), "changed\n").unwrap();
+    let told = running.wait().status(3);
+    let response: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    assert_eq!(response["reason"], "tree_changed");
+    let predicate = &proved(&act, run_id(&response))["predicate"];
+    assert_eq!((&predicate["result"], &predicate["failedTests"]), (&json!("FAILED"), &json!([])));
+    assert_eq!(predicate["passedTests"], json!(["same (step 1)", "same (step 2)"]));
+}
+
+/// Two records that look as those of `of`, chained onto the log's end: the same run as a green one under the name `run`.
+fn forge(act: &Act, of: &str, run: &str) -> String {
+    let text = fs::read_to_string(log(act)).unwrap();
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = records.last().unwrap();
+    let (mut seq, mut prev) = (last["seq"].as_u64().unwrap(), last["hash"].clone());
+    let mut forged = text.clone();
+    for event in ["gate_started", "gate_finished"] {
+        let is = |record: &&Value| record["event"] == event && record["object"] == of;
+        let mut record = records.iter().find(is).unwrap().clone();
+        seq += 1;
+        record["seq"] = json!(seq);
+        record["object"] = json!(run);
+        record["prev"] = prev;
+        if event == "gate_finished" {
+            (record["reason"], record["decision"]) = (json!("pass"), json!("allow"));
+            record["digests"].as_object_mut().unwrap().shift_remove("manifest");
+            record["digests"].as_object_mut().unwrap().shift_remove("steps");
+        }
+        record.as_object_mut().unwrap().shift_remove("hash");
+        let body = record.to_string();
+        let sealed = format!("act-audit-v1{}{body}", record["prev"].as_str().unwrap());
+        let hash: String =
+            Sha256::digest(sealed.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        forged += &format!("{},\"hash\":\"{hash}\"}}\n", body.strip_suffix('}').unwrap());
+        prev = json!(hash);
+    }
+    fs::write(log(act), forged).unwrap();
+    prev.as_str().unwrap().to_owned()
+}
+
+/// AUDIT-12, AUDIT-15, security line 186: whoever knows the rules can go on with the chain, and that proves nothing.
+#[test]
+fn an_end_that_was_added_to_the_log_is_no_evidence() {
+    let act = repository(&[("test", "exit 9")]);
+    let response = verified(&act, 3);
+    let (real, forged) = (run_id(&response).to_owned(), "run_20261121_233000_aaaaaa");
+    let hash = forge(&act, &real, forged);
+    // With a manifest that goes with it.
+    let whole = fs::read_to_string(manifest(&act, &real)).unwrap();
+    let whole = with(&whole, "/run_id", json!(forged));
+    let whole = with(&whole, "/audit_head", json!(hash));
+    let whole = with(&whole, "/reason", Value::Null);
+    let whole = with(&whole, "/commands_executed/0/exit_code", json!(0));
+    let path = manifest(&act, forged);
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::write(&path, with(&whole, "/status", json!("PASS"))).unwrap();
+    // The chain itself is in order.
+    act.clone().act(["audit", "verify"]).status(0);
+    export(&act, forged, 1).stdout_has("the last edge that the store remembers");
+    assert_eq!(unproved(&act, forged), "evidence_disputed");
+    assert_eq!(refused(&act, forged), "evidence_disputed");
+    act.clone().act(["audit", "explain", forged]).status(1).stdout_has("not believed");
+    // Nor does it become true when somebody honest goes on after it.
+    verified(&act, 3);
+    act.clone().act(["audit", "verify"]).status(0);
+    export(&act, forged, 1).stdout_has("the store knows no such run");
+    assert_eq!(unproved(&act, forged), "evidence_disputed");
+    assert_eq!(refused(&act, forged), "evidence_disputed");
+    assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
+    // Of two ends of a run the first one counts.
+    forge(&act, &real, &real);
+    assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
+}
+
+/// AUDIT-24: a log of a time when it held less is verified as before, and proves what it holds.
+#[test]
+fn a_log_that_holds_less_proves_less() {
+    let act = repository(&[("test", "cat answer.txt")]);
+    let response = verified(&act, 0);
+    let run = run_id(&response).to_owned();
+    let older = |digests: &[&str]| {
+        let text = fs::read_to_string(log(&act)).unwrap();
+        let (mut prev, mut lines, mut head) = ("0".repeat(64), String::new(), (0, 0));
+        for line in text.lines() {
+            let mut record: Value = serde_json::from_str(line).unwrap();
+            for digest in digests {
+                record["digests"].as_object_mut().unwrap().shift_remove(*digest);
+            }
+            record["counts"].as_object_mut().unwrap().shift_remove("warnings");
+            record["prev"] = json!(prev);
+            record.as_object_mut().unwrap().shift_remove("hash");
+            let body = record.to_string();
+            let sealed = Sha256::digest(format!("act-audit-v1{prev}{body}").as_bytes());
+            prev = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+            lines += &format!("{},\"hash\":\"{prev}\"}}\n", body.strip_suffix('}').unwrap());
+            head = (record["seq"].as_i64().unwrap(), lines.len() as i64);
+        }
+        fs::write(log(&act), lines).unwrap();
+        let db = rusqlite::Connection::open(act.artifacts().join("state/act.db")).unwrap();
+        let kept = "UPDATE audit_head SET seq = ?1, hash = ?2, log_end = ?3";
+        db.execute(kept, rusqlite::params![head.0, prev, head.1]).unwrap();
+        let path = manifest(&act, &run);
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, with(&whole, "/audit_head", json!(prev))).unwrap();
+    };
+    older(&["manifest", "image_id"]);
+    act.clone().act(["audit", "verify"]).status(0);
+    let statement = proved(&act, &run);
+    assert_eq!(statement["predicate"]["result"], "PASSED");
+    assert!(resource(&statement, "container_image")["annotations"]["image_id"].is_null());
+    older(&["steps"]);
+    export(&act, &run, 1).stdout_has("the log is older than digests of steps");
+    assert_eq!(unproved(&act, &run), "evidence_incomplete");
+    let check = claim(&act, &run, 0);
+    assert_eq!(
+        (&check["holds"], notes(&check)),
+        (&json!(true), vec!["steps_unknown", "warnings_unknown"])
+    );
 }

@@ -3,6 +3,9 @@
 //! Plain data; whoever judged the run fills it in, `RunDir` writes it.
 
 use serde::Serialize;
+use serde_json::Value;
+
+use crate::workspace::digest;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -28,6 +31,15 @@ pub struct Manifest {
     pub components: Vec<ComponentDigest>,
     pub audit_head: Option<String>,
     pub act_version: String,
+}
+
+/// Of a manifest's JSON without white space and without `audit_head`, the record that holds this digest; sha256 in hex.
+pub fn manifest_digest(manifest: &Value) -> String {
+    let mut rest = manifest.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.shift_remove("audit_head");
+    }
+    digest(rest.to_string().as_bytes())
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

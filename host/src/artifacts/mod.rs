@@ -33,6 +33,7 @@ pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
 pub use manifest::{
     CommandExecuted, ComponentDigest, EngineIdentity, Manifest, Platform, SourceWrite,
+    manifest_digest,
 };
 pub use prune::Pruned;
 pub use remove::remove_tree;

@@ -33,7 +33,7 @@ pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{Head, Keeper, Unkept};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
-pub use verify::{Bad, EarlierLog, History, Verification, Verifier};
+pub use verify::{Bad, EarlierLog, History, OfManifest, Verification, Verifier};
 
 use crate::secret::Secrets;
 use log::Log;

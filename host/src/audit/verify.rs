@@ -38,6 +38,15 @@ pub struct EarlierLog {
     pub missing: Option<String>,
 }
 
+/// What a manifest says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfManifest {
+    /// The hash of the record of its run's end; none where it cannot be read.
+    pub head: Option<String>,
+    /// Of the rest of it; not compared with a record that holds none.
+    pub sha256: String,
+}
+
 /// What the first record of a log says about the one before it, and what has to be found there.
 #[derive(Debug)]
 pub(super) struct Before {
@@ -46,7 +55,7 @@ pub(super) struct Before {
     /// Of the file as it was set aside.
     pub(super) sha256: Option<String>,
     pub(super) head: Option<Head>,
-    pub(super) runs: BTreeMap<String, String>,
+    pub(super) runs: BTreeMap<String, OfManifest>,
     pub(super) asked: Option<String>,
     pub(super) restarts: BTreeMap<u64, String>,
 }
@@ -101,8 +110,8 @@ pub struct Verifier {
     recovered: u64,
     junk: Vec<u8>,
     store: Option<Head>,
-    /// Heads of manifests, by run, as long as they were not compared.
-    runs: BTreeMap<String, String>,
+    /// Of manifests, by run, as long as they were not compared.
+    runs: BTreeMap<String, OfManifest>,
     compared: u64,
     asked: Option<String>,
     asked_seq: Option<u64>,
@@ -110,8 +119,12 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// `runs`: the heads that manifests name. `asked`: a hash that must be one of the log's.
-    pub fn new(store: Option<Head>, runs: BTreeMap<String, String>, asked: Option<String>) -> Self {
+    /// `runs`: what their manifests say. `asked`: a hash that must be one of the log's.
+    pub fn new(
+        store: Option<Head>,
+        runs: BTreeMap<String, OfManifest>,
+        asked: Option<String>,
+    ) -> Self {
         Self {
             records: 0,
             first: None,
@@ -206,12 +219,17 @@ impl Verifier {
         }
         if record.event == Event::GateFinished.as_str()
             && let Some(run_id) = &record.object
-            && let Some(head) = self.runs.remove(run_id)
+            && let Some(manifest) = self.runs.remove(run_id)
         {
             self.compared += 1;
-            if head != record.hash {
-                self.fail(line, &format!("the manifest of {run_id} names another one"));
-            }
+            let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
+            let why = match &manifest.head {
+                None => "cannot be read",
+                Some(head) if *head != record.hash => "names another one",
+                Some(_) if changed => "is not what was written",
+                Some(_) => return,
+            };
+            self.fail(line, &format!("the manifest of {run_id} {why}"));
         }
     }
 
@@ -269,8 +287,8 @@ impl Verifier {
             return gone(format!("it is gone: the store remembers records up to {}", store.seq));
         }
         // What stood before a new beginning is looked for there.
-        match self.runs.keys().next() {
-            Some(run_id) if self.begun.is_none() => {
+        match self.runs.iter().find(|(_, manifest)| manifest.head.is_some()) {
+            Some((run_id, _)) if self.begun.is_none() => {
                 gone(format!("it is gone: the manifest of {run_id} names a record after it"))
             }
             _ => None,

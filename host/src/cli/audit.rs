@@ -143,7 +143,8 @@ impl Audit {
                 } else {
                     say(lines::explanation(&found))
                 }
-                let differs = matches!(found.manifest, task::ManifestCheck::Differs(_));
+                let differs = matches!(found.manifest, task::ManifestCheck::Differs(_))
+                    || found.disputed.is_some();
                 return Ok(if differs { Exit::Refused } else { Exit::Ok });
             }
             What::Export { run_id, in_toto: _ } => {

@@ -267,7 +267,10 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
         ("records", Some(records.as_str())),
     ];
     lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
+    lines.extend(found.warnings.iter().flatten().map(|mark| field("warning", mark)));
     lines.push(manifest(&found.manifest));
+    let disputed = found.disputed.as_ref();
+    lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  not believed   {why}"))));
     if !found.container.is_empty() {
         lines.push(Line::of(Tone::Strong, "Container"));
         let said = found.container.iter().filter(|wall| !wall.ends_with('='));

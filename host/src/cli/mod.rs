@@ -14,6 +14,7 @@ mod demo;
 mod doctor;
 mod edit;
 mod facts_b;
+mod gate_args;
 mod history;
 mod init;
 mod logs;
@@ -152,8 +153,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let (verbose, json) = match &cli.command {
         Command::Run(run) => (run.verbose, run.json),
         Command::Apply(apply) => (apply.verbose, apply.json),
-        Command::Verify(verify) => (verify.verbose, verify.json),
-        Command::VerifyClaim(claim) => (claim.verbose, claim.json),
+        Command::Verify(verify) => (verify.gate.verbose, verify.gate.json),
+        Command::VerifyClaim(claim) => (claim.gate.verbose, claim.gate.json),
         Command::Status(status) => (false, status.json),
         Command::Queue(queue) => (false, queue.json),
         Command::Cancel(cancel) => (false, cancel.json),

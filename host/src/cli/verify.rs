@@ -1,7 +1,6 @@
 //! `act verify`: the pipeline alone, on the tree as it is.
 
-use std::path::PathBuf;
-
+use super::gate_args::GateArgs;
 use super::runtime;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
@@ -19,23 +18,17 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
-    /// Show what the steps print
-    #[arg(short, long)]
-    pub(super) verbose: bool,
-    /// The response as one JSON document on standard output
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) gate: GateArgs,
 }
 
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Some(response) = runtime::block_on(crate::task::verify(&self.repo, output))?? else {
+        let Some(response) = runtime::block_on(crate::task::verify(&self.gate.repo, output))??
+        else {
             return Ok(Exit::Cancelled);
         };
-        if self.json {
+        if self.gate.json {
             output.document(&response);
         } else {
             output.result(&text(&response));

@@ -1,37 +1,29 @@
 //! `act verify-claim`: what a verification said, held against a second one.
 
-use std::path::PathBuf;
-
+use super::gate_args::GateArgs;
 use super::runtime;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
-use crate::task::{ClaimCheck, Said};
+use crate::task::{ClaimCheck, Note, Said};
 use crate::verifier::Status;
 
 /// Run a verification again and compare what it said
 ///
-/// Gate, tree and image must be what they were, by their digests in the audit log; else it is refused and says what
-/// has changed. Exit code 0: both say the same. 1: they do not. 4: the second one has no verdict.
+/// Gate and tree must be what they were, by their digests in the audit log; else it is refused and says what has
+/// changed. The image is the recorded one, also where its tag has moved. Exit code 0: both say the same. 1: they do not. 4: the second one has no verdict.
 #[derive(Debug, clap::Args)]
 pub(super) struct VerifyClaim {
     #[arg(value_name = "RUN_ID")]
     run_id: String,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
-    /// Show what the steps print
-    #[arg(short, long)]
-    pub(super) verbose: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) gate: GateArgs,
 }
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work = crate::task::verify_claim(&self.repo, &self.run_id, output);
+        let work = crate::task::verify_claim(&self.gate.repo, &self.run_id, output);
         let Some(check) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
-        if self.json {
+        if self.gate.json {
             output.document(&check);
         } else {
             lines(&check).iter().for_each(|line| output.result_line(line));
@@ -66,13 +58,17 @@ fn lines(check: &ClaimCheck) -> Vec<Line> {
         let name = format!("  {}: ", difference.field);
         lines.push(Line::of(Tone::Faint, name).and(Tone::Plain, format!("{claimed}; now {found}")));
     }
+    let note = |note: &Note| Line::of(Tone::Faint, "  note: ").and(Tone::Plain, &note.message);
+    lines.extend(check.notes.iter().map(note));
     lines
 }
 
 fn said(said: &Said) -> String {
     let run = said.run_id.as_deref().unwrap_or("no run");
     let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-    format!("{run} says {}{reason}", said.status)
+    let warnings = said.warnings.as_deref().unwrap_or_default().join("; ");
+    let but = if warnings.is_empty() { "" } else { ", but " };
+    format!("{run} says {}{reason}{but}{warnings}", said.status)
 }
 
 #[cfg(test)]

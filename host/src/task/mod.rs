@@ -50,7 +50,7 @@ pub use audit::{
 };
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};
-pub use claim::{ClaimCheck, Difference, Said, verify_claim};
+pub use claim::{ClaimCheck, Difference, Note, Said, verify_claim};
 pub use comparison::{Comparison, Side, Took, compare};
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use facts::{ScoutFacts, facts};

@@ -28,14 +28,14 @@ pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyRespons
 /// The same as the second word on `claim`, if there is one.
 pub(super) async fn run_gate(
     repo: &Path,
-    claim: Option<&Claim>,
+    mut claim: Option<&mut Claim>,
     output: &Output,
 ) -> Result<Option<VerifyResponse>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let lock = lock(&root)?;
-    if let Some(claim) = claim {
+    if let Some(claim) = &claim {
         tokio::select! {
             about = claim.is_about(&ready.config) => about?,
             () = cancel.cancelled() => return Ok(None),
@@ -45,7 +45,8 @@ pub(super) async fn run_gate(
     let audit = desk.audit_here(&root)?;
     anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
     let response =
-        judge(ready, lock.root(), (&desk, audit.clone()), claim, output, &cancel).await?;
+        judge(ready, lock.root(), (&desk, audit.clone()), claim.as_deref_mut(), output, &cancel)
+            .await?;
     if let (Some(claim), Some(response)) = (claim, &response) {
         claim.record(&audit, response)?;
     }
@@ -59,7 +60,7 @@ async fn judge(
     ready: GateReady,
     root: &HeldRoot,
     (desk, audit): (&Desk, Audit),
-    claim: Option<&Claim>,
+    claim: Option<&mut Claim>,
     output: &Output,
     cancel: &CancellationToken,
 ) -> Result<Option<VerifyResponse>, Failure> {
@@ -69,14 +70,16 @@ async fn judge(
     let events = Events::new("", vec![runs, timing, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     let _ = engine.reap_orphans().await;
-    let image = match engine.ensure_image(&config.pipeline.image, &events, cancel).await {
+    let name = &config.pipeline.image;
+    let resolved = match claim {
+        Some(claim) => claim.image(&engine, name, &events, cancel).await?,
+        None => engine.ensure_image(name, &events, cancel).await,
+    };
+    let image = match resolved {
         Ok(Some(image)) => image,
         Ok(None) => return Ok(None),
         Err(error) => return Ok(Some(error.into())),
     };
-    if let Some(claim) = claim {
-        claim.is_in(&image)?;
-    }
     let verifier = DockerVerifier {
         engine,
         image,

@@ -1,11 +1,11 @@
 //! A run of the gate in the audit log: on the disk before its first step, and before its manifest is written.
 
 use super::blocking::blocking;
-use super::conclusion::Facts;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
-use super::response::{ErrorType, FailReason, Status};
-use crate::artifacts::CommandExecuted;
+use super::marks::marks;
+use super::response::{ErrorType, FailReason, Status, Warning};
+use crate::artifacts::{Manifest, manifest_digest};
 use crate::audit::{AuditError, Decision, Entry, Event};
 use crate::workspace::digest;
 
@@ -33,22 +33,27 @@ impl DockerVerifier {
         self.at_the_edge(entry).await.map(|_| ())
     }
 
-    /// The hash of the record, for the manifest.
+    /// The hash of the record, for the manifest, which lacks nothing else.
     pub(super) async fn record_end(
         &self,
-        run_id: &str,
-        facts: &Facts,
-        commands: &[CommandExecuted],
+        manifest: &Manifest,
+        warnings: &[Warning],
         (status, reason): (Status, Option<FailReason>),
         error: Option<&InfraError>,
     ) -> Result<String, InfraError> {
-        let steps = serde_json::to_vec(commands).ok().map(|json| digest(&json));
+        let steps = serde_json::to_vec(&manifest.commands_executed).ok().map(|json| digest(&json));
+        let whole = serde_json::to_value(manifest).ok().as_ref().map(manifest_digest);
+        let names: Vec<_> =
+            manifest.commands_executed.iter().map(|step| step.name.as_str()).collect();
         let entry = self
-            .by_this_gate(Event::GateFinished, run_id)
-            .digest("tree", facts.digest.as_deref())
-            .digest("tree_after", facts.digest_after.as_deref())
-            // So that what the manifest says of the steps cannot be changed unseen either.
-            .digest("steps", steps.as_deref());
+            .by_this_gate(Event::GateFinished, &manifest.run_id)
+            .digest("tree", manifest.tree_digest.as_deref())
+            .digest("tree_after", manifest.tree_digest_after.as_deref())
+            // So that what the manifest says cannot be changed unseen either.
+            .digest("steps", steps.as_deref())
+            .digest("manifest", whole.as_deref())
+            .count("warnings", warnings.len() as u64)
+            .names(marks(warnings, &names));
         let entry = match (status, reason, error) {
             (Status::Pass, ..) => entry.decision(Decision::Allow).reason("pass"),
             (Status::Fail, reason, _) => {
@@ -67,11 +72,12 @@ impl DockerVerifier {
     }
 
     fn by_this_gate(&self, event: Event, run_id: &str) -> Entry {
-        let image = self.image.digest.as_str();
+        let bare = |digest| Some(str::strip_prefix(digest, "sha256:").unwrap_or(digest));
         Entry::new(event)
             .object(run_id)
             .digest("pipeline", Some(&self.gate.sha256))
-            .digest("image", Some(image.strip_prefix("sha256:").unwrap_or(image)))
+            .digest("image", bare(&self.image.digest))
+            .digest("image_id", bare(&self.image.id))
     }
 
     async fn at_the_edge(&self, entry: Entry) -> Result<String, InfraError> {

@@ -46,19 +46,7 @@ impl DockerVerifier {
             Workspace::Overlay => "overlay",
             Workspace::Readonly => "readonly",
         };
-        let verdict = (status, reason);
-        let (id, commands) = (run.id().as_str(), judged.commands.as_slice());
-        let recorded = self.record_end(id, &facts, commands, verdict, error.as_ref()).await;
-        let audit_head = match recorded {
-            Ok(hash) => Some(hash),
-            // Without its records a run proves nothing.
-            Err(failed) => {
-                (status, reason) = (Status::InfraError, None);
-                error.get_or_insert(failed);
-                None
-            }
-        };
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             run_id: run.id().to_string(),
             task_id: self.task_id.clone(),
             timestamp_start: crate::clock::seconds(start),
@@ -79,9 +67,20 @@ impl DockerVerifier {
             workspace: facts.view.map_or_else(|| asked.to_owned(), |view| view.as_str().to_owned()),
             engine: self.engine.identity().clone(),
             components: self.components.clone(),
-            audit_head,
+            audit_head: None,
             act_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
+        let mut warnings = judged.warnings;
+        warnings.extend(facts.warnings);
+        match self.record_end(&manifest, &warnings, (status, reason), error.as_ref()).await {
+            Ok(hash) => manifest.audit_head = Some(hash),
+            // Without its records a run proves nothing.
+            Err(failed) => {
+                (status, reason) = (Status::InfraError, None);
+                (manifest.status, manifest.reason) = (status.as_str().to_owned(), None);
+                error.get_or_insert(failed);
+            }
+        }
         let (dir, written) = (run.clone(), manifest.clone());
         let written = blocking(move || dir.write_manifest(&written)).await;
         let manifest = match written {
@@ -92,8 +91,6 @@ impl DockerVerifier {
                 None
             }
         };
-        let mut warnings = judged.warnings;
-        warnings.extend(facts.warnings);
         let dir = run.clone();
         VerifyResponse {
             status,

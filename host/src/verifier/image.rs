@@ -83,7 +83,7 @@ impl Engine {
         }
     }
 
-    async fn inspect(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
+    pub(super) async fn inspect(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
         match self.call(Phase::Pull, QUICK, self.docker.inspect_image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
+    pub(super) async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
         let (name, tag) = split_reference(image);
         let options = CreateImageOptions {
             from_image: Some(name.to_owned()),
@@ -124,7 +124,7 @@ impl Engine {
     }
 }
 
-fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
+pub(super) fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
     let id = found.id.unwrap_or_else(|| image.to_owned());
     let registry = found.repo_digests.unwrap_or_default();
     let digest = registry.first().and_then(|known| known.split_once('@')).map(|(_, digest)| digest);
@@ -142,7 +142,7 @@ fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
 }
 
 /// The name becomes part of an address at the engine, so it is held to the characters of image names.
-fn is_reference(image: &str) -> bool {
+pub(super) fn is_reference(image: &str) -> bool {
     const LONGEST: usize = 512;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let plain = |part: &str| part.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -150,7 +150,7 @@ fn is_reference(image: &str) -> bool {
 }
 
 /// Name, and tag or digest. Without a tag the engine would pull every tag there is.
-fn split_reference(image: &str) -> (&str, &str) {
+pub(super) fn split_reference(image: &str) -> (&str, &str) {
     if let Some(parts) = image.split_once('@') {
         return parts;
     }

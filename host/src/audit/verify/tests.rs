@@ -93,13 +93,21 @@ fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
 // Security line 186
 #[test]
 fn without_a_store_the_manifests_still_disagree() {
-    let runs = |hash: &str| BTreeMap::from([("run_a".to_owned(), hash.to_owned())]);
+    let runs_of = |hash: &str, sha256: &str| {
+        let manifest = OfManifest { head: Some(hash.to_owned()), sha256: sha256.to_owned() };
+        BTreeMap::from([("run_a".to_owned(), manifest)])
+    };
+    let runs = |hash: &str| runs_of(hash, "aa");
     let place = Place::filled(2);
     let audit = place.audit();
-    let head = audit.append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
+    let finished = Entry::new(Event::GateFinished).object("run_a").digest("manifest", Some("aa"));
+    let head = audit.append(finished).unwrap();
     audit.append(edit("after")).unwrap();
     let found = place.verify_with(Verifier::new(None, runs(&head.hash), None));
     assert!(found.ok && found.runs_compared == 1, "{found:?}");
+    let other = place.verify_with(Verifier::new(None, runs_of(&head.hash, "bb"), None));
+    let bad = other.bad.unwrap();
+    assert!(bad.seq == 3 && bad.why.contains("is not what was written"), "{bad:?}");
 
     let lines = place.lines();
     place.write_lines(&lines[..2]);

@@ -5,15 +5,21 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, StepClaim};
 use super::explain::ManifestCheck;
 use crate::output::Failure;
+use crate::verifier::lessens;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const TEST_RESULT: &str = "https://in-toto.io/attestation/test-result/v0.1";
+/// Digests that are made in ways of our own are not said to be the `sha256` of anything.
+const TREE: &str = "actTree";
+const RECORD: &str = "actRecord";
 /// How `tree_digest` is made, in the words of `specs/audit.md`.
-const TREE: &str =
+const TREE_MADE: &str =
     "sha256 over path, NUL, mode, NUL, sha256 of the content, NUL of each file, by path";
+const RECORD_MADE: &str =
+    "sha256 over act-audit-v1, the hash before and the record without its own";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -34,7 +40,7 @@ pub struct TestResult {
     pub result: Outcome,
     /// Gate, image, the components of the task, and the record of the run's end in the audit log.
     pub configuration: Vec<Resource>,
-    /// Names of steps; empty where the run's manifest is not kept any more.
+    /// Names of steps that ran; of equal names each with its number.
     pub passed_tests: Vec<String>,
     pub warned_tests: Vec<String>,
     pub failed_tests: Vec<String>,
@@ -61,10 +67,15 @@ pub struct Resource {
 }
 
 impl Resource {
-    fn new(name: impl Into<String>, sha256: &str) -> Self {
-        let sha256 = sha256.strip_prefix("sha256:").unwrap_or(sha256).to_owned();
-        let digest = BTreeMap::from([("sha256", sha256)]);
-        Self { name: name.into(), digest, annotations: BTreeMap::new() }
+    /// What it is here is told by its role: names are those that others chose.
+    fn new(role: &'static str, name: impl Into<String>, sha256: &str) -> Self {
+        Self::by("sha256", role, name, sha256)
+    }
+
+    fn by(algorithm: &'static str, role: &'static str, name: impl Into<String>, hex: &str) -> Self {
+        let hex = hex.strip_prefix("sha256:").unwrap_or(hex).to_owned();
+        let (digest, annotations) = (BTreeMap::from([(algorithm, hex)]), BTreeMap::new());
+        Self { name: name.into(), digest, annotations }.note("role", role)
     }
 
     fn note(mut self, what: &'static str, text: impl Into<String>) -> Self {
@@ -75,53 +86,64 @@ impl Resource {
 
 pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
     let evidence = Evidence::of(start, run_id)?;
-    if evidence.run.manifest != ManifestCheck::Agrees {
+    let Some(steps) = &evidence.steps else {
         // Without its steps nobody knows whether something was to be said of one.
-        let message = format!("the manifest of {run_id} is gone, and with it what its steps said");
+        let message = match evidence.run.manifest {
+            ManifestCheck::Gone => {
+                format!("the manifest of {run_id} is gone, and with it what its steps said")
+            }
+            _ => format!(
+                "the log is older than digests of steps, so nothing shows what those of {run_id} said"
+            ),
+        };
         return Err(Failure::refused("evidence_incomplete", message)
             .hint("runs are kept for a while only; `act verify` makes a new one"));
-    }
-    statement(&evidence).ok_or_else(|| {
+    };
+    statement(&evidence, steps).ok_or_else(|| {
         let message = format!("the log does not say which tree, gate and image {run_id} was about");
         Failure::refused("no_verdict", message).hint("`act audit explain` shows what it says")
     })
 }
 
 /// None where a digest is missing (pure).
-fn statement(evidence: &Evidence) -> Option<Statement> {
+fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     let run = &evidence.run;
-    let mut tree = Resource::new("tree", run.tree_digest.as_deref()?).note("serialization", TREE);
-    if let Some(commit) = &evidence.commit {
+    let mut tree = Resource::by(TREE, "tree", "tree", run.tree_digest.as_deref()?)
+        .note("serialization", TREE_MADE);
+    if let Some(commit) = run.repo.as_ref().and_then(|repo| repo.head.as_ref()) {
         // The tree may hold more than that commit.
         tree = tree.note("base_commit", commit);
     }
-    let gate = Resource::new("agent.yaml", run.pipeline_sha256.as_deref()?);
+    let gate = Resource::new("gate", "agent.yaml", run.pipeline_sha256.as_deref()?);
     let image = evidence.image.as_deref().unwrap_or("container_image");
-    let image = Resource::new(image, run.image_digest.as_deref()?);
+    let mut image = Resource::new("image", image, run.image_digest.as_deref()?);
+    if let Some(id) = &run.image_id {
+        image = image.note("image_id", id);
+    }
     let components = run.components.iter().map(|component| {
-        let of = Resource::new(&component.subject.name, &component.subject.sha256);
+        let subject = &component.subject;
         let effective = component.effective_sha256.clone().unwrap_or_default();
-        of.note("capabilities", component.capabilities.join("; "))
+        Resource::new("component", &subject.name, &subject.sha256)
+            .note("capabilities", component.capabilities.join("; "))
             .note("effective_sha256", effective)
     });
-    let mut record = Resource::new("audit-record", run.finished_hash.as_deref()?)
+    let hash = run.finished_hash.as_deref()?;
+    let mut record = Resource::by(RECORD, "record", "audit-record", hash)
+        .note("serialization", RECORD_MADE)
         .note("run_id", &run.run_id)
         .note("seq", run.finished_seq.unwrap_or_default().to_string())
         .note("started_at", &run.started_at);
     if let Some(finished) = &run.finished_at {
         record = record.note("finished_at", finished);
     }
-    let (mut passed, mut warned, mut failed) = (vec![], vec![], vec![]);
-    let steps = evidence.steps.as_deref().unwrap_or_default();
-    for (number, step) in (1..).zip(steps) {
-        let into = match (evidence.passed || number < steps.len(), step.warned) {
-            (false, _) => &mut failed,
-            (true, true) => &mut warned,
-            (true, false) => &mut passed,
-        };
-        into.push(step.name.clone());
+    let warnings = evidence.warnings().unwrap_or_default();
+    if !warnings.is_empty() {
+        record = record.note("warnings", warnings.join("; "));
     }
-    let result = match (evidence.passed, warned.is_empty()) {
+    // Of a tree that changed under them all steps passed, and it counts for nothing.
+    let last_failed = !evidence.passed && run.outcome.as_deref() != Some("tree_changed");
+    let [passed, warned, failed] = told(steps, &warnings, last_failed);
+    let result = match (evidence.passed, warnings.is_empty() && warned.is_empty()) {
         (false, _) => Outcome::Failed,
         (true, false) => Outcome::Warned,
         (true, true) => Outcome::Passed,
@@ -141,10 +163,52 @@ fn statement(evidence: &Evidence) -> Option<Statement> {
     })
 }
 
+/// Names of steps that passed, that passed and are to be doubted, and of the one that did not pass (pure).
+fn told(steps: &[StepClaim], warnings: &[String], last_failed: bool) -> [Vec<String>; 3] {
+    let about: Vec<_> = warnings.iter().filter_map(|mark| lessens(mark)).collect();
+    let [mut passed, mut warned, mut failed] = [const { vec![] }; 3];
+    for (number, step) in (1..).zip(steps) {
+        let doubted = step.warned || about.iter().any(|of| of.is_empty() || of.contains(&number));
+        let into = match (last_failed && number == steps.len(), doubted) {
+            (true, _) => &mut failed,
+            (false, true) => &mut warned,
+            (false, false) => &mut passed,
+        };
+        let alone = steps.iter().filter(|other| other.name == step.name).count() == 1;
+        let name = &step.name;
+        into.push(if alone { name.clone() } else { format!("{name} (step {number})") });
+    }
+    [passed, warned, failed]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::schema;
+
+    fn step(name: &str, warned: bool) -> StepClaim {
+        let network = "on".to_owned();
+        StepClaim { name: name.to_owned(), exit_code: Some(0), timed_out: false, network, warned }
+    }
+
+    // AUDIT-24
+    #[test]
+    fn a_step_is_told_once_and_by_a_name_that_is_its_own() {
+        let steps = [step("same", false), step("unit", true), step("same", false)];
+        let none: [&str; 0] = [];
+        let [passed, warned, failed] = told(&steps, &[], true);
+        assert_eq!((passed, failed), (vec!["same (step 1)".into()], vec!["same (step 3)".into()]));
+        assert_eq!(warned, ["unit"]);
+        let [passed, warned, failed] = told(&steps, &["no_tests_ran 3".into()], false);
+        assert_eq!(passed, ["same (step 1)"]);
+        assert_eq!(warned, ["unit", "same (step 3)"]);
+        assert_eq!(failed, none);
+        // About the whole run: no step of it is as good as it seems.
+        let [passed, warned, _] = told(&steps, &["mount_hidden".into()], false);
+        assert_eq!((passed.len(), warned.len()), (0, 3));
+        let [_, warned, _] = told(&steps, &["cleanup_failed".into()], false);
+        assert_eq!(warned, ["unit"]);
+    }
 
     #[test]
     fn the_schema_is_published() {

@@ -1,13 +1,16 @@
-//! What a run proves, as far as log and manifest agree on it: the ground of `act audit export` and `act verify-claim`.
+//! What a run proves, as far as log, store and manifest agree on it: the ground of `act audit export` and
+//! `act verify-claim`.
 
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::Logbook;
 use super::explain::{Explanation, ManifestCheck, audit_explain};
-use super::{Logbook, audit_verify};
+use super::verification::verify_but;
 use crate::artifacts::RunId;
 use crate::output::Failure;
+use crate::verifier::lessens;
 
 /// A run that ended with a verdict, in a log that is what was written.
 #[derive(Debug, Clone)]
@@ -16,9 +19,8 @@ pub(in crate::task) struct Evidence {
     pub(in crate::task) passed: bool,
     /// Null where the manifest is gone, or is of a time when the log did not hold the digest of its steps.
     pub(in crate::task) steps: Option<Vec<StepClaim>>,
-    /// From the manifest, as long as it is there.
+    /// As the pipeline named it; null where the log does not cover it.
     pub(in crate::task) image: Option<String>,
-    pub(in crate::task) commit: Option<String>,
 }
 
 /// What a run said of one step.
@@ -35,20 +37,22 @@ pub(in crate::task) struct StepClaim {
 impl Evidence {
     pub(in crate::task) fn of(start: &Path, run_id: &str) -> Result<Self, Failure> {
         let run = audit_explain(start, run_id)?;
-        let log = audit_verify(start, None, None)?;
+        let log = verify_but(start, Some(run_id), None, None)?;
         if let Some(bad) = log.bad {
             let message = format!(
                 "nothing is claimed from a log that was touched: record {}: {}",
                 bad.seq, bad.why
             );
-            return Err(Failure::refused("evidence_disputed", message)
-                .hint("`act audit verify` says what is wrong with it"));
+            return Err(disputed(message).hint("`act audit verify` says what is wrong with it"));
+        }
+        if let Some(why) = &run.disputed {
+            let message = format!("what the log says of {run_id} is not what act wrote: {why}");
+            return Err(disputed(message).hint(
+                "run `act verify`, and take the run that it names; `act audit list` shows the log",
+            ));
         }
         if let ManifestCheck::Differs(fields) = &run.manifest {
-            let message =
-                format!("log and manifest of {run_id} do not say the same: {}", fields.join(", "));
-            return Err(Failure::refused("evidence_disputed", message)
-                .hint("`act audit explain` shows what the log says"));
+            return Err(differs(run_id, fields));
         }
         let Some(passed) = run.verdict() else {
             let outcome = run.outcome.as_deref().unwrap_or("no end");
@@ -56,27 +60,53 @@ impl Evidence {
             return Err(Failure::refused("no_verdict", message)
                 .hint("run `act verify`, and take the run that it names"));
         };
-        let mut evidence = Self { passed, run, steps: None, image: None, commit: None };
+        let mut evidence = Self { passed, run, steps: None, image: None };
         if evidence.run.manifest == ManifestCheck::Agrees {
             evidence.take_manifest(start, run_id)?;
         }
         Ok(evidence)
     }
 
+    /// Read again, so compared again.
     fn take_manifest(&mut self, start: &Path, run_id: &str) -> Result<(), Failure> {
-        let run_id = RunId::parse(run_id)
+        let id = RunId::parse(run_id)
             .map_err(|error| Failure::refused("run_id_invalid", error.to_string()))?;
-        let manifest = Logbook::open(start)?.artifacts.read_manifest(&run_id).ok().flatten();
+        let Ok(manifest) = Logbook::open(start)?.artifacts.read_manifest(&id) else {
+            return Err(differs(run_id, &["all of it, which cannot be read".to_owned()]));
+        };
         // Gone in this moment.
-        let Some(manifest) = manifest else { return Ok(()) };
+        let Some(manifest) = manifest else {
+            self.run.manifest = ManifestCheck::Gone;
+            return Ok(());
+        };
+        if let ManifestCheck::Differs(fields) = self.run.compare(&manifest) {
+            return Err(differs(run_id, &fields));
+        }
         if self.run.steps_sha256.is_some() {
             self.steps = Some(steps(&manifest));
         }
-        let text = |at: &str| manifest.pointer(at).and_then(Value::as_str).map(str::to_owned);
-        self.image = text("/platform/container_image");
-        self.commit = text("/commit_sha");
+        if self.run.manifest_sha256.is_some() {
+            let image = manifest.pointer("/platform/container_image");
+            self.image = image.and_then(Value::as_str).map(str::to_owned);
+        }
         Ok(())
     }
+
+    /// What takes something from the verdict; null where the log does not tell.
+    pub(in crate::task) fn warnings(&self) -> Option<Vec<String>> {
+        let marks = self.run.warnings.as_ref()?;
+        Some(marks.iter().filter(|mark| lessens(mark).is_some()).cloned().collect())
+    }
+}
+
+fn disputed(message: String) -> Failure {
+    Failure::refused("evidence_disputed", message)
+}
+
+fn differs(run_id: &str, fields: &[String]) -> Failure {
+    let fields = fields.join(", ");
+    disputed(format!("log and manifest of {run_id} do not say the same: {fields}"))
+        .hint("`act audit explain` shows what the log says")
 }
 
 /// Of a manifest.

@@ -8,9 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Logbook;
-use crate::artifacts::RunId;
-use crate::audit::{Decision, Event, Place, Record, Subject};
+use crate::artifacts::{RunId, manifest_digest};
+use crate::audit::{Decision, Event, Keeper, Place, Record, Subject};
 use crate::output::Failure;
+use crate::store::Store;
+use crate::task::preflight;
 use crate::workspace::digest;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +32,12 @@ pub struct Explanation {
     /// Digest of the `agent.yaml` that was the gate.
     pub pipeline_sha256: Option<String>,
     pub image_digest: Option<String>,
+    /// The engine's own; null of a log of a time when it was not recorded, like the next two.
+    pub image_id: Option<String>,
+    /// Of the manifest without `audit_head`.
+    pub manifest_sha256: Option<String>,
+    /// Codes of warnings, each with the numbers of its steps, or alone where it is about the whole run.
+    pub warnings: Option<Vec<String>>,
     /// Of the tree before the steps and after them.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
@@ -48,6 +56,9 @@ pub struct Explanation {
     pub edits_refused: u64,
     pub denials: u64,
     pub manifest: ManifestCheck,
+    /// Why its end is not believed although the chain holds: the store, which hears of each run and each edge, does
+    /// not know it. Null when it does, and before the end.
+    pub disputed: Option<String>,
     /// Numbers of the records of its beginning and its end.
     pub started_seq: u64,
     pub finished_seq: Option<u64>,
@@ -115,6 +126,7 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
         true
     })?;
     found.components = components.into_values().collect();
+    found.disputed = found.dispute(&*preflight::store(&book.artifacts)?)?;
     found.manifest = match book.artifacts.read_manifest(&run) {
         Ok(Some(manifest)) => found.compare(&manifest),
         Ok(None) => ManifestCheck::Gone,
@@ -146,6 +158,11 @@ impl Explanation {
             attempt: started.counts.get("attempt").copied().unwrap_or_default(),
             pipeline_sha256: digest("pipeline"),
             image_digest: digest("image").map(|image| format!("sha256:{image}")),
+            image_id: digest("image_id").map(|image| format!("sha256:{image}")),
+            manifest_sha256: digest("manifest"),
+            warnings: ended
+                .filter(|ended| ended.counts.contains_key("warnings"))
+                .map(|ended| ended.names.clone()),
             tree_digest: digest("tree"),
             tree_digest_after: digest("tree_after"),
             steps_sha256: digest("steps"),
@@ -158,6 +175,7 @@ impl Explanation {
             edits_refused: 0,
             denials: 0,
             manifest: ManifestCheck::Gone,
+            disputed: None,
             started_seq: started.seq,
             finished_seq: ended.map(|ended| ended.seq),
             finished_hash: ended.map(|ended| ended.hash.clone()),
@@ -171,6 +189,40 @@ impl Explanation {
             "fail" | "step_failed" | "timeout" | "source_writes" | "tree_changed" => Some(false),
             _ => None,
         }
+    }
+
+    fn status(&self) -> &'static str {
+        match self.verdict() {
+            Some(true) => "PASS",
+            Some(false) => "FAIL",
+            None => "INFRA_ERROR",
+        }
+    }
+
+    /// A chain goes on for whoever knows its rules; the store is told of each run by the process that made it, and of
+    /// the log's end at each run's end.
+    fn dispute(&self, store: &Store) -> Result<Option<String>, Failure> {
+        let Some(end) = self.finished_seq.filter(|_| self.verdict().is_some()) else {
+            return Ok(None);
+        };
+        let kept = store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+        let edge = kept.map_or(0, |head| head.seq);
+        let why = match store.run(&self.run_id)? {
+            _ if edge < end => format!(
+                "its end, record {end}, stands behind record {edge}, the last edge that the store remembers"
+            ),
+            None => "the store knows no such run".to_owned(),
+            Some(known) if known.status.as_deref() != Some(self.status()) => format!(
+                "of its end the log says {}, the store {}",
+                self.status(),
+                known.status.as_deref().unwrap_or("nothing")
+            ),
+            Some(known) if known.task_id != self.task_id => {
+                "the store knows it of another task".to_owned()
+            }
+            Some(_) => return Ok(None),
+        };
+        Ok(Some(why))
     }
 
     /// One record of the log, about this run or its task; `until` is the run's last one.
@@ -226,15 +278,10 @@ impl Explanation {
     }
 
     /// Field by field.
-    fn compare(&self, manifest: &Value) -> ManifestCheck {
+    pub(super) fn compare(&self, manifest: &Value) -> ManifestCheck {
         let text = |name: &str| manifest.get(name).and_then(Value::as_str);
-        let status = match self.verdict() {
-            Some(true) => "PASS",
-            Some(false) => "FAIL",
-            None => "INFRA_ERROR",
-        };
         let fields = [
-            ("status", Some(status)),
+            ("status", Some(self.status())),
             ("task_id", self.task_id.as_deref()),
             ("tree_digest", self.tree_digest.as_deref()),
             ("tree_digest_after", self.tree_digest_after.as_deref()),
@@ -252,6 +299,11 @@ impl Explanation {
             manifest.get("commands_executed").map(|steps| digest(steps.to_string().as_bytes()));
         if self.steps_sha256.is_some() && self.steps_sha256 != steps {
             differ.push("commands_executed".to_owned());
+        }
+        let whole = self.manifest_sha256.as_ref();
+        if differ.is_empty() && whole.is_some_and(|whole| *whole != manifest_digest(manifest)) {
+            // The log holds no more of it than a digest.
+            differ.push("the rest of it".to_owned());
         }
         if differ.is_empty() { ManifestCheck::Agrees } else { ManifestCheck::Differs(differ) }
     }

@@ -4,7 +4,7 @@ pub(super) mod anchoring;
 mod attestation;
 pub(super) mod edges;
 pub(super) mod evidence;
-mod explain;
+pub(super) mod explain;
 mod grants;
 mod records;
 mod verification;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Logbook;
-use crate::audit::{Keeper, Verification, Verifier, verify_all};
+use crate::artifacts::manifest_digest;
+use crate::audit::{Keeper, OfManifest, Verification, Verifier, verify_all};
 use crate::config;
 use crate::output::Failure;
 use crate::registry::Grants;
@@ -20,17 +22,33 @@ pub fn audit_verify(
     asked: Option<&str>,
     accept: Option<u64>,
 ) -> Result<Verification, Failure> {
+    verify_but(start, None, asked, accept)
+}
+
+/// The same without the manifest of the run `but`, for one who looks at that more closely.
+pub(super) fn verify_but(
+    start: &Path,
+    but: Option<&str>,
+    asked: Option<&str>,
+    accept: Option<u64>,
+) -> Result<Verification, Failure> {
     let book = Logbook::open(start)?;
     let store = preflight::store(&book.artifacts)?;
     let kept = store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
     // After the heads: what is appended meanwhile must not look like something that is missing.
     let mut runs = BTreeMap::new();
-    for run in book.artifacts.run_ids().unwrap_or_default() {
-        let manifest = book.artifacts.read_manifest(&run).ok().flatten();
-        let head = manifest.as_ref().and_then(|manifest| manifest.get("audit_head")?.as_str());
-        if let Some(head) = head {
-            runs.insert(run.to_string(), head.to_owned());
-        }
+    let all = book.artifacts.run_ids().unwrap_or_default().into_iter();
+    for run in all.filter(|run| but != Some(run.as_str())) {
+        let said = match book.artifacts.read_manifest(&run) {
+            Ok(Some(manifest)) => {
+                // Of a run whose end could not be recorded it names none.
+                let Some(Value::String(head)) = manifest.get("audit_head") else { continue };
+                OfManifest { head: Some(head.clone()), sha256: manifest_digest(&manifest) }
+            }
+            Ok(None) => continue,
+            Err(_) => OfManifest { head: None, sha256: String::new() },
+        };
+        runs.insert(run.to_string(), said);
     }
     let restarts =
         store.restarts().map_err(|why| Failure::refused("store_unusable", why.reason))?;
