@@ -9,8 +9,11 @@ use super::{READ, join};
 use crate::component::state::Query;
 use crate::workspace::{Kind, Last, RepoView, Seen, ViewError};
 
+/// Of a real name, as file systems have them: what the layer holds would otherwise grow with every directory that
+/// is made in the one before.
 const MAX_PATH: usize = 4096;
 const MAX_PARTS: usize = 128;
+const MAX_NAME: usize = 255;
 
 /// What was found, by its real name.
 #[derive(Debug)]
@@ -101,6 +104,9 @@ fn walk_over(
             (name, _) if at.path.is_empty() => name.to_owned(),
             (name, _) => format!("{}/{name}", at.path),
         };
+        if part.len() > MAX_NAME || next.len() > MAX_PATH || next.split('/').count() > MAX_PARTS {
+            return Err(ErrorCode::NameTooLong.into());
+        }
         let is_last = i + 1 == parts.len();
         at = spot(
             query,

@@ -20,6 +20,8 @@ const MAX_DEPTH: usize = 16;
 const MAX_TYPES: usize = 1_000;
 /// Of the names of cases, fields and flags in one function.
 const MAX_NAMES: usize = 32 << 10;
+/// Functions that are looked at: one type may be exported as often as there are bytes for its name.
+const MAX_FUNCTIONS: usize = 1_000;
 const MAX_TOOLS: usize = 64;
 /// Of all schemas together, as much as a manifest may have.
 const MAX_SCHEMAS: usize = 256 << 10;
@@ -57,13 +59,18 @@ pub(in crate::component) fn read(
             _ => {}
         }
     }
-    for (interface, name, id) in candidates {
+    let beyond = candidates.len().saturating_sub(MAX_FUNCTIONS);
+    for (interface, name, id) in candidates.into_iter().take(MAX_FUNCTIONS) {
         match function(types, interface, name, id) {
             Ok(function) => found.functions.push(function),
             Err(why) => found.left_out.push(LeftOut { function: full_name(interface, name), why }),
         }
     }
     found.tell_apart();
+    if beyond > 0 {
+        let why = format!("there are {MAX_FUNCTIONS} before them");
+        found.left_out.push(LeftOut { function: format!("{beyond} functions"), why });
+    }
     Ok(found)
 }
 
@@ -222,17 +229,17 @@ impl Found {
             let short = function.short_name();
             let is_only = often.get(&short) == Some(&1);
             function.tool = if is_only { short } else { function.long_name() };
-            let schema = super::schema::parameters(&function.params).to_string().len();
+            let mut schema = 0;
             let why = if tools.len() == MAX_TOOLS {
                 Some(format!("there are {MAX_TOOLS} before it"))
             } else if function.tool.len() > MAX_NAME {
                 Some(format!("its name has more than {MAX_NAME} bytes"))
             } else if tools.iter().any(|other| other.tool == function.tool) {
                 Some(format!("another one is called `{}` already", function.tool))
-            } else if bytes + schema > MAX_SCHEMAS {
-                Some("the schemas of all are too large together".to_owned())
             } else {
-                None
+                schema = super::schema::parameters(&function.params).to_string().len();
+                let over = bytes + schema > MAX_SCHEMAS;
+                over.then(|| "the schemas of all are too large together".to_owned())
             };
             match why {
                 None => {
@@ -269,4 +276,71 @@ fn plain(parts: &[&str]) -> String {
     let parts = parts.iter().filter(|part| !part.is_empty());
     let parts: Vec<String> = parts.map(|part| part.chars().map(word).collect()).collect();
     parts.join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leb(mut n: usize) -> Vec<u8> {
+        let mut out = vec![];
+        loop {
+            let byte = u8::try_from(n & 0x7f).unwrap();
+            n >>= 7;
+            if n == 0 {
+                out.push(byte);
+                return out;
+            }
+            out.push(byte | 0x80);
+        }
+    }
+
+    fn sized(bytes: Vec<u8>) -> Vec<u8> {
+        [leb(bytes.len()), bytes].concat()
+    }
+
+    fn section(id: u8, items: &[Vec<u8>]) -> Vec<u8> {
+        [vec![id], sized([leb(items.len()), items.concat()].concat())].concat()
+    }
+
+    fn name(text: &str) -> Vec<u8> {
+        sized(text.as_bytes().to_vec())
+    }
+
+    /// One function with one parameter of that name, exported that often from an interface.
+    fn exporting(times: usize, parameter: &str) -> Vec<u8> {
+        let core = [
+            b"\0asm\x01\0\0\0".to_vec(),
+            section(1, &[b"\x60\x01\x7f\0".to_vec()]),
+            section(3, &[vec![0]]),
+            section(7, &[[name("f"), vec![0, 0]].concat()]),
+            section(10, &[b"\x02\0\x0b".to_vec()]),
+        ];
+        let exports: Vec<_> =
+            (0..times).map(|n| [vec![0], name(&format!("a{n}")), vec![1, 0]].concat()).collect();
+        let of = [vec![0x40], leb(1), name(parameter), vec![0x79, 1, 0]].concat();
+        [
+            b"\0asm\x0d\0\x01\0".to_vec(),
+            [vec![1], sized(core.concat())].concat(),
+            section(2, &[vec![0, 0, 0]]),
+            section(6, &[[vec![0, 0, 1, 0], name("f")].concat()]),
+            section(7, &[of]),
+            section(8, &[vec![0, 0, 0, 0, 0]]),
+            section(5, &[[vec![1], leb(times), exports.concat()].concat()]),
+            section(11, &[[vec![0], name("x:y/i"), vec![5, 0, 0]].concat()]),
+        ]
+        .concat()
+    }
+
+    // FOREIGN-2: one type is small in the file, however often it is exported
+    #[test]
+    fn only_so_many_functions_are_looked_at() {
+        let exports = ["x:y/i".to_owned()];
+        let found = read(&exporting(3, "p"), &exports).unwrap();
+        assert_eq!((found.functions.len(), found.left_out.len()), (3, 0));
+        let found = read(&exporting(MAX_FUNCTIONS + 500, "p"), &exports).unwrap();
+        assert_eq!(found.functions.len(), MAX_TOOLS);
+        assert_eq!(found.left_out.len(), MAX_FUNCTIONS - MAX_TOOLS + 1);
+        assert_eq!(found.left_out.last().unwrap().function, "500 functions");
+    }
 }
