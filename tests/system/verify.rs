@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Act, containers_of, image, program};
 
@@ -82,12 +82,20 @@ fn an_image_that_cannot_be_had_is_exit_code_4() {
 #[test]
 fn what_is_wrong_beforehand_is_refused_with_exit_code_1() {
     Act::new().act(["verify"]).status(1).stdout("").stderr_has("configuration required");
-    repository(&[("test", "true")])
-        .without_engine()
-        .act(["verify"])
-        .status(1)
-        .stdout("")
-        .stderr_has("Docker unavailable");
+}
+
+// CLI-18, VERIFIER-19: to verify is to ask the engine, so that there is none is an answer.
+#[test]
+fn a_verification_without_an_engine_is_exit_code_4() {
+    let done = repository(&[("test", "true")]).without_engine().act(["verify", "--json"]).status(4);
+    let response: Value = serde_json::from_str(&done.stdout_text()).unwrap();
+    assert_eq!(
+        (&response["status"], &response["error_type"], &response["run_id"]),
+        (&json!("INFRA_ERROR"), &json!("docker_unavailable"), &Value::Null)
+    );
+    let said = response["error_message"].as_str().unwrap();
+    assert!(said.contains("tried ") && said.contains("; "), "{said}");
+    assert!(done.runs().is_empty(), "{done}");
 }
 
 // CLI-18

@@ -275,7 +275,8 @@ pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit
 pub(super) struct GateReady {
     pub(super) config: Config,
     pub(super) artifacts: Arc<ArtifactDir>,
-    pub(super) engine: Engine,
+    /// That there is none is what a verification answers, and not a refusal.
+    pub(super) engine: Result<Engine, EngineUnavailable>,
     /// As in `Ready`.
     pub(super) anchored: bool,
 }
@@ -284,8 +285,8 @@ pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
     let mut config = config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
     policy::hold(&policy, &mut config)?;
-    let engine = Engine::connect().await?;
     let artifacts = artifacts(&config.root)?;
+    let engine = Engine::connect().await;
     Ok(GateReady { config, artifacts, engine, anchored: policy.require_anchor })
 }
 

@@ -16,7 +16,7 @@ use super::{retention, signals};
 use crate::audit::Audit;
 use crate::event::Events;
 use crate::output::{Failure, Output};
-use crate::verifier::{DockerVerifier, Gate, Verifier, VerifyResponse};
+use crate::verifier::{DockerVerifier, Gate, InfraError, Verifier, VerifyResponse};
 use crate::workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
@@ -65,6 +65,10 @@ async fn judge(
     cancel: &CancellationToken,
 ) -> Result<Option<VerifyResponse>, Failure> {
     let GateReady { config, artifacts, engine, anchored: _ } = ready;
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(gone) => return Ok(Some(InfraError::from(gone).into())),
+    };
     let runs = Box::new(RunSink::new(desk, None, output));
     let timing = Box::new(TimingSink::new(desk, None, output));
     let events = Events::new("", vec![runs, timing, output.progress_sink()]);

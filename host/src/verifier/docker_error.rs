@@ -53,6 +53,12 @@ pub struct EngineUnavailable {
     pub hint: String,
 }
 
+impl From<EngineUnavailable> for InfraError {
+    fn from(error: EngineUnavailable) -> Self {
+        Self::new(ErrorType::DockerUnavailable, error.to_string())
+    }
+}
+
 /// What we wanted of the engine when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
