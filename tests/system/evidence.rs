@@ -273,7 +273,7 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     assert_eq!(claim(&act, &run, 0)["holds"], true);
     act.clone().act(["verify-claim", "../x"]).status(1).stderr_has("not a run id");
     let told = act.clone().without_engine().act(["verify-claim", &run]).status(4);
-    told.stdout_has("docker_unavailable");
+    told.stdout_has("No second word").stdout_has("Docker unavailable");
 }
 
 /// AUDIT-25: the image is the recorded one, whatever its name means by now; without it there is no second word.
