@@ -1,5 +1,7 @@
 //! What the tools need of a repository. The component reaches the host's through WIT, tests have one in memory.
 
+pub use act_kit::world::Hit;
+
 /// Number and digest, as the host counts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
@@ -35,14 +37,6 @@ pub struct Chunk {
     /// Of the whole file.
     pub size: u64,
     pub version: Version,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    pub path: String,
-    /// From 1, as the host counts.
-    pub line: u32,
-    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

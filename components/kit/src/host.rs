@@ -6,8 +6,8 @@ use crate::bindings::agentcommand::repo::{read, symbols};
 use crate::bindings::agentcommand::types::types::Refusal;
 use crate::bindings::exports::agentcommand::scout::scout as export;
 use crate::world::{
-    Advice, Answer, Call, Conversation, Failure, File, Found, Hit, Import, Model, Outline,
-    Progress, Question, Repository, Stop, Symbol, Tool, Turn, World,
+    Advice, Answer, Conversation, Failure, File, Found, Hit, Import, Model, Outline, Progress,
+    Question, Repository, Symbol, Tool, Turn, World,
 };
 
 struct Host;
@@ -20,22 +20,11 @@ pub fn world() -> World<'static> {
 impl Repository for Host {
     fn list(&self, most: usize) -> Result<Found<File>, String> {
         let want = read::Selection { under: vec![], globs: vec![], kinds: vec![read::Kind::File] };
-        let mut found = Found { items: Vec::new(), truncated: false };
-        let mut cursor = None;
-        loop {
-            let page = read::list_entries(&want, cursor.as_deref()).map_err(said)?;
-            found.items.extend(
-                page.items.into_iter().map(|entry| File { path: entry.path, size: entry.size }),
-            );
-            found.truncated |= page.truncated;
-            cursor = page.next;
-            if cursor.is_none() || found.items.len() >= most {
-                break;
-            }
-        }
-        found.truncated |= cursor.is_some() || found.items.len() > most;
-        found.items.truncate(most);
-        Ok(found)
+        let file = |entry: read::Entry| File { path: entry.path, size: entry.size };
+        all_pages(most, |cursor| {
+            let read::Entries { items, next, truncated } = read::list_entries(&want, cursor)?;
+            Ok((Found { items: items.into_iter().map(file).collect(), truncated }, next))
+        })
     }
 
     fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>> {
@@ -54,26 +43,40 @@ impl Repository for Host {
             read::Pattern { regex: regex.to_owned(), ignore_case: false, multi_line: false };
         let globs = glob.map(str::to_owned).into_iter().collect();
         let within = read::Selection { under: vec![], globs, kinds: vec![] };
-        let mut found = Found { items: Vec::new(), truncated: false };
-        let mut cursor = None;
-        loop {
-            let page = read::search(&pattern, &within, cursor.as_deref()).map_err(said)?;
-            let hit = |hit: read::Hit| Hit { path: hit.path, line: hit.line, text: hit.text };
-            found.items.extend(page.items.into_iter().map(hit));
-            found.truncated |= page.truncated;
-            cursor = page.next;
-            if cursor.is_none() || found.items.len() >= most {
-                break;
-            }
-        }
-        found.truncated |= cursor.is_some() || found.items.len() > most;
-        found.items.truncate(most);
-        Ok(found)
+        let hit = |hit: read::Hit| Hit { path: hit.path, line: hit.line, text: hit.text };
+        all_pages(most, |cursor| {
+            let read::Hits { items, next, truncated } = read::search(&pattern, &within, cursor)?;
+            Ok((Found { items: items.into_iter().map(hit).collect(), truncated }, next))
+        })
     }
 
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
         outlined(paths)
     }
+}
+
+/// A page, and the cursor of the one behind it.
+type Page<T> = (Found<T>, Option<String>);
+
+/// Page after page, until there is no more or there are `most`.
+fn all_pages<T>(
+    most: usize,
+    page: impl Fn(Option<&str>) -> Result<Page<T>, Refusal>,
+) -> Result<Found<T>, String> {
+    let mut found = Found { items: Vec::new(), truncated: false };
+    let mut cursor = None;
+    loop {
+        let (more, next) = page(cursor.as_deref()).map_err(said)?;
+        found.items.extend(more.items);
+        found.truncated |= more.truncated;
+        cursor = next;
+        if cursor.is_none() || found.items.len() >= most {
+            break;
+        }
+    }
+    found.truncated |= cursor.is_some() || found.items.len() > most;
+    found.items.truncate(most);
+    Ok(found)
 }
 
 /// One answer for each path. What did not fit into an answer is asked for again, as long as each answer brings some.
@@ -126,12 +129,7 @@ impl From<symbols::Outline> for Outline {
 
 impl Model for Host {
     fn open(&self, system: &str, tools: &[Tool]) -> Box<dyn Conversation> {
-        let tool = |tool: &Tool| chat::Tool {
-            name: tool.name.clone(),
-            description: tool.description.clone(),
-            parameters: tool.parameters.clone(),
-        };
-        Box::new(chat::Conversation::new(system, &tools.iter().map(tool).collect::<Vec<_>>()))
+        Box::new(chat::Conversation::new(system, tools))
     }
 }
 
@@ -141,25 +139,12 @@ impl Conversation for chat::Conversation {
     }
 
     fn answer(&self, answers: Vec<Answer>) -> Result<(), String> {
-        let result = |answer: Answer| chat::ToolResult {
-            id: answer.id,
-            content: answer.content,
-            is_error: answer.is_error,
-        };
-        self.answer(&answers.into_iter().map(result).collect::<Vec<_>>()).map_err(said)
+        self.answer(&answers).map_err(said)
     }
 
     fn next(&self) -> Result<Turn, String> {
         let turn = self.next(None, None).map_err(said)?;
-        let call =
-            |call: chat::ToolCall| Call { id: call.id, name: call.name, arguments: call.arguments };
-        let stop = match turn.stop {
-            chat::Stop::Done => Stop::Done,
-            chat::Stop::Tools => Stop::Tools,
-            chat::Stop::Length => Stop::Length,
-            chat::Stop::Refused => Stop::Refused,
-        };
-        Ok(Turn { text: turn.text, calls: turn.calls.into_iter().map(call).collect(), stop })
+        Ok(Turn { text: turn.text, calls: turn.calls, stop: turn.stop })
     }
 }
 

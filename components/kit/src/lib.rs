@@ -2,18 +2,21 @@
 //!
 //! A Scout is a function of `World` and `Question` behind `scout!`, a tool component one of `World`, name and arguments
 //! behind `tool!`. `world` says what there is, `host` gets it through WIT and `rehearsal` from memory; `inventory` is what
-//! is in the repository, `reading` the tools that a Scout's model may call, `inquiry` the bounded conversation that
-//! ends with a report, `grounding` what that may name, `quoting` how text of the repository is shown as data. The rules
-//! are in `specs/scout-a.md` and `specs/scout-b.md`.
+//! is in the repository, `paths` how its paths are put together, `reading` the tools that a Scout's model may call,
+//! `inquiry` the bounded conversation that ends with a report, `report` what all reports have in common, `grounding`
+//! what they may name, `quoting` how text of the repository is shown as data. The rules are in `specs/scout-a.md` and
+//! `specs/scout-b.md`.
 
 pub mod grounding;
 pub mod host;
 pub mod inquiry;
 pub mod inventory;
+pub mod paths;
 pub mod quoting;
 mod reading;
 #[cfg(any(test, feature = "rehearsal"))]
 pub mod rehearsal;
+pub mod report;
 pub mod tool;
 pub mod world;
 

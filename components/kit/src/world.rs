@@ -1,5 +1,9 @@
 //! What a Scout needs: a repository to read, a model to ask, somebody to tell.
 
+pub use crate::bindings::agentcommand::model::chat::{
+    Stop, Tool, ToolCall as Call, ToolResult as Answer,
+};
+
 /// A file in view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
@@ -63,37 +67,7 @@ pub trait Repository {
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>>;
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tool {
-    pub name: String,
-    pub description: String,
-    /// JSON Schema.
-    pub parameters: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub id: String,
-    pub name: String,
-    pub arguments: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub id: String,
-    pub content: String,
-    pub is_error: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    Done,
-    Tools,
-    Length,
-    Refused,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Turn {
     pub text: String,
     pub calls: Vec<Call>,

@@ -44,11 +44,11 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     let known = Known::of(world, inventory, &question.text, time / 3 * 2);
     let ground = Ground { world, inventory: &known.survey.inventory };
     let opening = opening::opening(world, &known, question);
-    let schema = report_schema()?;
+    let schema = act_kit::report::schema(MANIFEST)?;
     let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
     let accept = |text: &str| {
         let report = parse::<Report>(text)?;
-        report.check()?;
+        act_kit::report::check_version(&report.schema_version)?;
         report.grounded(&ground)
     };
     let report = inquire(world, &known.survey.inventory, &brief, accept)?;
@@ -58,14 +58,6 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
 
 fn written(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer).map_err(|error| Failure::Other(error.to_string()))
-}
-
-/// The schema that the manifest declares is the one that the model is given.
-fn report_schema() -> Result<String, Failure> {
-    let manifest = serde_json::from_str::<serde_json::Value>(MANIFEST);
-    manifest
-        .map(|manifest| manifest["report"].to_string())
-        .map_err(|error| Failure::Other(error.to_string()))
 }
 
 #[cfg(test)]

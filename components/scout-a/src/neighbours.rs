@@ -1,8 +1,8 @@
 //! Files of one Go package: they name each other's things without an import. Only when all of a directory were seen is
 //! it known who defines what; then it is forgotten, so memory is that of one directory.
 
-use crate::resolve::directory;
 use crate::survey::Edge;
+use act_kit::paths::directory;
 use act_kit::world::Outline;
 use std::collections::HashMap;
 

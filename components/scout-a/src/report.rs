@@ -114,21 +114,6 @@ pub(crate) struct PriorArt {
 }
 
 impl Report {
-    /// The version, if there is one, must be ours.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let ours = match &self.schema_version {
-            Value::Null => true,
-            Value::String(version) => version == "1",
-            Value::Number(version) => version.as_u64() == Some(1),
-            _ => false,
-        };
-        if ours {
-            Ok(())
-        } else {
-            Err(format!("schema_version is {}, not \"1\"", self.schema_version))
-        }
-    }
-
     /// With every file and range as the repository has it; an error that says what of it does not exist.
     pub(crate) fn grounded(mut self, ground: &Ground<'_>) -> Result<Self, String> {
         let mut faults = Faults::new(ground.inventory);

@@ -3,9 +3,10 @@
 
 use crate::handed_on::HandedOn;
 use crate::neighbours::Neighbours;
-use crate::resolve::{Resolver, directory};
+use crate::resolve::Resolver;
 use crate::terms::{Matches, Terms};
 use act_kit::inventory::{Inventory, is_test, language};
+use act_kit::paths::directory;
 use act_kit::world::{Outline, World};
 
 /// Outlines that are asked for at a time.

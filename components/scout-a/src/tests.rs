@@ -68,8 +68,8 @@ fn a_first_prompt_for_a_small_repository_stays_near_six_kilobytes() {
     let rehearsal =
         Rehearsal::new(Files::of(&files)).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
     asked(&rehearsal, "Why is `total` slow in module_7?");
-    let sent =
-        rehearsal.heard().iter().map(String::len).sum::<usize>() + report_schema().unwrap().len();
+    let sent = rehearsal.heard().iter().map(String::len).sum::<usize>()
+        + act_kit::report::schema(MANIFEST).unwrap().len();
     assert!(sent < 6_500, "{sent}");
 }
 
@@ -337,7 +337,7 @@ fn a_rejection_and_a_failing_run_reach_the_model() {
 
 #[test]
 fn the_manifest_declares_what_the_report_has() {
-    let schema: Value = serde_json::from_str(&report_schema().unwrap()).unwrap();
+    let schema: Value = serde_json::from_str(&act_kit::report::schema(MANIFEST).unwrap()).unwrap();
     let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let report = serde_json::to_value(Report::default()).unwrap();
     assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());

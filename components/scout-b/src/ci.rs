@@ -7,8 +7,9 @@ use crate::facts::{Place, Prerequisite};
 use crate::images::Image;
 use crate::located::{Node, Value};
 use crate::statement::{Statement, script};
-use crate::tree::{Tree, place, resolve};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
+use act_kit::paths::resolve;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ci {

@@ -11,8 +11,9 @@ use crate::shell::{Family, Needs, spoken};
 use crate::statement::Statement;
 use crate::survey::Survey;
 use crate::tasks::{self, Makefile, Target};
-use crate::tree::{Tree, directory, join, place, resolve};
+use crate::tree::{Tree, place};
 use crate::version::{Claim, contradict};
+use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeMap;
 
 /// Places named for one conflict.

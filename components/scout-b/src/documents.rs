@@ -2,8 +2,9 @@
 
 use crate::draft::Rank;
 use crate::statement::{Statement, line_of};
-use crate::tree::{Tree, directory};
+use crate::tree::Tree;
 use act_kit::inventory::name;
+use act_kit::paths::directory;
 
 const MOST: usize = 30;
 

@@ -4,9 +4,10 @@ use crate::draft::{Draft, Rank};
 use crate::facts::{Place, Prerequisite};
 use crate::shell::Family;
 use crate::statement::{Statement, script};
-use crate::tree::{Tree, directory, place};
+use crate::tree::{Tree, place};
 use crate::version::{Claim, allows, contradict, numbers};
 use act_kit::inventory::name;
+use act_kit::paths::directory;
 
 /// Of one file.
 const LINES: usize = 400;

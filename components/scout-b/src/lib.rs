@@ -54,12 +54,12 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     let package = question.context("package");
     let known = Report::of_facts(&facts, package);
     let opening = opening::opening(&inventory, question, &facts, package);
-    let schema = report_schema()?;
+    let schema = act_kit::report::schema(MANIFEST)?;
     let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
     let ground = Ground { world, inventory: &inventory };
     let accept = |text: &str| {
         let mut report = parse::<Report>(text)?;
-        report.check()?;
+        act_kit::report::check_version(&report.schema_version)?;
         report.stands(&tree)?;
         report.keep_commands(&tree, package);
         ground.keep_paths(&mut report.failure_analysis.affected_files);
@@ -67,14 +67,6 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     };
     let report = inquire(world, &inventory, &brief, accept)?.completed(known);
     serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
-}
-
-/// The schema that the manifest declares is the one that the model is given.
-fn report_schema() -> Result<String, Failure> {
-    let manifest = serde_json::from_str::<serde_json::Value>(MANIFEST);
-    manifest
-        .map(|manifest| manifest["report"].to_string())
-        .map_err(|error| Failure::Other(error.to_string()))
 }
 
 #[cfg(test)]

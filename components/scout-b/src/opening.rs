@@ -97,7 +97,7 @@ pub(crate) fn primary<'a>(facts: &'a Facts, package: Option<&str>) -> Option<&'a
     let package =
         package.map(|package| package.trim_matches('/')).filter(|package| !package.is_empty());
     let of_package = package.and_then(|package| {
-        crate::tree::upwards(package)
+        act_kit::paths::upwards(package)
             .find_map(|above| facts.projects.iter().find(|project| project.root == above))
     });
     of_package.or(facts.projects.first())

@@ -7,8 +7,9 @@ use crate::draft::Draft;
 use crate::ecosystem::{MANIFESTS, maven, projects};
 use crate::facts::{Conflict, Topic};
 use crate::located::Node;
-use crate::tree::{Tree, directory, join, place, resolve};
+use crate::tree::{Tree, place};
 use act_kit::inventory::name;
+use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeSet;
 
 /// More directories are not looked at.

@@ -94,21 +94,6 @@ impl Framework {
 }
 
 impl Report {
-    /// The version, if there is one, must be ours.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        let ours = match &self.schema_version {
-            Value::Null => true,
-            Value::String(version) => version == "1",
-            Value::Number(version) => version.as_u64() == Some(1),
-            _ => false,
-        };
-        if ours {
-            Ok(())
-        } else {
-            Err(format!("schema_version is {}, not \"1\"", self.schema_version))
-        }
-    }
-
     /// Drops commands that name targets, scripts or files which are not there, and says so in the notes: what the
     /// manifests say is in the report anyway.
     pub(crate) fn keep_commands(&mut self, tree: &Tree<'_>, package: Option<&str>) {

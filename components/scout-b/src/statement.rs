@@ -3,7 +3,8 @@
 use crate::draft::Rank;
 use crate::facts::Place;
 use crate::shell::{Spoken, spoken};
-use crate::tree::{place, resolve};
+use crate::tree::place;
+use act_kit::paths::resolve;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {

@@ -7,7 +7,8 @@ use crate::draft::{Draft, Rank};
 use crate::facts::Kind;
 use crate::proof;
 use crate::shell::Family;
-use crate::tree::{Tree, join, place};
+use crate::tree::{Tree, place};
+use act_kit::paths::join;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {

@@ -3,6 +3,7 @@
 use crate::facts::{Place, Problem};
 use crate::located::{self, Malformed, Node};
 use act_kit::inventory::{Inventory, is_test, name};
+use act_kit::paths::join;
 use act_kit::world::{File, Repository};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -194,39 +195,4 @@ impl<'a> Tree<'a> {
 
 pub(crate) fn place(path: &str, line: u32) -> Place {
     Place { path: path.to_owned(), line: line.max(1) }
-}
-
-/// A path below a directory, `""` being the repository's.
-pub(crate) fn join(root: &str, name: &str) -> String {
-    if root.is_empty() { name.to_owned() } else { format!("{root}/{name}") }
-}
-
-/// The directory of a path.
-pub(crate) fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// A directory and all above it, the repository's last.
-pub(crate) fn upwards(root: &str) -> impl Iterator<Item = &str> {
-    let mut next = Some(root);
-    std::iter::from_fn(move || {
-        let current = next?;
-        next = (!current.is_empty()).then(|| directory(current));
-        Some(current)
-    })
-}
-
-/// `./a/../b` seen from a directory; nothing when it leaves the repository.
-pub(crate) fn resolve(root: &str, path: &str) -> Option<String> {
-    let mut parts = root.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
 }

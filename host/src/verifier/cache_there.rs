@@ -10,7 +10,7 @@ use std::path::Path;
 use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, Mount, VolumeCreateRequest};
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, StartContainerOptions, WaitContainerOptions,
+    InspectContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use rustix::process::geteuid;
@@ -20,11 +20,10 @@ use super::container::Guard;
 use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, QUICK, WORK};
 use super::image::ResolvedImage;
-use super::request::{ContainerRequest, StepUser, volume};
+use super::request::{ContainerRequest, volume};
 use super::walls;
 use crate::artifacts::{cache_names, tidying_script};
 use crate::audit::Audit;
-use crate::config::Limits;
 use crate::process;
 
 /// Whose it is; what `act cache` looks for.
@@ -69,11 +68,9 @@ impl CacheThere {
             };
             let create = engine.docker.create_volume(request);
             engine.call(Phase::Create, WORK, create).await?;
-            let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
             let body = holder(image, &name, labels.clone(), ids);
             audit.append(walls::requested(&name, &body))?;
-            let create = engine.docker.create_container(Some(options), body);
-            if let Err(error) = engine.call(Phase::Create, WORK, create).await {
+            if let Err(error) = engine.create(&name, body).await {
                 // Engines say differently that a name is taken.
                 let inspect =
                     engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
@@ -110,18 +107,7 @@ fn holder(
     labels: HashMap<String, String>,
     ids: (u32, u32),
 ) -> ContainerCreateBody {
-    let request = ContainerRequest {
-        image_id: image.id.clone(),
-        mounts: vec![volume(name, PLACE, false)],
-        volume: None,
-        files: vec![],
-        environment: vec![],
-        user: StepUser::Root,
-        limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-        network: false,
-        lifetime_seconds: 1,
-        labels,
-    };
+    let request = ContainerRequest::chore(image, vec![volume(name, PLACE, false)], 1, labels);
     ContainerCreateBody { cmd: Some(vec![tidying_script(PLACE, ids)]), ..request.body() }
 }
 

@@ -7,9 +7,7 @@ use bollard::models::{
     ContainerInspectResponse, ContainerState, EndpointSettings, Mount, NetworkConnectRequest,
     NetworkDisconnectRequest,
 };
-use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, StartContainerOptions,
-};
+use bollard::query_parameters::{InspectContainerOptions, StartContainerOptions};
 use tokio_util::sync::CancellationToken;
 
 use super::docker_error::{EngineError, InfraError, Phase};
@@ -67,15 +65,13 @@ impl Container {
         let (volume, files) = (request.volume.take(), std::mem::take(&mut request.files));
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
-        let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
         let body = request.body();
         audit.append(walls::requested(&name, &body)).map_err(InfraError::from)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.call(Phase::Create, WORK, engine.docker.create_volume(volume)).await?;
             }
-            let create = engine.docker.create_container(Some(options), body);
-            engine.call(Phase::Create, WORK, create).await
+            engine.create(&name, body).await
         };
         tokio::pin!(create);
         let created = tokio::select! {

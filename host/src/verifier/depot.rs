@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 
 use bollard::models::{Mount, VolumeCreateRequest};
-use bollard::query_parameters::CreateContainerOptions;
 
 use super::cache_there::CacheThere;
 use super::container::Guard;
@@ -12,11 +11,10 @@ use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, WORK};
 use super::image::ResolvedImage;
 use super::pack::Packer;
-use super::request::{ContainerRequest, StepUser, scaffold, volume};
+use super::request::{ContainerRequest, scaffold, volume};
 use super::transfer;
 use super::view::{COPY, View, WORKSPACE};
 use crate::artifacts::STEP_PARTS;
-use crate::config::Limits;
 
 /// Where the container that never starts has the volumes.
 const PLACE: &str = "/act";
@@ -70,22 +68,9 @@ impl Depot {
             let create = engine.docker.create_volume(request);
             engine.call(Phase::Create, WORK, create).await?;
         }
-        let request = ContainerRequest {
-            image_id: image.id.clone(),
-            mounts: places.iter().map(|(name, place)| volume(name, place, false)).collect(),
-            volume: None,
-            environment: vec![],
-            files: vec![],
-            user: StepUser::Root,
-            limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-            network: false,
-            lifetime_seconds: 1,
-            labels,
-        };
-        let options =
-            CreateContainerOptions { name: Some(depot.name.clone()), ..Default::default() };
-        let create = engine.docker.create_container(Some(options), request.body());
-        engine.call(Phase::Create, WORK, create).await?;
+        let mounts = places.iter().map(|(name, place)| volume(name, place, false)).collect();
+        let request = ContainerRequest::chore(image, mounts, 1, labels);
+        engine.create(&depot.name, request.body()).await?;
         // The root of a volume is made by the engine, and some engines let nobody name its owner but from
         // above.
         depot

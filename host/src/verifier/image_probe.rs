@@ -4,9 +4,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions,
-};
+use bollard::query_parameters::{ContainerArchiveInfoOptions, DownloadFromContainerOptions};
 use futures_util::StreamExt;
 
 use super::container::{Guard, creation_failed};
@@ -14,10 +12,9 @@ use super::docker_error::{EngineError, InfraError, Phase};
 use super::engine::{Engine, QUICK, WORK};
 use super::image::ResolvedImage;
 use super::passwd::PASSWD;
-use super::request::{ContainerRequest, StepUser};
+use super::request::ContainerRequest;
 use super::response::ErrorType;
 use crate::artifacts::ArtifactDir;
-use crate::config::Limits;
 
 /// An image's own file beyond this is not read, and then not replaced either.
 const MAX_PASSWD: usize = 1024 * 1024;
@@ -35,22 +32,9 @@ pub(super) async fn passwd_of(
         return Ok(Some(known));
     }
     let guard = Guard::arm(engine, name, vec![]);
-    let request = ContainerRequest {
-        image_id: image.id.clone(),
-        mounts: vec![],
-        volume: None,
-        files: vec![],
-        environment: vec![],
-        user: StepUser::Root,
-        limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-        network: false,
-        lifetime_seconds: 1,
-        labels,
-    };
-    let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
-    let create = engine.docker.create_container(Some(options), request.body());
+    let request = ContainerRequest::chore(image, vec![], 1, labels);
     let asked = async {
-        let created = engine.call(Phase::Create, WORK, create).await;
+        let created = engine.create(name, request.body()).await;
         created.map_err(|error| creation_failed(image, error))?;
         require_shell(engine, name, image).await?;
         let reading = async { Ok(read(engine, name).await) };

@@ -15,10 +15,9 @@ use super::docker_error::{InfraError, Phase};
 use super::engine::{Engine, WORK};
 use super::image::ResolvedImage;
 use super::owner;
-use super::request::{ContainerRequest, StepUser, bind};
+use super::request::{ContainerRequest, bind};
 use crate::artifacts::STEP_PARTS;
 use crate::audit::Audit;
-use crate::config::Limits;
 use crate::process::Process;
 
 /// For a tree of any size that a run leaves.
@@ -42,18 +41,8 @@ pub(super) async fn reclaim(
     }
     let name = run.file_name().unwrap_or_default().to_string_lossy();
     let deadline = crate::clock::now().timestamp() + 600;
-    let request = ContainerRequest {
-        image_id: image.id.clone(),
-        mounts,
-        volume: None,
-        files: vec![],
-        environment: vec![],
-        user: StepUser::Root,
-        limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-        network: false,
-        lifetime_seconds: 600,
-        labels: owner::labels(Process::this(), &name, deadline),
-    };
+    let labels = owner::labels(Process::this(), &name, deadline);
+    let request = ContainerRequest::chore(image, mounts, 600, labels);
     let never = CancellationToken::new();
     let name = format!("act-{name}-reclaim");
     let Some(container) = Container::start(engine, name, request, image, audit, &never).await?

@@ -9,6 +9,7 @@ use bollard::models::{
 };
 
 use super::docker_error::InfraError;
+use super::image::ResolvedImage;
 use super::response::ErrorType;
 use crate::config::Limits;
 
@@ -66,6 +67,27 @@ pub(super) struct ContainerRequest {
 }
 
 impl ContainerRequest {
+    /// For a task of our own beside the steps: root, without network, and as small as such a task needs.
+    pub(super) fn chore(
+        image: &ResolvedImage,
+        mounts: Vec<Mount>,
+        lifetime_seconds: u64,
+        labels: HashMap<String, String>,
+    ) -> Self {
+        Self {
+            image_id: image.id.clone(),
+            mounts,
+            volume: None,
+            files: vec![],
+            environment: vec![],
+            user: StepUser::Root,
+            limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
+            network: false,
+            lifetime_seconds,
+            labels,
+        }
+    }
+
     pub(super) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
         let capabilities =

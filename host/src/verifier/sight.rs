@@ -4,16 +4,15 @@
 
 use std::sync::OnceLock;
 
-use bollard::query_parameters::{ContainerArchiveInfoOptions, CreateContainerOptions};
+use bollard::query_parameters::ContainerArchiveInfoOptions;
 
 use super::container::Guard;
 use super::docker_error::{InfraError, Phase};
-use super::engine::{Engine, QUICK, WORK};
+use super::engine::{Engine, QUICK};
 use super::image::ResolvedImage;
 use super::owner;
-use super::request::{ContainerRequest, StepUser, bind};
+use super::request::{ContainerRequest, bind};
 use crate::artifacts::RunDir;
-use crate::config::Limits;
 use crate::process::{self, Process};
 
 const SEEN_AT: &str = "/act-sight";
@@ -99,22 +98,11 @@ impl Engine {
         let name = format!("act-{}-sight", run.id());
         let guard = Guard::arm(self, &name, vec![]);
         let deadline = crate::clock::now().timestamp();
-        let request = ContainerRequest {
-            image_id: image.id.clone(),
-            mounts: vec![bind(&file, SEEN_AT, true)?],
-            volume: None,
-            files: vec![],
-            environment: vec![],
-            user: StepUser::Root,
-            limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-            network: false,
-            lifetime_seconds: 1,
-            labels: owner::labels(Process::this(), run.id().as_str(), deadline),
-        };
-        let options = CreateContainerOptions { name: Some(name.clone()), ..Default::default() };
-        let create = self.docker.create_container(Some(options), request.body());
-        let seen = match self.call(Phase::Create, WORK, create).await {
-            Ok(_) => {
+        let mounts = vec![bind(&file, SEEN_AT, true)?];
+        let labels = owner::labels(Process::this(), run.id().as_str(), deadline);
+        let request = ContainerRequest::chore(image, mounts, 1, labels);
+        let seen = match self.create(&name, request.body()).await {
+            Ok(()) => {
                 let options = ContainerArchiveInfoOptions { path: SEEN_AT.to_owned() };
                 let look = self.docker.get_container_archive_info(&name, Some(options));
                 match self.call(Phase::Prepare, QUICK, look).await {

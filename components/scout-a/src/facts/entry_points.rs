@@ -1,8 +1,9 @@
 //! Where programs and packages begin: a `main`, what a manifest names, and the names that tools look for.
 
-use crate::resolve::{binaries, directory};
+use crate::resolve::binaries;
 use crate::survey::Survey;
 use act_kit::inventory::name;
+use act_kit::paths::directory;
 use act_kit::world::Repository;
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! Java: a class is a file below some source root, a package a directory.
 
-use super::{DIRECTORY, Resolver, directory, join};
+use super::{DIRECTORY, Resolver};
+use act_kit::paths::{directory, join};
 use act_kit::world::Import;
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {

@@ -1,13 +1,14 @@
 //! JavaScript and TypeScript: relative paths with the endings that people leave out, packages of the workspace by
 //! their names, and the short names that a `tsconfig.json` gives.
 
-use super::{Resolver, directory, join, normal, upwards};
+use super::Resolver;
+use act_kit::paths::{directory, join, normal, resolve, upwards};
 
 const ENDINGS: [&str; 9] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "d.ts"];
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
     let found = match target.starts_with('.') {
-        true => normal(&join(directory(from), target)).and_then(|place| module(resolver, &place)),
+        true => resolve(directory(from), target).and_then(|place| module(resolver, &place)),
         false => short_name(resolver, from, target).or_else(|| package(resolver, target)),
     };
     found.into_iter().collect()
@@ -42,7 +43,7 @@ fn package(resolver: &Resolver<'_>, target: &str) -> Option<usize> {
         let inner = |below: &str| module(resolver, &join(&join(&package.root, below), rest));
         return inner("").or_else(|| inner("src"));
     }
-    let entries = package.entries.iter().filter_map(|entry| normal(&join(&package.root, entry)));
+    let entries = package.entries.iter().filter_map(|entry| resolve(&package.root, entry));
     let entry = entries.filter_map(|entry| module(resolver, &entry)).next();
     entry
         .or_else(|| module(resolver, &join(&package.root, "src")))

@@ -1,7 +1,7 @@
 //! Names that manifests give to directories: crates, Go modules, packages, short names of paths.
 
-use super::{directory, join};
 use act_kit::inventory::{Inventory, name};
+use act_kit::paths::{directory, join, resolve};
 use act_kit::world::Repository;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -71,7 +71,7 @@ impl Manifests {
         };
         let Some(name) = of("lib", "name").or_else(|| of("package", "name")) else { return };
         let library = of("lib", "path").unwrap_or_else(|| "src/lib.rs".to_owned());
-        let Some(library) = super::normal(&join(root, &library)) else { return };
+        let Some(library) = resolve(root, &library) else { return };
         self.crates.insert(name.replace('-', "_"), directory(&library).to_owned());
     }
 

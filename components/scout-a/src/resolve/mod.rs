@@ -10,6 +10,7 @@ mod python;
 mod rust;
 
 use act_kit::inventory::{Inventory, name};
+use act_kit::paths::directory;
 use act_kit::world::{Import, Repository};
 use manifests::Manifests;
 pub(crate) use manifests::binaries;
@@ -85,41 +86,6 @@ impl<'i> Resolver<'i> {
         };
         candidates.iter().filter(fits).min_by_key(distance).copied()
     }
-}
-
-pub(crate) fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// `b` below `a`, either of which may be the root.
-fn join(a: &str, b: &str) -> String {
-    match (a.is_empty(), b.is_empty()) {
-        (true, _) => b.to_owned(),
-        (_, true) => a.to_owned(),
-        _ => format!("{a}/{b}"),
-    }
-}
-
-/// The directory itself and every one above it, the root last.
-fn upwards(directory: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(directory), |at| {
-        (!at.is_empty()).then(|| at.rsplit_once('/').map_or("", |(above, _)| above))
-    })
-}
-
-/// A path with `.` and `..` taken out; none when it leads out of the repository.
-fn normal(path: &str) -> Option<String> {
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! a `src` there; a name that is taken from a package may be a module of it. Inside a package an absolute import never
 //! means a sibling.
 
-use super::{Resolver, directory, join, upwards};
+use super::Resolver;
+use act_kit::paths::{directory, join, upwards};
 use act_kit::world::Import;
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {

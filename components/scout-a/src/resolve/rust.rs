@@ -1,7 +1,8 @@
 //! Rust: modules are files below the directory of the crate's root, crates of the workspace have names.
 
-use super::{Resolver, directory, join, normal, upwards};
+use super::Resolver;
 use act_kit::inventory::name;
+use act_kit::paths::{directory, join, resolve, upwards};
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
     file(resolver, from, target).into_iter().collect()
@@ -10,7 +11,7 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<us
 fn file(resolver: &Resolver<'_>, from: &str, target: &str) -> Option<usize> {
     // A `#[path]`.
     if target.ends_with(".rs") {
-        return resolver.find(&normal(&join(directory(from), target))?);
+        return resolver.find(&resolve(directory(from), target)?);
     }
     let parts = target.trim_start_matches("::").split("::").collect::<Vec<_>>();
     match parts.split_first()? {

@@ -3,8 +3,9 @@
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, join, place, upwards};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
+use act_kit::paths::{join, upwards};
 
 /// How a test is marked in a source file.
 const MARK: &str = r"#\[test\]|#\[tokio::test|#\[cfg\(test\)\]|#\[rstest|#\[async_std::test";

@@ -3,7 +3,8 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, join, place};
+use crate::tree::{Tree, place};
+use act_kit::paths::join;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "CMakeLists.txt");

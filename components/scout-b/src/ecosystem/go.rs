@@ -3,8 +3,9 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, join, place};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
+use act_kit::paths::join;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "go.mod");

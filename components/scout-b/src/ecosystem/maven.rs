@@ -3,8 +3,9 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, join, place, resolve, upwards};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
+use act_kit::paths::{join, resolve, upwards};
 use roxmltree::{Document, Node};
 
 /// Elements within each other; a parser that recurses is not asked about more.

@@ -5,8 +5,9 @@ use crate::facts::{Kind, Place, System};
 use crate::located::Node;
 use crate::proof::{self, Doubt};
 use crate::shell::Family;
-use crate::tree::{Tree, join, place, upwards};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
+use act_kit::paths::{join, upwards};
 
 /// Lock file, its manager, what installs exactly what it says.
 pub(crate) const LOCKS: [(&str, &str, &str); 6] = [

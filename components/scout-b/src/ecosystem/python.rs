@@ -4,9 +4,10 @@ use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Place, System};
 use crate::located::Node;
 use crate::shell::Family;
-use crate::tree::{Tree, directory, join, place, upwards};
+use crate::tree::{Tree, place};
 use crate::version::Claim;
 use act_kit::inventory::name;
+use act_kit::paths::{directory, join, upwards};
 
 /// Lock file, its manager, what installs, what runs something in its environment.
 pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [

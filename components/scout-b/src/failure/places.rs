@@ -95,7 +95,7 @@ impl<'a> Places<'a> {
             [only] => Some((**only).to_owned()),
             several => {
                 let failed = |path: &&&&str| {
-                    let directory = crate::tree::directory(path);
+                    let directory = act_kit::paths::directory(path);
                     self.packages.iter().any(|package| {
                         package.strip_suffix(directory).is_some_and(|rest| rest.ends_with('/'))
                     })

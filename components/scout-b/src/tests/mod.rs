@@ -137,7 +137,8 @@ fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
     ));
     // The log names a file that the model did not.
     assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
-    let sent = heard.iter().map(String::len).sum::<usize>() + report_schema().unwrap().len();
+    let sent = heard.iter().map(String::len).sum::<usize>()
+        + act_kit::report::schema(MANIFEST).unwrap().len();
     assert!(sent < 5_000, "{sent}");
 }
 
@@ -233,7 +234,7 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
 
 #[test]
 fn the_manifest_declares_what_the_report_has() {
-    let schema: Value = serde_json::from_str(&report_schema().unwrap()).unwrap();
+    let schema: Value = serde_json::from_str(&act_kit::report::schema(MANIFEST).unwrap()).unwrap();
     let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let report = serde_json::to_value(Report::default()).unwrap();
     assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());

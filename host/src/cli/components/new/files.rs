@@ -18,8 +18,8 @@ const WIT: Embedded = embedded!["wit/":
 ];
 
 const KIT: Embedded = embedded!["components/kit/":
-    "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/lib.rs",
-    "src/quoting.rs", "src/reading.rs", "src/rehearsal.rs", "src/tool.rs", "src/world.rs",
+    "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/lib.rs", "src/paths.rs",
+    "src/quoting.rs", "src/reading.rs", "src/rehearsal.rs", "src/report.rs", "src/tool.rs", "src/world.rs",
 ];
 
 const TEMPLATES: Embedded = embedded!["components/templates/":

@@ -1,0 +1,59 @@
+//! What runs left whose owner is dead: told, and removed.
+
+use std::collections::HashMap;
+
+use bollard::query_parameters::{ListContainersOptions, ListVolumesOptions};
+use rustix::process::geteuid;
+
+use super::{Engine, QUICK};
+use crate::process::{self, Process};
+use crate::verifier::docker_error::{InfraError, Phase};
+use crate::verifier::owner::{RUN_ID, is_orphan};
+
+impl Engine {
+    /// Names of the containers of runs whose owner is dead.
+    pub async fn left_over(&self) -> Result<Vec<String>, InfraError> {
+        let orphans = self.orphans().await?.into_iter();
+        Ok(orphans.map(|(_, name)| name).collect())
+    }
+
+    /// Removes the containers of runs whose owner is dead; how many.
+    pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
+        let orphans = self.orphans().await?;
+        for (id, _) in &orphans {
+            self.remove(id).await?;
+        }
+        // Of runs that died between making their volume and their container as well.
+        let (this, now) = (Process::this(), crate::clock::now().timestamp());
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options = ListVolumesOptions { filters: Some(filters) };
+        let listed =
+            self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
+        for volume in listed.volumes.unwrap_or_default() {
+            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
+                self.remove_volume(&volume.name).await?;
+            }
+        }
+        Ok(orphans.len())
+    }
+
+    /// Ids and names.
+    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options =
+            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+        let listed =
+            self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
+        let (this, now) = (Process::this(), crate::clock::now().timestamp());
+        let orphans = listed.into_iter().filter_map(|container| {
+            let labels = container.labels.unwrap_or_default();
+            let id = container
+                .id
+                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
+            let name = container.names.unwrap_or_default().into_iter().next();
+            let name = name.map(|name| name.trim_start_matches('/').to_owned());
+            Some((id.clone(), name.unwrap_or(id)))
+        });
+        Ok(orphans.collect())
+    }
+}

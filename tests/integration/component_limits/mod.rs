@@ -1,0 +1,31 @@
+//! What a component can waste is bounded, and how its query ended is told as what it was.
+
+mod endings;
+mod memory;
+mod model;
+mod reading;
+mod time;
+
+use std::time::Duration;
+
+use act::component::{Grant, Limits};
+use act::event::ModelUsage;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::hostile::{PLENTY, Told};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn scout_with(limits: Limits) -> Grant {
+    Grant { limits, ..Grant::builtin_scout() }
+}
+
+fn usage(input: u64, output: u64) -> ModelUsage {
+    ModelUsage { input, cached: 0, output }
+}
+
+/// Waits until the store of a query is gone, its thread with it: nobody else holds the model then.
+async fn gone(hear: &mut UnboundedReceiver<Told>) {
+    let all = async { while hear.recv().await.is_some_and(|told| told != Told::Dropped) {} };
+    tokio::time::timeout(PLENTY, all).await.expect("the guest still runs");
+}

@@ -1,0 +1,84 @@
+//! The policy of the machine's administrator only takes away.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
+
+use super::{approve, components, json_of, need, packed, scout, without_engine};
+use crate::harness::{Act, image};
+use crate::json::schema;
+
+#[test]
+fn the_administrator_takes_away_and_what_he_did_not_write_does_not_count() {
+    // CAPABILITY-19, CAPABILITY-23
+    let act = without_engine();
+    let policy = act.repo().parent().unwrap().join("policy.toml");
+    let write = |text: &str, mode: u32| {
+        fs::write(&policy, text).unwrap();
+        fs::set_permissions(&policy, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let path = packed(&act, "x.wasm", &scout("1", &[need("repo.read")]));
+    approve(&act, &path, "probe", &[]).status(0);
+    let act = act.env("ACT_POLICY_FILE", &policy);
+    write("deny = [\"repo.read\"]\n", 0o644);
+    let told = act.clone().act(["scout", "probe", "x"]).status(1);
+    told.stderr_has("needs `repo.read`, which the administrator's policy.toml does not allow");
+    let told = act.clone().act(components(["why", "probe", "answer.txt", "--json"])).status(1);
+    let answer = json_of(&told);
+    schema("components-why").validate(&answer).unwrap();
+    let no: Vec<_> = answer["parties"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|says| says["allows"] == false)
+        .collect();
+    assert_eq!(no, [&json!({"party": "ceiling", "allows": false})], "{answer}");
+    write("", 0o666);
+    act.clone().act(["scout", "probe", "x"]).status(1).stderr_has("policy.toml has mode 0666");
+    write("\ndenny = []\n", 0o644);
+    act.clone()
+        .act(["scout", "probe", "x"])
+        .status(1)
+        .stderr_has("policy.toml:2:1: unknown field `denny`");
+    write("allow_unpinned_images = false\n", 0o644);
+    let act = act.pipeline("busybox:stable", &[("test", "true")]);
+    act.clone().script("turns: []").act(["run", "x"]).status(1).stderr_has("not pinned by digest");
+    act.act(["verify"]).status(1).stderr_has("not pinned by digest");
+}
+
+/// CAPABILITY-40: also a step that asks for the network by name has none.
+#[test]
+fn the_administrator_takes_the_network_from_every_step() {
+    let steps = json!([
+        {"name": "fetch", "command": "ls /sys/class/net", "network": "on"},
+        {"name": "test", "command": "grep -qx none answer.txt", "network": "off"},
+    ]);
+    let yaml = json!({"verification": {"container_image": image(), "steps": steps}});
+    let act = Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string());
+    let interfaces = |act: &Act| {
+        let response = json_of(&act.clone().act(["verify", "--json"]).status(0));
+        (response["tail_log"].as_str().unwrap().to_owned(), response)
+    };
+    let (tail, response) = interfaces(&act);
+    assert_ne!(tail, "lo\n");
+    assert_eq!(response["warnings"], json!([]));
+
+    let policy = act.repo().parent().unwrap().join("policy.toml");
+    fs::write(&policy, "[verifier]\nnetwork = \"off\"\n").unwrap();
+    let act = act.env("ACT_POLICY_FILE", &policy);
+    let (tail, response) = interfaces(&act);
+    assert_eq!(tail, "lo\n", "{response:#}");
+    let manifest = &response["manifest"];
+    for command in manifest["commands_executed"].as_array().unwrap() {
+        assert_eq!(command["network"], "off", "{manifest:#}");
+    }
+    let warning = &response["warnings"][0];
+    assert_eq!(warning["code"], "network_cut_off", "{response:#}");
+    assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
+    let told = act.clone().act(["audit", "list", "--json"]).status(0);
+    let walls = json_of(&told)["records"].as_array().unwrap().iter().rev().find_map(|record| {
+        (record["event"] == "container_inspected").then(|| record["names"].to_string())
+    });
+    assert!(walls.unwrap().contains("network=none"), "{told}");
+}

@@ -1,0 +1,123 @@
+//! `act components`: what may take part, who says so, and that nothing a repository ships can widen it.
+//!
+//! The component of these stories is the hostile one, which does what its question says.
+
+mod administrator;
+mod approving;
+mod changed;
+mod shown;
+mod taking_part;
+mod tries;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Act, Done};
+use crate::json::schema;
+
+const REPORT: &str = r#"{"type":["object","array"]}"#;
+
+/// A component as its author packs it: with this version and these needs.
+pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
+    let from = match (&manifest["kind"], &manifest["name"]) {
+        (kind, _) if kind == "tool" => "hostile-tool.wasm",
+        (_, name) if name == "caller" => "hostile-http.wasm",
+        _ => "hostile.wasm",
+    };
+    let path = act.repo().join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::copy(Path::new(env!("ACT_TEST_COMPONENTS")).join(from), &path).unwrap();
+    let written = act.repo().parent().unwrap().join("manifest.json");
+    fs::write(&written, manifest.to_string()).unwrap();
+    act.clone()
+        .act([
+            "components".into(),
+            "pack".into(),
+            path.clone().into_os_string(),
+            "--manifest".into(),
+            written.into(),
+        ])
+        .status(0);
+    path
+}
+
+pub(super) fn need(grant: &str) -> Value {
+    json!({"grant": grant, "why": "for a test"})
+}
+
+pub(super) fn scout(version: &str, needs: &[Value]) -> Value {
+    json!({"kind": "scout", "name": "hostile", "version": version, "about": "Does as it is told.",
+        "needs": needs, "report": serde_json::from_str::<Value>(REPORT).unwrap()})
+}
+
+pub(super) fn tool() -> Value {
+    let parameters = json!({"type": "array", "items": {"type": "string"}});
+    json!({"kind": "tool", "name": "hostile-tool", "version": "1", "about": "Tools.",
+        "needs": [need("repo.read"), need("repo.write")],
+        "tools": [{"name": "read", "description": "Reads.", "parameters": parameters}]})
+}
+
+pub(super) fn json_of(told: &Done) -> Value {
+    serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
+}
+
+pub(super) fn sha256_of(path: &Path) -> String {
+    act::workspace::digest(&fs::read(path).unwrap())
+}
+
+pub(super) fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {
+    std::iter::once("components").chain(arguments).map(OsString::from).collect()
+}
+
+pub(super) fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done {
+    let sha256 = sha256_of(path);
+    let mut arguments = components(["approve"]);
+    arguments.push(path.into());
+    for word in ["--name", name, "--sha256", &sha256].iter().chain(more) {
+        arguments.push(word.into());
+    }
+    act.clone().act(arguments)
+}
+
+fn listed(act: &Act) -> Value {
+    let told = act.clone().act(components(["--json"])).status(0);
+    let document = json_of(&told);
+    schema("components").validate(&document).unwrap();
+    document
+}
+
+fn state_of(act: &Act, name: &str) -> Value {
+    let list = listed(act);
+    let all = list["components"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{list:#}"))["state"]
+        .clone()
+}
+
+pub(super) fn grants(act: &Act) -> PathBuf {
+    act.repo().parent().unwrap().join("config/act/grants.toml")
+}
+
+fn stored(act: &Act, sha256: &str) -> PathBuf {
+    act.artifacts().join(format!("state/components/{sha256}.wasm"))
+}
+
+/// A repository whose `agent.yaml` asks for the component in `tools/x.wasm`.
+pub(super) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
+    let path = packed(&act, "tools/x.wasm", &scout("1", &[need("repo.read")]));
+    let mut request = json!({"name": "probe", "path": "tools/x.wasm", "sha256": sha256_of(&path), "kind": "scout"});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        request[key] = value.clone();
+    }
+    let yaml = json!({
+        "verification": {"container_image": "busybox:stable", "steps": [{"name": "test", "command": "true"}]},
+        "components": [request],
+    });
+    (act.file("agent.yaml", yaml.to_string()), path)
+}
+
+pub(super) fn without_engine() -> Act {
+    Act::new().file("answer.txt", "none\n").without_engine()
+}

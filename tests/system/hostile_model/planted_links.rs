@@ -1,0 +1,67 @@
+//! Links to the outside that lie in the repository, also in the place of our own files.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::{by_every_route, denied, fingerprint, refusals};
+use crate::clumsy_model::refused;
+use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::{Act, image};
+
+/// Security line 57: a directory that is a link to the outside is no way out.
+#[test]
+fn a_linked_directory_is_no_way_out() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("f"), "outside\n").unwrap();
+    let before = fingerprint(outside.path());
+    let hostile = by_every_route("docs/f").into_iter().chain(by_every_route("docs/new"));
+    let turns =
+        opening("obey").into_iter().chain(hostile).chain(attempt("right\n")).chain([done()]);
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    symlink(outside.path(), act.repo().join("docs")).unwrap();
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    assert_eq!(fingerprint(outside.path()), before);
+    assert_eq!(refusals(&told).len(), 16, "{:?}", refusals(&told));
+    assert_eq!(denied(&told), refused(&told));
+}
+
+/// Security line 64: `agent` as a link to the outside is found before anything is written.
+#[test]
+fn an_agent_directory_that_is_a_link_refuses_the_task() {
+    let outside = tempfile::tempdir().unwrap();
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", "true")]);
+    symlink(outside.path(), act.repo().join("agent")).unwrap();
+    let before = fingerprint(&act.repo());
+    let told =
+        act.script("turns: []").run("write the answer").status(1).stderr_has("agent is a link");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    assert_eq!(fingerprint(&told.repo()), before);
+    assert!(told.requests().is_empty());
+}
+
+/// Security line 65: `.gitignore` and `context_latest.md` as links to the outside, and a first snapshot
+/// that is already there.
+#[test]
+fn links_that_a_clone_ships_for_our_own_files_are_not_followed() {
+    let outside = tempfile::tempdir().unwrap();
+    for name in ["profile", "latest"] {
+        fs::write(outside.path().join(name), "outside\n").unwrap();
+    }
+    let before = fingerprint(outside.path());
+    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file("agent/context_001.md", "shipped\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    symlink(outside.path().join("profile"), act.repo().join(".gitignore")).unwrap();
+    symlink(outside.path().join("latest"), act.repo().join("agent/context_latest.md")).unwrap();
+    let told = act.script(&script(turns)).run("write the answer").status(0);
+    assert_eq!(fingerprint(outside.path()), before);
+    assert_eq!(told.read("agent/context_001.md"), "shipped\n");
+    let latest = fs::read_link(told.repo().join("agent/context_latest.md")).unwrap();
+    assert_eq!(latest, Path::new("context_003.md"));
+    assert!(fs::symlink_metadata(told.repo().join(".gitignore")).unwrap().is_symlink());
+}
