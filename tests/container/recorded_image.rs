@@ -19,7 +19,8 @@ async fn a_recorded_image_is_found_whatever_its_name_means() {
     let known = world.engine.find_image(&name).await.unwrap().unwrap();
     let look = async |id: Option<&str>, digest: &str| {
         let recorded = RecordedImage { name: &name, id, digest };
-        let found = world.engine.recorded_image(recorded, &Events::new("", vec![]), &world.cancel).await;
+        let found =
+            world.engine.recorded_image(recorded, &Events::new("", vec![]), &world.cancel).await;
         found.unwrap().unwrap()
     };
     let means = async |image: &str| {
