@@ -228,11 +228,11 @@ impl Keeper for Nothing {
         Ok(())
     }
 
-    fn restarted(&self, _: &act::audit::Head) -> Result<(), Unkept> {
+    fn restarted(&self, _: &act::audit::Head, _: &str) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, String>, Unkept> {
+    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, act::audit::Beginning>, Unkept> {
         Ok(Default::default())
     }
 

@@ -297,8 +297,42 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     let accept = |seq: &str| ["verify".to_owned(), "--accept-restart".to_owned(), seq.to_owned()];
     let words = accept(&seq.to_string());
     let words: Vec<_> = words.iter().map(String::as_str).collect();
-    assert_eq!(document(&act, "audit-verify", 0, &words)["history"], "accepted");
     document(&act, "audit-verify", 1, &["verify", "--accept-restart", "1"]);
+    assert_eq!(document(&act, "audit-verify", 0, &words)["history"], "accepted");
+    let found = document(&act, "audit-verify", 0, &["verify"]);
+    // Of the run that was cut off nobody knows any more whether it ended as its manifest says.
+    let unknown = &found["runs_unknown"][0];
+    assert_eq!(unknown["run_id"].as_str(), told.runs().first().map(String::as_str), "{found:#}");
+    assert!(unknown["accepted_seq"].is_u64(), "{found:#}");
+    act.clone().act(["audit", "verify"]).status(0).stdout_has("accepted by record").inert();
+    // What was accepted is that state of it, and no other one.
+    let aside = act.artifacts().join("state/audit.1.jsonl");
+    let kept = fs::read(&aside).unwrap();
+    fs::write(&aside, [&kept[..], b"{}\n"].concat()).unwrap();
+    let found = document(&act, "audit-verify", 1, &["verify"]);
+    assert_eq!(found["earlier"][0]["reason"], "changed", "{found:#}");
+    fs::remove_file(&aside).unwrap();
+    let found = document(&act, "audit-verify", 1, &["verify"]);
+    assert_eq!(found["earlier"][0]["reason"], "absent", "{found:#}");
+    fs::write(&aside, kept).unwrap();
+    document(&act, "audit-verify", 0, &["verify"]);
+    // Nor is a run that somebody thinks up beside it.
+    let runs = act.artifacts();
+    let invented = runs.join("run_20200101_000000_aaaaaa");
+    let model = runs.join(&told.runs()[0]);
+    fs::create_dir_all(&invented).unwrap();
+    let manifest = fs::read_to_string(model.join("manifest.json")).unwrap();
+    let manifest = manifest.replace(&told.runs()[0], "run_20200101_000000_aaaaaa");
+    fs::write(invented.join("manifest.json"), manifest).unwrap();
+    let found = document(&act, "audit-verify", 1, &["verify"]);
+    let all = found["runs_unknown"].as_array().unwrap();
+    let open: Vec<_> = all.iter().filter(|run| run["accepted_seq"].is_null()).collect();
+    assert_eq!(open.len(), 1, "{found:#}");
+    assert_eq!(open[0]["run_id"], "run_20200101_000000_aaaaaa");
+    let shown = act.clone().act(["audit", "verify"]).status(1);
+    shown.stdout_has("run_20200101_000000_aaaaaa").stdout_has("would stand in what is missing");
+    fs::remove_dir_all(&invented).unwrap();
+    document(&act, "audit-verify", 0, &["verify"]);
     act.clone().act(["audit", "restart"]).status(1).stderr_has("is what was written");
 }
 

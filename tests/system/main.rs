@@ -17,6 +17,7 @@ mod command_line;
 mod comparison;
 mod components;
 mod conversation;
+mod decisions;
 mod doctor;
 mod documents;
 mod dry_run;

@@ -1,41 +1,95 @@
 //! The logs that were set aside, back to the first one: whether they still tell what was before.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use super::accepted::Accepted;
 use super::error::AuditError;
 use super::file::{LogFile, NAME};
 use super::reader::AuditReader;
-use super::verify::{Before, EarlierLog, Verification, Verifier};
+use super::verify::{
+    Bad, Before, EarlierLog, History, OfManifest, Rest, UnknownRun, Verification, Verifier,
+};
 
 /// As many as can be set aside.
 const MOST: usize = 1000;
 
-/// The log in the directory `state`, which `path` names, and all those before it. `accept` is the number of the record
-/// with which it begins anew, from one who knows that what was before is missing.
+/// The log in the directory `state`, which `path` names, and all those before it.
 pub fn verify_all(
     state: &OwnedFd,
     path: &Path,
     mut verifier: Verifier,
-    accept: Option<u64>,
 ) -> Result<Verification, AuditError> {
     let log = path.join(NAME);
     read(&mut verifier, AuditReader::open(state, path)?, &log, None)?;
-    let (mut before, mut earlier) = (verifier.before(), vec![]);
+    let Some((mut before, mut rest)) = verifier.before() else { return Ok(verifier.finish()) };
+    let mut accepted = verifier.accepted();
     let mut found = verifier.finish();
-    while let Some(one) = before.take().filter(|_| earlier.len() < MOST) {
-        let asked = one.asked.is_some();
-        let (log, next, told) = look(state, path, one)?;
-        if let Some(told) = told {
-            found.runs_compared += told.runs_compared;
-            found.asked_seq = found.asked_seq.or(told.asked_seq);
-            // Asked for is what stands anywhere.
-            found.ok |= asked && told.asked_seq.is_some() && found.bad.is_none();
+    for _ in 0..MOST {
+        let restart = before.restart;
+        let looked = look(state, path, before, rest)?;
+        rest = looked.rest;
+        accepted.after(looked.accepted);
+        // Whatever is accepted of a log, no manifest may say something else than what is there.
+        found.bad = found.bad.or_else(|| looked.disputes.into_iter().next());
+        found.runs_compared += looked.runs_compared;
+        found.asked_seq = found.asked_seq.or(looked.asked_seq);
+        // Where that log says nothing of what was before it, the store does.
+        let next = match (looked.before, &looked.log.missing) {
+            (None, Some(_)) => rest.before(restart),
+            (before, _) => before,
+        };
+        found.earlier.push(looked.log);
+        match next {
+            Some(next) => before = next,
+            None => break,
         }
-        earlier.push(log);
-        before = next;
     }
-    Ok(found.after(earlier, accept))
+    found.weigh(rest, &accepted);
+    Ok(found)
+}
+
+impl Verification {
+    /// With what nobody found: beside a gap it is unknown, else it is gone or was never there.
+    fn weigh(&mut self, rest: Rest, accepted: &Accepted) {
+        for log in &mut self.earlier {
+            log.accepted_seq = accepted.log(log);
+        }
+        let gap = self.earlier.iter().any(|log| log.missing.is_some());
+        let (headless, runs): (BTreeMap<_, _>, _) =
+            rest.runs.into_iter().partition(|(_, manifest)| manifest.head.is_none());
+        let runs: BTreeMap<String, OfManifest> = runs;
+        self.runs_without_head = headless.into_keys().collect();
+        match runs.keys().next() {
+            Some(run) if !gap => {
+                let seq = self.earlier.last().map_or(1, |log| log.seq + 1);
+                let why = format!("no log has the record that the manifest of {run} names");
+                self.bad = Some(Bad { seq, line: None, why });
+            }
+            _ => {
+                let unknown = runs.into_iter().map(|(run_id, manifest)| {
+                    let OfManifest { head, sha256 } = manifest;
+                    let (head, accepted_seq) = (head.unwrap_or_default(), None);
+                    let run = UnknownRun { run_id, head, sha256, accepted_seq };
+                    UnknownRun { accepted_seq: accepted.run(&run), ..run }
+                });
+                self.runs_unknown = unknown.collect();
+            }
+        }
+        let open = self.earlier.iter().any(EarlierLog::is_open)
+            || self.runs_unknown.iter().any(|run| run.accepted_seq.is_none());
+        self.history = match (gap, open) {
+            (false, _) => History::Whole,
+            (true, false) => History::Accepted,
+            (true, true) => History::Missing,
+        };
+        // Asked for is what stands anywhere.
+        self.ok = self.bad.is_none()
+            && self.history != History::Missing
+            && self.runs_without_head.is_empty()
+            && rest.asked.is_none();
+    }
 }
 
 /// To its end, or to record `last`.
@@ -54,43 +108,89 @@ fn read(
     Ok(())
 }
 
-type Looked = (EarlierLog, Option<Before>, Option<Verification>);
+/// What one of them told.
+struct Looked {
+    log: EarlierLog,
+    before: Option<Before>,
+    /// What is still to be found.
+    rest: Rest,
+    accepted: Accepted,
+    /// Manifests that say something else than it.
+    disputes: Vec<Bad>,
+    runs_compared: u64,
+    asked_seq: Option<u64>,
+}
+
+/// Why one of them does not tell what was before: a stable word, and more for people.
+type Missing = (&'static str, String);
 
 /// One of them: the very file that was set aside, sound in itself up to what the store remembered then.
-fn look(state: &OwnedFd, path: &Path, before: Before) -> Result<Looked, AuditError> {
-    let Before { name, gone, sha256, head, runs, asked, restarts } = before;
-    let seq = head.as_ref().map_or(0, |head| head.seq);
-    let missing = |name: String, why: &str| {
-        let missing = Some(why.to_owned());
-        Ok((EarlierLog { name, seq, records: 0, missing }, None, None))
+fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
+    let seq = before.head.as_ref().map_or(0, |head| head.seq);
+    let mut log = EarlierLog {
+        name: before.name.clone(),
+        restart: before.restart,
+        seq,
+        records: 0,
+        head: None,
+        sha256: None,
+        missing: None,
+        reason: None,
+        accepted_seq: None,
     };
-    if gone {
-        return missing(name, "there was no log any more");
-    }
-    let Some(sha256) = sha256 else { return missing(name, "what was set aside was no log") };
-    if !is_ours(&name) {
-        return missing(name, "it is no name of ours");
-    }
-    let path = path.join(&name);
-    let file = match LogFile::aside(state, &name, &path) {
-        Ok(Some(file)) => file,
-        Ok(None) => return missing(name, "it is not there"),
-        Err(error) => return missing(name, &error.to_string()),
+    let path = path.join(&before.name);
+    let file = match open(state, &path, &before, &mut log)? {
+        Ok(file) => file,
+        Err((reason, why)) => {
+            (log.reason, log.missing) = (Some(reason.to_owned()), Some(why));
+            let accepted = Accepted::default();
+            let (before, runs_compared, asked_seq) = (None, 0, None);
+            let disputes = vec![];
+            return Ok(Looked { log, before, rest, accepted, disputes, runs_compared, asked_seq });
+        }
     };
-    if file.sha256(&path)? != sha256 {
-        return missing(name, "it is not what was set aside");
-    }
     // What stands behind that head may be the very reason why it was set aside.
-    let last = head.as_ref().map(|head| head.seq);
-    let mut verifier = Verifier::new(head, runs, asked).restarted(restarts);
+    let last = before.head.as_ref().map(|head| head.seq);
+    let mut verifier =
+        Verifier::new(before.head, rest.runs, rest.asked).restarted(rest.restarts).aside();
     read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
-    let next = verifier.before();
+    let (accepted, next, rest) = (verifier.accepted(), verifier.begun(), verifier.rest());
+    let disputes = verifier.disputes();
     let told = verifier.finish();
-    let missing = told
-        .bad
-        .as_ref()
-        .map(|bad| format!("its record {} is not what it was: {}", bad.seq, bad.why));
-    Ok((EarlierLog { name, seq, records: told.records, missing }, next, Some(told)))
+    if let Some(bad) = &told.bad {
+        log.reason = Some("broken".to_owned());
+        log.missing = Some(format!("its record {} is not what it was: {}", bad.seq, bad.why));
+    }
+    (log.records, log.head) = (told.records, told.head);
+    let (runs_compared, asked_seq) = (told.runs_compared, told.asked_seq);
+    Ok(Looked { log, before: next, rest, accepted, disputes, runs_compared, asked_seq })
+}
+
+fn open(
+    state: &OwnedFd,
+    path: &Path,
+    before: &Before,
+    log: &mut EarlierLog,
+) -> Result<Result<LogFile, Missing>, AuditError> {
+    let missing = |reason: &'static str, why: &str| Ok(Err((reason, why.to_owned())));
+    if before.gone {
+        return missing("gone", "there was no log any more");
+    }
+    let Some(sha256) = &before.sha256 else {
+        return missing("no_log", "what was set aside was no log");
+    };
+    if !is_ours(&before.name) {
+        return missing("no_name", "it is no name of ours");
+    }
+    let file = match LogFile::aside(state, &before.name, path) {
+        Ok(Some(file)) => file,
+        Ok(None) => return missing("absent", "it is not there"),
+        Err(error) => return missing("foreign", &error.to_string()),
+    };
+    let found = file.sha256(path)?;
+    let same = found == *sha256;
+    log.sha256 = Some(found);
+    if same { Ok(Ok(file)) } else { missing("changed", "it is not what was set aside") }
 }
 
 /// `audit.N.jsonl`, and no way out of the directory.

@@ -39,6 +39,7 @@ pub enum Event {
     Anchored,
     LogRecovered,
     ChainRestarted,
+    GapAccepted,
 }
 
 impl Event {
@@ -68,6 +69,7 @@ impl Event {
             Self::Anchored => "anchored",
             Self::LogRecovered => "log_recovered",
             Self::ChainRestarted => "chain_restarted",
+            Self::GapAccepted => "gap_accepted",
         }
     }
 }

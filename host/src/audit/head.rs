@@ -15,6 +15,15 @@ pub struct Head {
     pub end: u64,
 }
 
+/// The first record of a log that was begun anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beginning {
+    pub hash: String,
+    /// All of it, as it was sealed: what it says of the log before it outlives the log that it stands in. None where an
+    /// earlier version kept the hash alone.
+    pub line: Option<String>,
+}
+
 /// Why something is not remembered, in words for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unkept {
@@ -30,12 +39,12 @@ pub trait Keeper: Send + Sync {
     /// Never replaces a later one. May be forgotten when the place is busy: the next edge says it again.
     fn keep(&self, head: &Head) -> Result<(), Unkept>;
 
-    /// `head` is that of the first record of a log that was begun anew: kept in place of any other, and for good.
-    /// The grants are forgotten, so that they are recorded again.
-    fn restarted(&self, head: &Head) -> Result<(), Unkept>;
+    /// `head` is that of the first record of a log that was begun anew, and `line` the record: kept in place of any
+    /// other, and for good. The grants are forgotten, so that they are recorded again.
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept>;
 
-    /// The hashes of all such records, by their numbers.
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept>;
+    /// All such records, by their numbers.
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept>;
 
     /// The digest of the user's grants as they were last recorded.
     fn grants(&self) -> Result<Option<String>, Unkept>;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fsync, openat, renameat, statat};
 use rustix::io::Errno;
 
-use super::chain::{GENESIS, seal};
+use super::chain::{GENESIS, Line, judge, seal};
 use super::entry::{Entry, Event};
 use super::error::AuditError;
 use super::file::{LogFile, NAME};
@@ -227,7 +227,8 @@ impl Log {
             let there = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
             // Begun anew after that by `restart`, and not by somebody who only says so.
             let begun = |first: Record| {
-                first.seq > head.seq && restarts.get(&first.seq) == Some(&first.hash)
+                first.seq > head.seq
+                    && restarts.get(&first.seq).is_some_and(|known| known.hash == first.hash)
             };
             if !file.ending_at(head.end).is_some_and(there) && !file.first().is_some_and(begun) {
                 return Err(AuditError::Cut { path: self.path.clone(), seq: head.seq });
@@ -278,7 +279,7 @@ impl Log {
         let aside = match statat(&self.state, NAME, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(io(errno)),
-            Ok(_) => Some(self.free_name()?),
+            Ok(_) => Some(self.free_name(&self.taken_names()?)?),
         };
         let last = super::reader::last_seq(&self.state, &self.path);
         let sha256 = match &aside {
@@ -301,7 +302,8 @@ impl Log {
         write(&file.file, line.as_bytes()).map_err(|error| AuditError::io(&self.path, error))?;
         fdatasync(&file.file).and_then(|()| fsync(&self.state)).map_err(io)?;
         let size = line.len() as u64;
-        self.keeper.restarted(&Head { seq, hash: hash.clone(), end: size }).map_err(|reason| {
+        let head = Head { seq, hash: hash.clone(), end: size };
+        self.keeper.restarted(&head, &line).map_err(|reason| {
             AuditError::keeper(&self.path, "its new beginning cannot be kept", &reason)
         })?;
         open.tail = Some(Tail { seq, hash, size, open_line: false, torn: None });
@@ -320,8 +322,22 @@ impl Log {
         sha256
     }
 
-    fn free_name(&self) -> Result<String, AuditError> {
-        let free = (1..=MOST_ASIDE).map(|number| format!("audit.{number}.jsonl")).find(|name| {
+    /// Of logs that were set aside, whether they are still there or not: another one in its place would be taken for it.
+    fn taken_names(&self) -> Result<Vec<String>, AuditError> {
+        let restarts = self.keeper.restarts().map_err(|reason| {
+            AuditError::keeper(&self.path, "its beginnings cannot be looked up", &reason)
+        })?;
+        let lines = restarts.into_values().filter_map(|beginning| beginning.line);
+        let name = |line: String| match judge(line.trim_end().as_bytes()) {
+            Line::Record(record) => record.object,
+            _ => None,
+        };
+        Ok(lines.filter_map(name).collect())
+    }
+
+    fn free_name(&self, taken: &[String]) -> Result<String, AuditError> {
+        let names = (1..=MOST_ASIDE).map(|number| format!("audit.{number}.jsonl"));
+        let free = names.filter(|name| !taken.contains(name)).find(|name| {
             let there = statat(&self.state, name, AtFlags::SYMLINK_NOFOLLOW);
             matches!(there, Err(Errno::NOENT))
         });

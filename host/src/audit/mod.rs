@@ -4,6 +4,7 @@
 //! record cannot be written, nothing goes on. `chain` says what a line is (pure), `log` appends under a lock
 //! that holds between processes, `verify` finds the first record that is not what it was.
 
+mod accepted;
 mod chain;
 mod earlier;
 mod entry;
@@ -30,10 +31,10 @@ pub use entry::{Entry, Event};
 pub use error::AuditError;
 pub use file::NAME;
 pub use grants::{Approval, GrantsSeen, NO_BYTES};
-pub use head::{Head, Keeper, Unkept};
+pub use head::{Beginning, Head, Keeper, Unkept};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
-pub use verify::{Bad, EarlierLog, History, OfManifest, Verification, Verifier};
+pub use verify::{Bad, EarlierLog, History, OfManifest, UnknownRun, Verification, Verifier};
 
 use crate::secret::Secrets;
 use log::Log;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use rustix::fs::{Mode, OFlags};
 
 use super::{
-    Audit, AuditReader, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification, Verifier,
-    verify_all,
+    Audit, AuditReader, Beginning, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification,
+    Verifier, verify_all,
 };
 use crate::secret::Secrets;
 
@@ -17,7 +17,7 @@ use crate::secret::Secrets;
 pub(super) struct Memory {
     pub(super) head: Mutex<Option<Head>>,
     grants: Mutex<Option<String>>,
-    restarts: Mutex<BTreeMap<u64, String>>,
+    pub(super) restarts: Mutex<BTreeMap<u64, Beginning>>,
 }
 
 impl Keeper for Memory {
@@ -33,14 +33,15 @@ impl Keeper for Memory {
         Ok(())
     }
 
-    fn restarted(&self, head: &Head) -> Result<(), Unkept> {
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
         *self.head.lock().unwrap() = Some(head.clone());
-        self.restarts.lock().unwrap().insert(head.seq, head.hash.clone());
+        let beginning = Beginning { hash: head.hash.clone(), line: Some(line.to_owned()) };
+        self.restarts.lock().unwrap().insert(head.seq, beginning);
         *self.grants.lock().unwrap() = None;
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
         Ok(self.restarts.lock().unwrap().clone())
     }
 
@@ -101,14 +102,16 @@ impl Place {
 
     pub(super) fn verify_with(&self, verifier: Verifier) -> Verification {
         let verifier = verifier.restarted(self.keeper.restarts().unwrap());
-        verify_all(&self.state(), self.dir.path(), verifier, None).unwrap()
+        verify_all(&self.state(), self.dir.path(), verifier).unwrap()
     }
 
-    /// From one who knows what is missing before record `seq`.
-    pub(super) fn verify_accepting(&self, seq: u64) -> Verification {
-        let verifier = Verifier::new(self.keeper.head().unwrap(), Default::default(), None);
-        let verifier = verifier.restarted(self.keeper.restarts().unwrap());
-        verify_all(&self.state(), self.dir.path(), verifier, Some(seq)).unwrap()
+    /// Somebody says that what is missing or unknown is known to be.
+    pub(super) fn accept(&self, found: &Verification) {
+        let audit = self.audit();
+        for entry in found.to_accept() {
+            audit.append(entry).unwrap();
+        }
+        audit.settle().unwrap();
     }
 
     /// With so many records, settled.

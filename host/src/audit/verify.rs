@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::chain::GENESIS;
+use super::accepted::Accepted;
+use super::chain::{GENESIS, Line, judge};
 use super::entry::Event;
-use super::head::Head;
+use super::head::{Beginning, Head};
 use super::reader::Item;
 use super::record::Record;
 use super::tail::Torn;
@@ -20,7 +21,7 @@ pub enum History {
     /// Or there was no new beginning.
     Whole,
     Missing,
-    /// It is missing, and whoever asks knows of it.
+    /// It is missing, and somebody has accepted that as it stands.
     Accepted,
 }
 
@@ -30,34 +31,96 @@ pub enum History {
 pub struct EarlierLog {
     /// In `state/`.
     pub name: String,
+    /// Number of the record with which the log after it begins.
+    pub restart: u64,
     /// The last record that it had to have.
     pub seq: u64,
     /// That are in their place, from its first on.
     pub records: u64,
+    /// The last of these.
+    pub head: Option<Head>,
+    /// As the file stands now; null where there is none that could be a log.
+    pub sha256: Option<String>,
     /// Why it does not tell what was before; null when it does.
     pub missing: Option<String>,
+    /// The same as a stable word.
+    pub reason: Option<String>,
+    /// Number of the record by which that was accepted, as it stands.
+    pub accepted_seq: Option<u64>,
 }
 
 /// What a manifest says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfManifest {
-    /// The hash of the record of its run's end; none where it cannot be read.
+    /// The hash of the record of its run's end; none where it names none, or cannot be read.
     pub head: Option<String>,
     /// Of the rest of it; not compared with a record that holds none.
     pub sha256: String,
 }
 
-/// What the first record of a log says about the one before it, and what has to be found there.
+impl EarlierLog {
+    /// It is missing, and nobody has accepted that.
+    pub(super) fn is_open(&self) -> bool {
+        self.missing.is_some() && self.accepted_seq.is_none()
+    }
+}
+
+/// A run whose record would stand in what is missing: whether its manifest is true cannot be known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AuditUnknownRun"))]
+pub struct UnknownRun {
+    pub run_id: String,
+    /// That its manifest names.
+    pub head: String,
+    /// Of the rest of its manifest.
+    pub sha256: String,
+    /// Number of the record by which that was accepted.
+    pub accepted_seq: Option<u64>,
+}
+
+/// What the first record of a log says about the one before it.
 #[derive(Debug)]
 pub(super) struct Before {
+    /// Its own number.
+    pub(super) restart: u64,
     pub(super) name: String,
     pub(super) gone: bool,
     /// Of the file as it was set aside.
     pub(super) sha256: Option<String>,
     pub(super) head: Option<Head>,
+}
+
+impl Before {
+    fn of(begun: &Record) -> Self {
+        let seq = begun.counts.get("kept_seq").copied().unwrap_or_default();
+        let head = Head { seq, hash: begun.prev.clone(), end: 0 };
+        Self {
+            restart: begun.seq,
+            name: begun.object.clone().unwrap_or_default(),
+            gone: begun.reason.as_deref() == Some("gone"),
+            sha256: begun.digests.get("set_aside").cloned(),
+            head: (seq > 0).then_some(head),
+        }
+    }
+}
+
+/// What is looked for in one log after the other until it is found.
+#[derive(Debug)]
+pub(super) struct Rest {
     pub(super) runs: BTreeMap<String, OfManifest>,
     pub(super) asked: Option<String>,
-    pub(super) restarts: BTreeMap<u64, String>,
+    pub(super) restarts: BTreeMap<u64, Beginning>,
+}
+
+impl Rest {
+    /// What the store remembers of the last beginning before this one.
+    pub(super) fn before(&self, restart: u64) -> Option<Before> {
+        let (_, Beginning { hash, line }) = self.restarts.range(..restart).next_back()?;
+        match judge(line.as_ref()?.trim_end().as_bytes()) {
+            Line::Record(record) if record.hash == *hash => Some(Before::of(&record)),
+            _ => None,
+        }
+    }
 }
 
 /// What a whole log was found to be.
@@ -83,6 +146,10 @@ pub struct Verification {
     pub store: Option<Head>,
     /// Runs whose manifest names a head that was compared.
     pub runs_compared: u64,
+    /// Runs whose record is in none of the logs that are there, beside one that is missing.
+    pub runs_unknown: Vec<UnknownRun>,
+    /// Runs with a verdict whose manifest names no head, or cannot be read, and of which no record tells.
+    pub runs_without_head: Vec<String>,
     /// Number of the record that has the hash that was asked for; null when none was asked for or found.
     pub asked_seq: Option<u64>,
 }
@@ -106,7 +173,10 @@ pub struct Verifier {
     prev: String,
     bad: Option<Bad>,
     begun: Option<Box<Record>>,
-    restarts: BTreeMap<u64, String>,
+    restarts: BTreeMap<u64, Beginning>,
+    accepted: Accepted,
+    /// Manifests that disagree with a log that was set aside: no fault of that log.
+    disputes: Option<Vec<Bad>>,
     recovered: u64,
     junk: Vec<u8>,
     store: Option<Head>,
@@ -133,6 +203,8 @@ impl Verifier {
             bad: None,
             begun: None,
             restarts: BTreeMap::new(),
+            accepted: Accepted::default(),
+            disputes: None,
             recovered: 0,
             junk: vec![],
             store,
@@ -144,10 +216,19 @@ impl Verifier {
         }
     }
 
-    /// The hashes of the records with which a log may begin anew, by their numbers.
+    /// The records with which a log may begin anew, by their numbers.
     #[must_use]
-    pub fn restarted(self, restarts: BTreeMap<u64, String>) -> Self {
+    pub fn restarted(self, restarts: BTreeMap<u64, Beginning>) -> Self {
         Self { restarts, ..self }
+    }
+
+    /// Of one that was set aside.
+    pub(super) fn aside(self) -> Self {
+        Self { disputes: Some(vec![]), ..self }
+    }
+
+    pub(super) fn disputes(&mut self) -> Vec<Bad> {
+        self.disputes.take().unwrap_or_default()
     }
 
     /// Whether to go on: after the first bad record nothing can be said of the others. `end`: bytes up to the
@@ -179,7 +260,8 @@ impl Verifier {
             && self.junk.is_empty()
             && record.event == Event::ChainRestarted.as_str();
         if begins_anew {
-            if self.restarts.get(&record.seq) != Some(&record.hash) {
+            let known = self.restarts.get(&record.seq);
+            if known.is_none_or(|known| known.hash != record.hash) {
                 let why = "it begins anew, and the store remembers no such beginning";
                 return self.fail(line, why);
             }
@@ -201,6 +283,7 @@ impl Verifier {
         }
         self.compare(record, line);
         if self.bad.is_none() {
+            self.accepted.take(record);
             self.first.get_or_insert(record.seq);
             (self.records, self.next) = (self.records + 1, record.seq.saturating_add(1));
             self.prev.clone_from(&record.hash);
@@ -224,30 +307,41 @@ impl Verifier {
             self.compared += 1;
             let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
             let why = match &manifest.head {
-                None => "cannot be read",
+                None => "names none, or cannot be read",
                 Some(head) if *head != record.hash => "names another one",
                 Some(_) if changed => "is not what was written",
                 Some(_) => return,
             };
-            self.fail(line, &format!("the manifest of {run_id} {why}"));
+            let why = format!("the manifest of {run_id} {why}");
+            match &mut self.disputes {
+                Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
+                None => self.fail(line, &why),
+            }
         }
     }
 
-    /// Of a log that begins anew, with the heads that were not found in it.
-    pub(super) fn before(&mut self) -> Option<Before> {
-        let begun = self.begun.as_ref().filter(|_| self.bad.is_none())?;
-        let seq = begun.counts.get("kept_seq").copied().unwrap_or_default();
-        let head = Head { seq, hash: begun.prev.clone(), end: 0 };
-        let before = Before {
-            name: begun.object.clone().unwrap_or_default(),
-            gone: begun.reason.as_deref() == Some("gone"),
-            sha256: begun.digests.get("set_aside").cloned(),
-            head: (seq > 0).then_some(head),
+    /// Of a log that begins anew and is sound: what was before it, and what was not found in it.
+    pub(super) fn before(&mut self) -> Option<(Before, Rest)> {
+        let before = self.begun().filter(|_| self.bad.is_none())?;
+        Some((before, self.rest()))
+    }
+
+    /// Its first record counts, whatever comes after it.
+    pub(super) fn begun(&self) -> Option<Before> {
+        self.begun.as_deref().map(Before::of)
+    }
+
+    /// What was not found in it.
+    pub(super) fn rest(&mut self) -> Rest {
+        Rest {
             runs: std::mem::take(&mut self.runs),
             asked: self.asked.clone().filter(|_| self.asked_seq.is_none()),
             restarts: self.restarts.clone(),
-        };
-        Some(before)
+        }
+    }
+
+    pub(super) fn accepted(&mut self) -> Accepted {
+        std::mem::take(&mut self.accepted)
     }
 
     pub fn finish(mut self) -> Verification {
@@ -264,8 +358,13 @@ impl Verifier {
         if self.bad.is_none() {
             self.bad = self.gone();
         }
+        // No record tells of these, and they name none.
+        let headless = self.runs.iter().filter(|(_, manifest)| manifest.head.is_none());
+        let headless: Vec<_> = headless.map(|(run_id, _)| run_id.clone()).collect();
         Verification {
-            ok: self.bad.is_none() && (self.asked.is_none() || self.asked_seq.is_some()),
+            ok: self.bad.is_none()
+                && headless.is_empty()
+                && (self.asked.is_none() || self.asked_seq.is_some()),
             records: self.records,
             head: self.head,
             bad: self.bad,
@@ -276,6 +375,8 @@ impl Verifier {
             torn_bytes,
             store: self.store,
             runs_compared: self.compared,
+            runs_unknown: vec![],
+            runs_without_head: headless,
             asked_seq: self.asked_seq,
         }
     }
@@ -293,22 +394,6 @@ impl Verifier {
             }
             _ => None,
         }
-    }
-}
-
-impl Verification {
-    /// With what was found in the logs that were set aside. `accept`: what is missing before this record, with which
-    /// the log begins anew, is known to be.
-    pub(super) fn after(mut self, earlier: Vec<EarlierLog>, accept: Option<u64>) -> Self {
-        let missing = earlier.iter().any(|log| log.missing.is_some());
-        self.history = match missing {
-            false => History::Whole,
-            true if accept.is_some() && accept == self.restarted_at => History::Accepted,
-            true => History::Missing,
-        };
-        self.earlier = earlier;
-        self.ok &= self.history != History::Missing;
-        self
     }
 }
 

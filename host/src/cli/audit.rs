@@ -53,7 +53,9 @@ enum What {
         /// A hash noted down elsewhere, which must be one of the log's
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
-        /// The record with which the log begins anew, from one who knows that what was before it is missing
+        /// Accept what is missing before this record, with which the log begins anew, as it stands now
+        ///
+        /// That is recorded. Whatever is lost or changed of it later is missing again.
         #[arg(long, value_name = "SEQ")]
         accept_restart: Option<u64>,
     },
@@ -113,7 +115,7 @@ struct List {
 impl Audit {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let Self { what, repo, json } = self;
-        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_line(line));
+        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_folded(line));
         match what {
             What::List(list) => {
                 let found = task::audit_list(&repo, &list.filter())?;
@@ -124,11 +126,15 @@ impl Audit {
                 if json { output.document(&record) } else { say(lines::record(&record)) }
             }
             What::Verify { head, accept_restart } => {
-                let found = task::audit_verify(&repo, head.as_deref(), accept_restart)?;
+                let head = head.as_deref();
+                let found = match accept_restart {
+                    Some(seq) => task::audit_accept(&repo, head, seq, output)?,
+                    None => task::audit_verify(&repo, head)?,
+                };
                 if json {
                     output.document(&found)
                 } else {
-                    say(lines::verification(&found, head.as_deref()))
+                    say(lines::verification(&found, head))
                 }
                 return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
             }
@@ -151,7 +157,7 @@ impl Audit {
                 output.document(&task::audit_export(&repo, &run_id)?);
             }
             What::Restart => {
-                let found = task::audit_restart(&repo)?;
+                let found = task::audit_restart(&repo, output)?;
                 if json { output.document(&found) } else { say(lines::restarted(&found)) }
             }
         }

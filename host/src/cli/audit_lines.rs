@@ -142,7 +142,7 @@ pub(super) fn verification(found: &Verification, asked: Option<&str>) -> Vec<Lin
             |head| format!("agrees, at record {}", head.seq),
         );
         lines.push(field("store", &store));
-        lines.push(field("manifests", &format!("{} compared, all agree", found.runs_compared)));
+        lines.extend(manifests(found));
     }
     match (asked, found.asked_seq) {
         (Some(_), Some(seq)) => lines.push(field("asked for", &format!("it is record {seq}"))),
@@ -165,6 +165,23 @@ pub(super) fn verification(found: &Verification, asked: Option<&str>) -> Vec<Lin
     lines
 }
 
+/// What agrees, and what nobody can know.
+fn manifests(found: &Verification) -> Vec<Line> {
+    let agree = if found.runs_compared > 0 { ", all agree" } else { "" };
+    let mut lines = vec![field("manifests", &format!("{} compared{agree}", found.runs_compared))];
+    for run in &found.runs_unknown {
+        let why = "its record would stand in what is missing";
+        let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
+        let told = format!("{}: {why}{}", run.run_id, by.unwrap_or_default());
+        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+    }
+    for run in &found.runs_without_head {
+        let told = format!("{run}: its manifest names no record of the log, or cannot be read");
+        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+    }
+    lines
+}
+
 /// What was before a new beginning, which is said first of all where it is missing.
 fn history(found: &Verification) -> Vec<Line> {
     let Some(seq) = found.restarted_at else { return vec![] };
@@ -180,6 +197,9 @@ fn history(found: &Verification) -> Vec<Line> {
             }
         };
         lines.push(told);
+        lines.extend(
+            log.accepted_seq.map(|by| field("accepted", &format!("as it stands, by record {by}"))),
+        );
     }
     match found.history {
         History::Whole => {}
@@ -187,14 +207,16 @@ fn history(found: &Verification) -> Vec<Line> {
             let how = format!("once you know why: act audit verify --accept-restart {seq}");
             lines.push(field("accept", &how));
         }
-        History::Accepted => lines.push(field("accepted", "by you, for this once")),
+        History::Accepted => {}
     }
     lines
 }
 
 pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
-    let mut lines =
-        vec![Line::of(Tone::Faint, format!("At {}, after record {}", found.at, found.seq))];
+    let mut lines = vec![Line::of(
+        Tone::Faint,
+        format!("Who could do what at {}, after record {}", found.at, found.seq),
+    )];
     for component in &found.components {
         let state = match component.state.as_str() {
             "revoked" | "superseded" => Tone::Bad,
@@ -224,7 +246,9 @@ pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
         lines.extend(file.grants.iter().map(|grant| field("", grant)));
     }
     if found.components.is_empty() && found.file.is_none() {
-        lines.push(Line::plain("No component had any right yet"));
+        let none =
+            "No component had any right yet; those of act itself are told from their first use on";
+        lines.push(Line::plain(none));
     }
     lines
 }
@@ -261,8 +285,8 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
                 .filter(|after| Some(*after) != found.tree_digest.as_deref()),
         ),
         ("commit", commit),
-        ("request", found.container_request_sha256.as_deref()),
-        ("inspect", found.container_inspect_sha256.as_deref()),
+        ("asked engine", found.container_request_sha256.as_deref()),
+        ("engine said", found.container_inspect_sha256.as_deref()),
         ("of the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),
         ("records", Some(records.as_str())),
     ];

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::bounds::{self, at_most};
 use super::manifest::SuggestedLimits;
 use super::words::{EnvName, Method, Origin, RepoPart};
 
@@ -53,8 +54,10 @@ pub struct RepoRead {
     #[serde(skip_serializing_if = "Set::is_any")]
     pub paths: Set<RepoPart>,
     /// Bytes that may be read of any one file.
+    #[serde(deserialize_with = "at_most::<{ bounds::FILE }, _, _>")]
     pub file_bytes: u64,
     /// Bytes that one query may read in all.
+    #[serde(deserialize_with = "at_most::<{ bounds::READ }, _, _>")]
     pub query_bytes: u64,
 }
 
@@ -62,8 +65,10 @@ pub struct RepoRead {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Llm {
+    #[serde(deserialize_with = "at_most::<{ bounds::CALLS }, _, _>")]
     pub calls: u32,
     /// Input and output together.
+    #[serde(deserialize_with = "at_most::<{ bounds::TOKENS }, _, _>")]
     pub tokens: u64,
 }
 
@@ -74,17 +79,22 @@ pub struct Http {
     pub origins: Set<Origin>,
     pub methods: Set<Method>,
     /// Of one request's body.
+    #[serde(deserialize_with = "at_most::<{ bounds::BODY }, _, _>")]
     pub request_bytes: u64,
     /// Of one response's body.
+    #[serde(deserialize_with = "at_most::<{ bounds::BODY }, _, _>")]
     pub response_bytes: u64,
     /// Of one query.
     #[serde(default = "Http::usual_requests")]
+    #[serde(deserialize_with = "at_most::<{ bounds::REQUESTS }, _, _>")]
     pub requests: u32,
     /// That are under way together; others wait.
     #[serde(default = "Http::usual_at_once")]
+    #[serde(deserialize_with = "at_most::<{ bounds::AT_ONCE }, _, _>")]
     pub at_once: u32,
     /// Of all requests and responses of one query: addresses, headers and bodies.
     #[serde(default = "Http::usual_query_bytes")]
+    #[serde(deserialize_with = "at_most::<{ bounds::TRAFFIC }, _, _>")]
     pub query_bytes: u64,
 }
 
@@ -116,6 +126,7 @@ pub enum Random {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Of all linear memories together.
+    #[serde(deserialize_with = "at_most::<{ bounds::MEMORY }, _, _>")]
     pub memory_bytes: u64,
     #[serde(
         rename = "wall_ms",
@@ -124,13 +135,20 @@ pub struct Limits {
     )]
     pub wall: Duration,
     /// Of all tables together.
+    #[serde(deserialize_with = "at_most::<{ bounds::TABLE_ELEMENTS }, _, _>")]
     pub table_elements: u64,
+    #[serde(deserialize_with = "at_most::<{ bounds::CORE_INSTANCES }, _, _>")]
     pub core_instances: u32,
+    #[serde(deserialize_with = "at_most::<{ bounds::HANDLES }, _, _>")]
     pub handles: u32,
     /// What one call from the guest may hand to the host.
+    #[serde(deserialize_with = "at_most::<{ bounds::HOST_CALL }, _, _>")]
     pub host_call_bytes: u64,
+    #[serde(deserialize_with = "at_most::<{ bounds::RESULT }, _, _>")]
     pub result_bytes: u64,
+    #[serde(deserialize_with = "at_most::<{ bounds::LOG }, _, _>")]
     pub log_bytes: u64,
+    #[serde(deserialize_with = "at_most::<{ bounds::WASM }, _, _>")]
     pub wasm_bytes: u64,
 }
 
@@ -451,7 +469,7 @@ fn milliseconds<S: Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, 
 }
 
 fn from_milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    u64::deserialize(from).map(Duration::from_millis)
+    at_most::<{ bounds::WALL_MS }, _, _>(from).map(Duration::from_millis)
 }
 
 #[cfg(test)]

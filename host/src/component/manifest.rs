@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::admission::{Capability, Need};
+use super::bounds;
 use super::foreign::{self, Function, LeftOut};
 use super::inspect;
 use super::wasm_file::{NotAComponent, manifest_section};
@@ -61,6 +62,21 @@ impl Kind {
 pub struct SuggestedLimits {
     pub memory_mb: Option<u64>,
     pub wall_ms: Option<u64>,
+}
+
+impl SuggestedLimits {
+    /// What would narrow nothing, or everything, was not meant.
+    fn check(&self) -> Result<(), ManifestError> {
+        for (field, said, most) in [
+            ("limits.memory_mb", self.memory_mb, bounds::MEMORY >> 20),
+            ("limits.wall_ms", self.wall_ms, bounds::WALL_MS),
+        ] {
+            if let Some(said) = said.filter(|said| !(1..=most).contains(said)) {
+                return Err(wrong(field, format!("{said} is not from 1 to {most}")));
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,16 +258,7 @@ impl Written {
                 return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
             }
         }
-        for (field, limit) in
-            [("limits.memory_mb", self.limits.memory_mb), ("limits.wall_ms", self.limits.wall_ms)]
-        {
-            if limit == Some(0) {
-                return Err(wrong(
-                    field,
-                    "nothing runs with none; leave it out for the usual limit",
-                ));
-            }
-        }
+        self.limits.check()?;
         let none_written = self.tools.is_none();
         let tools = self.tools.unwrap_or_default();
         match (self.kind, tools.len(), &self.report) {
@@ -417,6 +424,20 @@ mod tests {
         ] {
             let Err(ManifestError::Json(why)) = parse(&text) else { panic!("{text}") };
             assert!(why.contains("unknown field `more`"), "{why}");
+        }
+    }
+
+    // CAPABILITY-46
+    #[test]
+    fn a_suggested_limit_that_nobody_could_mean_is_refused() {
+        for (limits, field) in [
+            (r#"{"memory_mb":9007199254740992}"#, "limits.memory_mb"),
+            (r#"{"memory_mb":4097}"#, "limits.memory_mb"),
+            (r#"{"memory_mb":0}"#, "limits.memory_mb"),
+            (r#"{"wall_ms":3600001}"#, "limits.wall_ms"),
+        ] {
+            let text = TOOL.replacen(r#"{"wall_ms":1000}"#, limits, 1);
+            assert_eq!(wrong_field(&text), field, "{limits}");
         }
     }
 

@@ -47,6 +47,14 @@ impl Line {
         self
     }
 
+    pub(super) fn spans(&self) -> &[(Option<&'static str>, String)] {
+        &self.spans
+    }
+
+    pub(super) fn push(&mut self, rendition: Option<&'static str>, text: &str) {
+        self.spans.push((rendition, text.to_owned()));
+    }
+
     /// With its line feed. Makes sense without colour.
     pub fn render(&self, colour: bool) -> String {
         let mut out = String::new();

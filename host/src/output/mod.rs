@@ -6,6 +6,7 @@
 mod colour;
 mod excerpt;
 mod failure;
+mod fold;
 mod human;
 mod image_pull;
 mod json_lines;
@@ -184,6 +185,20 @@ impl Output {
         self.out(&line.render(self.colour_out));
     }
 
+    /// The same, in as many lines as a narrow terminal needs; a program gets one.
+    pub fn result_folded(&self, line: &Line) {
+        fold::folded(line, columns_of(std::io::stdout()))
+            .iter()
+            .for_each(|line| self.result_line(line));
+    }
+
+    /// The same on the way to the result.
+    pub fn progress_folded(&self, line: &Line) {
+        fold::folded(line, columns_of(std::io::stderr()))
+            .iter()
+            .for_each(|line| self.progress(line));
+    }
+
     /// One line on the way to the result.
     pub fn progress(&self, line: &Line) {
         self.err(&line.render(self.colour_err));
@@ -259,4 +274,9 @@ fn write(stream: &mut outlet::Outlet, text: &str) {
 /// Writes and flushes; a stream that nobody reads is no reason to stop.
 fn put(stream: &mut impl Write, text: &str) {
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
+}
+
+/// Without end where nobody looks.
+fn columns_of(stream: impl std::os::fd::AsFd) -> usize {
+    terminal_size::terminal_size_of(stream).map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }

@@ -10,10 +10,10 @@ const NAME: &str = "anchor";
 const MAX_BYTES: u64 = 16 << 10;
 
 /// What the user wrote, for `/bin/sh`; none where there is nothing. Otherwise why it does not count.
-pub fn anchor_command(repo: &Path) -> Result<Option<String>, String> {
+pub fn anchor_command(repo: Option<&Path>) -> Result<Option<String>, String> {
     let Some(place) = directory_path() else { return Ok(None) };
     let not = |why: String| format!("{} {why}", place.join(NAME).display());
-    let Some(dir) = trusted::directory(&place, Some(repo), Owner::Caller).map_err(not)? else {
+    let Some(dir) = trusted::directory(&place, repo, Owner::Caller).map_err(not)? else {
         return Ok(None);
     };
     let text = trusted::text(&dir, NAME, MAX_BYTES, Owner::Caller).map_err(not)?;

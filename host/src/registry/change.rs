@@ -9,7 +9,7 @@ use super::grants::{Approval, Writing};
 use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
 use crate::audit::{Audit, AuditError};
-use crate::component::{ComponentName, Grant, Inspection, Kind, Sha256};
+use crate::component::{ComponentName, Grant, Inspection, Kind, Narrowed, Sha256};
 use crate::workspace::digest;
 
 /// What the user decided.
@@ -21,6 +21,9 @@ pub enum Change {
         sha256: Sha256,
         bytes: Vec<u8>,
         grant: Grant,
+        narrowed: Narrowed,
+        /// What had the name when the user was shown what would change; boxed for its size.
+        seen: Option<Box<Approval>>,
         /// For this repository alone.
         repo: Option<String>,
         replaces: Option<ComponentName>,
@@ -51,6 +54,8 @@ pub enum ChangeError {
     Store(#[from] io::Error),
     #[error("no component `{0}` was approved")]
     Unknown(ComponentName),
+    #[error("`{0}` has that place already; `{1}` would be the second one there")]
+    Rival(ComponentName, ComponentName),
     #[error("`{0}` was revoked already")]
     AlreadyRevoked(ComponentName),
     #[error("`{0}` was changed by somebody else meanwhile")]
@@ -74,10 +79,14 @@ pub fn change(
     let now = crate::clock::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let known = |file: &Writing, name: &ComponentName| file.grants.of(name.as_str()).cloned();
     let changed = match change {
-        Change::Approve { name, kind, sha256, bytes, grant, repo, replaces } => {
+        Change::Approve { name, kind, sha256, bytes, grant, narrowed, seen, repo, replaces } => {
+            let before = known(&file, &name);
+            if before.as_ref() != seen.as_deref() {
+                // The answer was to another question.
+                return Err(ChangeError::Overtaken(name));
+            }
             // Before the approval, so that there is none without its bytes.
             Shelf::create(state)?.put(&bytes, &sha256)?;
-            let before = known(&file, &name);
             let earlier = before.as_ref().map(|before| before.sha256.clone());
             let after = Approval {
                 name,
@@ -89,6 +98,7 @@ pub fn change(
                 before: earlier.filter(|earlier| *earlier != sha256),
                 sha256,
                 grants: grant,
+                narrowed,
             };
             Changed { before, after }
         }
@@ -100,7 +110,8 @@ pub fn change(
             // Whatever was asked for: no narrowing widens.
             let withheld = before.grants.withheld.union(&grant.withheld).cloned().collect();
             let grants = Grant { withheld, ..before.grants.meet(&grant) };
-            let after = Approval { grants, ..before.clone() };
+            let narrowed = before.narrowed.clone().and(&grants, Some(&before.grants));
+            let after = Approval { grants, narrowed, ..before.clone() };
             Changed { before: Some(before), after }
         }
         Change::Revoke { name } => {
@@ -112,6 +123,9 @@ pub fn change(
             Changed { before: Some(before), after }
         }
     };
+    if let Some(rival) = file.grants.rival(&changed.after) {
+        return Err(ChangeError::Rival(rival.name.clone(), changed.after.name));
+    }
     file.grants.put(changed.after.clone());
     let text = file.text()?;
     let world = world(&changed.after, state);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::State;
-use crate::component::{Grant, Kind, Need};
+use crate::component::{Grant, Kind, Narrowed, Need};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -35,6 +35,9 @@ pub struct ComponentDocument {
     /// By the name of the grant.
     #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, serde_json::Value>"))]
     pub grants: Grant,
+    /// By the name of the grant: what stays away from this name, whatever its bytes need, until `approve --anew`.
+    #[cfg_attr(test, schemars(with = "std::collections::BTreeMap<String, serde_json::Value>"))]
+    pub narrowed: Narrowed,
     /// Names as the Editor's model knows them.
     pub tools: Vec<String>,
     /// UTC; as far as journals are kept.

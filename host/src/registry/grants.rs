@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
 use crate::audit::{self, GrantsSeen, NO_BYTES, Subject};
-use crate::component::{ComponentName, Grant, Kind, Sha256, builtin, in_words};
+use crate::component::{
+    Capability, ComponentName, Grant, Kind, Narrowed, Sha256, builtin, in_words,
+};
 use crate::workspace::digest;
 
 const NAME: &str = "grants.toml";
@@ -56,6 +58,9 @@ pub struct Approval {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Sha256>,
     pub grants: Grant,
+    /// What the user took away from this name, for whatever bytes it means.
+    #[serde(default, skip_serializing_if = "Narrowed::is_nothing")]
+    pub narrowed: Narrowed,
 }
 
 impl Grants {
@@ -130,6 +135,18 @@ impl Grants {
         self.approvals.iter().find(|approval| approval.name.as_str() == name)
     }
 
+    /// Another one that has the same built-in component's place where this one is to have it.
+    pub(super) fn rival(&self, approval: &Approval) -> Option<&Approval> {
+        let counts = |one: &Approval| one.revoked_at.is_none() && one.replaces.is_some();
+        self.approvals.iter().find(|other| {
+            counts(approval)
+                && counts(other)
+                && other.name != approval.name
+                && other.replaces == approval.replaces
+                && (other.repo == approval.repo || other.repo.is_none() || approval.repo.is_none())
+        })
+    }
+
     pub(super) fn put(&mut self, approval: Approval) {
         match self.approvals.iter_mut().find(|known| known.name == approval.name) {
             Some(known) => *known = approval,
@@ -155,6 +172,10 @@ impl Approval {
                 let why = format!("a {} cannot take the place of `{place}`", self.kind.word());
                 return Some((place.to_owned(), why));
             }
+        }
+        let mut withheld = self.grants.withheld.iter().chain(&self.narrowed.withheld);
+        if let Some(unknown) = withheld.find(|name| Capability::named(name).is_none()) {
+            return Some((unknown.clone(), format!("`{}` is no grant", unknown.escape_debug())));
         }
         let times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
         let is_time = |time: &str| chrono::DateTime::parse_from_rfc3339(time).is_ok();
@@ -221,7 +242,15 @@ impl Writing {
             path: self.path.clone(),
             why: error.to_string(),
         })?;
-        Ok(format!("{HEAD}{text}"))
+        let text = format!("{HEAD}{text}");
+        if text.len() as u64 > MAX_BYTES {
+            // Nobody could read it any more.
+            let why = format!(
+                "it would be larger than {MAX_BYTES} bytes; revoke and remove what is not used"
+            );
+            return Err(FileError::Unwritable { path: self.path.clone(), why });
+        }
+        Ok(text)
     }
 
     /// Whole or not at all, and on the disk before anybody is told.

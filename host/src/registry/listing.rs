@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::members::kind;
 use super::state::{Known, Stored, state};
 use super::{Approval, ComponentDocument, ComponentList, Past, Registry, State, Taken};
-use crate::component::{Grant, Inspection, Kind, builtin};
+use crate::component::{Grant, Inspection, Kind, Narrowed, builtin};
 use crate::config::ComponentRequest;
 
 type Used = BTreeMap<(String, String), Past>;
@@ -99,6 +99,7 @@ fn of_approval(
     document.approved_at = Some(approval.approved_at.clone());
     document.revoked_at.clone_from(&approval.revoked_at);
     document.grants = approval.grants.clone();
+    document.narrowed = approval.narrowed.clone();
     document
 }
 
@@ -153,6 +154,7 @@ fn bare(name: &str, kind: Kind, state: State, sha256: &str) -> ComponentDocument
         imports: vec![],
         needs: vec![],
         grants: Grant::default(),
+        narrowed: Narrowed::default(),
         tools: vec![],
         last_used: None,
         denials: 0,

@@ -45,6 +45,10 @@ pub enum Refused {
     TwoReplace { first: String, second: String, builtin: String },
     #[error("component `{name}` is refused: {mismatch}")]
     Mismatch { name: String, mismatch: Mismatch },
+    #[error("no Scout `{name}` is approved here{why}")]
+    NoScout { name: String, sha256: Option<String>, why: String },
+    #[error("`{name}` is a tool component and answers no question")]
+    NotAScout { name: String, sha256: String },
     #[error("component `{name}` cannot be read: {why}")]
     Unreadable { name: String, why: String },
 }
@@ -67,7 +71,9 @@ impl Refused {
             Self::OtherKind { .. }
             | Self::OtherPlace { .. }
             | Self::OtherManifest { .. }
+            | Self::NotAScout { .. }
             | Self::TwoReplace { .. } => "component_conflict",
+            Self::NoScout { .. } => "scout_unknown",
             Self::NoSuchName { .. } => "name_reserved",
             Self::Mismatch { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
@@ -80,7 +86,9 @@ impl Refused {
             Self::Unapproved { name, sha256, .. }
             | Self::Revoked { name, sha256, .. }
             | Self::Missing { name, sha256 }
+            | Self::NotAScout { name, sha256 }
             | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
+            Self::NoScout { name, sha256, .. } => Some((name, sha256.as_deref())),
             Self::RevokedHere { again, .. } => again.about(),
             Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
                 Some((name, Some(found)))
@@ -128,6 +136,10 @@ impl Refused {
             Self::OtherManifest { name, .. } => {
                 format!("act components revoke {name}, then approve it anew")
             }
+            Self::NoScout { .. } => {
+                "there are a and b; `act components` lists what else was approved".to_owned()
+            }
+            Self::NotAScout { .. } => "name a Scout".to_owned(),
             Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
             Self::Mismatch { .. } => {

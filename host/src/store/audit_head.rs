@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, Survives};
-use crate::audit::{Head, Keeper, Unkept};
+use crate::audit::{Beginning, Head, Keeper, Unkept};
 
 impl From<StoreError> for Unkept {
     fn from(error: StoreError) -> Self {
@@ -43,7 +43,7 @@ impl Keeper for Store {
         }
     }
 
-    fn restarted(&self, head: &Head) -> Result<(), Unkept> {
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
         let kept = self.write(Survives::Machine, |db| {
             let Head { seq, hash, end } = head;
             db.execute("DELETE FROM audit_head", [])?;
@@ -52,19 +52,20 @@ impl Keeper for Store {
                 params![seq.cast_signed(), hash, end.cast_signed()],
             )?;
             db.execute(
-                "INSERT OR REPLACE INTO audit_restarts (seq, hash) VALUES (?1, ?2)",
-                params![seq.cast_signed(), hash],
+                "INSERT OR REPLACE INTO audit_restarts (seq, hash, line) VALUES (?1, ?2, ?3)",
+                params![seq.cast_signed(), hash, line],
             )?;
             db.execute("DELETE FROM audit_grants", [])
         });
         kept.map(|_| ()).map_err(Unkept::from)
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, String>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
         let known = self.read(|db| {
-            let mut all = db.prepare("SELECT seq, hash FROM audit_restarts")?;
+            let mut all = db.prepare("SELECT seq, hash, line FROM audit_restarts")?;
             let read = |row: &rusqlite::Row<'_>| {
-                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, String>(1)?))
+                let beginning = Beginning { hash: row.get(1)?, line: row.get(2)? };
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), beginning))
             };
             all.query_map([], read)?.collect()
         });
@@ -127,10 +128,13 @@ mod tests {
         let keeper: &dyn Keeper = &place.store;
         keeper.keep(&head(7)).unwrap();
         keeper.keep_grants("aa").unwrap();
-        keeper.restarted(&head(8)).unwrap();
+        keeper.restarted(&head(8), "line 8\n").unwrap();
         assert_eq!((keeper.head().unwrap(), keeper.grants().unwrap()), (Some(head(8)), None));
-        keeper.restarted(&head(20)).unwrap();
-        let all = [(8, "hash 8".to_owned()), (20, "hash 20".to_owned())];
+        keeper.restarted(&head(20), "line 20\n").unwrap();
+        let all = [8, 20].map(|seq| {
+            let line = Some(format!("line {seq}\n"));
+            (seq, Beginning { hash: format!("hash {seq}"), line })
+        });
         assert_eq!(keeper.restarts().unwrap(), all.into());
     }
 

@@ -11,6 +11,7 @@ const STEPS: &[&str] = &[
     include_str!("schema_2.sql"),
     include_str!("proposals.sql"),
     include_str!("restarts.sql"),
+    include_str!("beginnings.sql"),
 ];
 
 pub(super) const VERSION: i64 = STEPS.len() as i64;

@@ -94,7 +94,7 @@ pub async fn compare(
     file: &Path,
     output: &Output,
 ) -> Result<Option<Comparison>, Failure> {
-    let inquiry = Inquiry::open(&args)?;
+    let inquiry = Inquiry::open(&args).await?;
     let other = inquiry.candidate(file)?;
     let meters = [Meter::default(), Meter::default()];
     let events = meters.clone().map(|meter| {
@@ -120,6 +120,7 @@ pub async fn compare(
         let tokens = seat.tokens();
         sides.push(Side { name, sha256, error, summary, report, took, tokens });
     }
+    inquiry.anchor(output).await;
     let (Some(with), Some(installed)) = (sides.pop(), sides.pop()) else { return Ok(None) };
     let reports = installed.report.as_ref().zip(with.report.as_ref());
     let compared = reports.map(|(one, other)| differences(one, other));

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::audit::anchoring;
 use super::preflight::{self, Heard};
 use super::scouting::{ScoutArgs, audit, loaded, place};
 use super::signals;
@@ -38,7 +39,8 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
         wall,
         events: &events,
     };
-    let scout = loaded(&args.scout, &staff)?;
+    anchoring::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
+    let scout = loaded(&args.scout, &staff, &registry, &audit)?;
     let log = args.log.map(|log| ("tail_log".to_owned(), log));
     let package = package.map(|package| ("package".to_owned(), package));
     let question = ScoutQuestion {
@@ -49,6 +51,7 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
     let name = scout.manifest.name.clone();
     let asked = scout.ask(question, staff.services(&name), wall, &cancel).await;
     audit.settle()?;
+    anchoring::anchor(&audit, &root, &cancel, output).await;
     let (raw, view) = (asked.map_err(failed)?, staff.view);
     let checked = tokio::task::spawn_blocking(move || {
         let summary = check_facts(&name, &raw, &view)?;

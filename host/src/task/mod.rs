@@ -46,7 +46,8 @@ pub use args::{Errand, RunArgs};
 pub use audit::{
     AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
     GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, Outcome, Resource, Statement, TestResult,
-    audit_explain, audit_export, audit_grants, audit_list, audit_restart, audit_show, audit_verify,
+    audit_accept, audit_explain, audit_export, audit_grants, audit_list, audit_restart, audit_show,
+    audit_verify,
 };
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{Cancellation, Which, cancel};

@@ -10,7 +10,7 @@ use crate::registry::Policy;
 pub(super) fn hold(policy: &Policy, config: &mut Config) -> Result<(), Failure> {
     pinned(policy, &config.pipeline.image)?;
     if policy.require_anchor {
-        anchoring::is_set_up(&config.root)?;
+        anchoring::is_set_up(Some(&config.root))?;
     }
     if !policy.step_network {
         config.pipeline.cut_off();

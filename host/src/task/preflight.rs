@@ -106,7 +106,11 @@ pub(super) fn admitted(
 }
 
 /// Nothing happens either way: where it cannot be recorded, it is refused all the same.
-fn tell(heard: Heard<'_>, root: &Path, say: impl FnOnce(&Audit) -> Result<(), AuditError>) {
+pub(super) fn tell(
+    heard: Heard<'_>,
+    root: &Path,
+    say: impl FnOnce(&Audit) -> Result<(), AuditError>,
+) {
     let log = || {
         let artifacts = artifacts(root).ok()?;
         let desk = Desk::new(store(&artifacts).ok()?, artifacts, root).ok()?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::anchoring;
 use super::preflight::{self, Heard};
 use super::signals;
 use super::staff::{self, Incomplete, Staff};
@@ -20,7 +21,7 @@ use crate::event::{Events, Milestone, ModelUsage};
 use crate::exit::Exit;
 use crate::model::{TimerPause, TokenLedger};
 use crate::output::{Failure, Output};
-use crate::registry::{Member, Registry, read_file};
+use crate::registry::{Member, Refused, Registry, read_file};
 use crate::scout::query::{self, QueryEnd};
 use crate::scout::{Grounded, Question, Scout};
 use crate::workspace::digest;
@@ -72,22 +73,23 @@ impl WhichScout {
     }
 }
 
-/// The one that the user approved under this name.
-fn approved<'m>(name: &str, members: &'m [Member]) -> Result<&'m Member, Failure> {
-    let mut scouts =
-        members.iter().filter(|member| member.kind == Kind::Scout && member.replaces.is_none());
-    scouts.find(|member| member.name == *name).ok_or_else(|| {
-        Failure::refused("scout_unknown", format!("no Scout `{name}` is approved here"))
-            .hint("there are a and b; `act components` lists what else was approved")
-    })
-}
-
-/// The Scout itself, not yet lent anything.
-pub(super) fn loaded(which: &WhichScout, staff: &Staff<'_>) -> Result<LoadedComponent, Failure> {
+/// The Scout itself, not yet lent anything. That there is none of this name is a denial, and is recorded.
+pub(super) fn loaded(
+    which: &WhichScout,
+    staff: &Staff<'_>,
+    registry: &Registry,
+    audit: &Audit,
+) -> Result<LoadedComponent, Failure> {
     Ok(match which {
         WhichScout::A => staff.load_scout(builtin::SCOUT_A)?,
         WhichScout::B => staff.load_scout(builtin::SCOUT_B)?,
-        WhichScout::Named(name) => staff.load_member(approved(name, staff.members)?, name)?,
+        WhichScout::Named(name) => {
+            let member = registry.scout(name, staff.members).inspect_err(|refused| {
+                // Refused it is in any case.
+                let _ = Registry::tell_refused(audit, refused);
+            })?;
+            staff.load_member(member, name)?
+        }
     })
 }
 
@@ -125,12 +127,14 @@ impl From<Incomplete> for Failure {
 }
 
 pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
-    let inquiry = Inquiry::open(&args)?;
+    let inquiry = Inquiry::open(&args).await?;
     let other = args.with.as_deref().map(|file| inquiry.candidate(file)).transpose()?;
     let events = Events::new("", vec![output.progress_sink()]);
     let seat = inquiry.seat(&args.scout, other.as_ref(), &events)?;
     let question = inquiry.question(&args);
-    let (summary, report) = match seat.ask(&question, &inquiry).await? {
+    let asked = seat.ask(&question, &inquiry).await?;
+    inquiry.anchor(output).await;
+    let (summary, report) = match asked {
         Asked::Answered { summary, report } => (summary, report),
         Asked::Failed(failure) => return Err(failure),
         Asked::Cancelled => {
@@ -161,19 +165,29 @@ pub(super) struct Inquiry {
 }
 
 impl Inquiry {
-    pub(super) fn open(args: &ScoutArgs) -> Result<Self, Failure> {
+    pub(super) async fn open(args: &ScoutArgs) -> Result<Self, Failure> {
         let (root, wall, package) = place(args)?;
         let requests = preflight::requests(&args.repo);
-        let (_, members) = preflight::admitted(&root, &requests, Heard::Refusals)?;
+        let (registry, members) = preflight::admitted(&root, &requests, Heard::Refusals)?;
         if let WhichScout::Named(name) = &args.scout {
             // Before a model is looked for.
-            approved(name, &members)?;
+            registry.scout(name, &members).inspect_err(|refused| {
+                preflight::tell(Heard::Refusals, &root, |audit| {
+                    Registry::tell_refused(audit, refused)
+                });
+            })?;
         }
         let access = config::model_access(|name: &str| std::env::var(name).ok())?;
         let cancel = signals::cancelled_by_signals()?;
         let audit = audit(&args.repo, &root)?;
         let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
+        anchoring::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
         Ok(Self { root, wall, package, registry, members, access, cancel, audit })
+    }
+
+    /// What was done is on its way to another machine, where the user wants it there.
+    pub(super) async fn anchor(&self, output: &Output) {
+        anchoring::anchor(&self.audit, &self.root, &self.cancel, output).await;
     }
 
     /// A Scout of the user's choice, which was approved for here in the bytes of this file.
@@ -183,15 +197,20 @@ impl Inquiry {
             Failure::refused("component_unreadable", message)
                 .hint("name a regular file of at most 64 MiB")
         })?;
-        let member = self.registry.member_of(file, &digest(&bytes)).inspect_err(|refused| {
+        let member = self.registry.member_of(file, &digest(&bytes)).and_then(|member| {
+            let Member { name, sha256, kind, .. } = &member;
+            match kind {
+                Kind::Scout => Ok(member),
+                Kind::Tool => {
+                    let (name, sha256) = (name.clone(), sha256.clone());
+                    Err(Refused::NotAScout { name, sha256 })
+                }
+            }
+        });
+        Ok(member.inspect_err(|refused| {
             // Refused it is in any case.
             let _ = Registry::tell_refused(&self.audit, refused);
-        })?;
-        if member.kind != Kind::Scout {
-            let message = format!("`{}` is a tool component and answers no question", member.name);
-            return Err(Failure::refused("component_conflict", message).hint("name a Scout"));
-        }
-        Ok(member)
+        })?)
     }
 
     /// In the usual words where nobody asks anything.
@@ -223,7 +242,7 @@ impl Inquiry {
         };
         let component = match other {
             Some(member) => staff.load_member(member, which.name())?,
-            None => loaded(which, &staff)?,
+            None => loaded(which, &staff, &self.registry, &self.audit)?,
         };
         let known_as = match other {
             Some(member) => member.name.clone(),

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use super::super::testing::{Place, edit};
-use super::super::{AuditError, Decision, History, Verifier};
+use super::super::{AuditError, Decision, History, OfManifest, Verifier};
 use super::*;
 
 fn code(place: &Place) -> &'static str {
@@ -229,12 +229,119 @@ fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
     assert_eq!(found.history, History::Missing);
     let why = found.earlier[0].missing.as_ref().unwrap();
     assert!(why.contains("its record 4 is not what it was"), "{found:?}");
-    let found = place.verify_accepting(6);
-    assert!(found.ok && found.history == History::Accepted, "{found:?}");
-    assert!(!place.verify_accepting(5).ok, "another restart is not the one that is known");
+    place.accept(&found);
+    let accepted = place.verify();
+    assert!(accepted.ok && accepted.history == History::Accepted, "{accepted:?}");
+    assert_eq!(accepted.earlier[0].accepted_seq, Some(9), "{accepted:?}");
     // Another process that knew the old one goes on with the new one.
     place.audit().append(edit("other")).unwrap();
-    assert!(place.verify_accepting(6).ok);
+    assert!(place.verify().ok);
+}
+
+// AUDIT-26
+#[test]
+fn what_was_accepted_is_the_missing_log_as_it_stood_and_no_other_one() {
+    let place = Place::filled(5);
+    place.write_lines(&place.lines()[..3]);
+    place.audit().restart().unwrap();
+    place.accept(&place.verify());
+    assert!(place.verify().ok && place.verify().to_accept().is_empty());
+    let record = place.records().pop().unwrap();
+    assert_eq!((record.event.as_str(), record.reason.as_deref()), ("gap_accepted", Some("broken")));
+    assert_eq!((record.counts["last_seq"], record.counts["needed_seq"]), (3, 5), "its end");
+    assert!(record.digests.contains_key("found") && record.digests.contains_key("head"));
+    let aside = place.dir.path().join("audit.1.jsonl");
+    let kept = fs::read(&aside).unwrap();
+    let states =
+        [("changed", kept[..kept.len() - 1].to_vec()), ("changed", [&kept[..], b"\n"].concat())];
+    for (reason, bytes) in states {
+        fs::write(&aside, bytes).unwrap();
+        let found = place.verify();
+        assert!(!found.ok && found.history == History::Missing, "{found:?}");
+        assert_eq!(found.earlier[0].reason.as_deref(), Some(reason));
+    }
+    fs::remove_file(&aside).unwrap();
+    let lost = place.verify();
+    assert!(!lost.ok && lost.earlier[0].reason.as_deref() == Some("absent"), "{lost:?}");
+    fs::write(&aside, &kept).unwrap();
+    assert!(place.verify().ok);
+    // Its loss can be accepted as well; that it comes back is another state again.
+    fs::remove_file(&aside).unwrap();
+    place.accept(&place.verify());
+    assert!(place.verify().ok);
+    fs::write(&aside, &kept).unwrap();
+    assert!(!place.verify().ok);
+}
+
+// AUDIT-26
+#[test]
+fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
+    let place = Place::filled(5);
+    place.write_lines(&place.lines()[..3]);
+    assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.1.jsonl"));
+    place.accept(&place.verify());
+    place.audit().append(edit("between")).unwrap();
+    place.audit().settle().unwrap();
+    let lines = place.lines();
+    place.write_lines(&[lines, vec!["{}".to_owned()]].concat());
+    assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.2.jsonl"));
+    // The acceptance stands in the log that was set aside, and still holds.
+    let found = place.verify();
+    assert!(found.ok && found.earlier.len() == 2, "{found:?}");
+    let second = place.dir.path().join("audit.2.jsonl");
+    fs::remove_file(&second).unwrap();
+    let found = place.verify();
+    let names: Vec<_> = found.earlier.iter().map(|log| log.name.as_str()).collect();
+    assert_eq!(names, ["audit.2.jsonl", "audit.1.jsonl"], "the store remembers what it said");
+    place.accept(&found);
+    assert!(place.verify().ok);
+    fs::remove_file(place.dir.path().join("audit.1.jsonl")).unwrap();
+    let found = place.verify();
+    assert!(!found.ok && found.earlier[1].reason.as_deref() == Some("absent"), "{found:?}");
+    // And no other log takes a name that one had.
+    fs::remove_file(place.path()).unwrap();
+    fs::write(place.path(), "{\"v\":1,").unwrap();
+    assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.3.jsonl"));
+}
+
+/// An empty head is none.
+fn manifest(head: &str, sha256: &str) -> OfManifest {
+    let head = Some(head.to_owned()).filter(|head| !head.is_empty());
+    OfManifest { head, sha256: sha256.to_owned() }
+}
+
+// AUDIT-26, AUDIT-30
+#[test]
+fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wrong() {
+    let place = Place::filled(5);
+    let runs = |all: &[(&str, &str)]| {
+        let all = all.iter().map(|(run, head)| ((*run).to_owned(), manifest(head, "aa")));
+        Verifier::new(place.keeper.head().unwrap(), all.collect(), None)
+    };
+    let lines = place.lines();
+    place.write_lines(&[lines.clone(), vec!["{}".to_owned()]].concat());
+    place.audit().restart().unwrap();
+    let head = "a".repeat(64);
+    let wrong = place.verify_with(runs(&[("run_a", &head)]));
+    assert!(!wrong.ok && wrong.bad.unwrap().why.contains("run_a"), "history is whole");
+    fs::remove_file(place.dir.path().join("audit.1.jsonl")).unwrap();
+    let found = place.verify_with(runs(&[("run_a", &head)]));
+    assert_eq!((found.runs_compared, found.runs_unknown.len()), (0, 1), "{found:?}");
+    assert!(!found.ok && found.bad.is_none());
+    place.accept(&found);
+    let found = place.verify_with(runs(&[("run_a", &head)]));
+    assert!(found.ok && found.runs_unknown[0].accepted_seq.is_some(), "{found:?}");
+    for other in [&[("run_a", &*head), ("run_b", &*head)][..], &[("run_a", &"b".repeat(64))]] {
+        let found = place.verify_with(runs(other));
+        assert!(!found.ok && found.history == History::Missing, "{found:?}");
+    }
+    let head = [("run_a".to_owned(), manifest(&head, "bb"))];
+    let changed = Verifier::new(place.keeper.head().unwrap(), head.into(), None);
+    assert!(!place.verify_with(changed).ok, "the rest of it is another one");
+    // One that names no head cannot be compared; it is told, and never as agreeing.
+    let silent = place.verify_with(runs(&[("run_c", "")]));
+    assert!(!silent.ok, "{silent:?}");
+    assert_eq!((silent.runs_without_head, silent.runs_compared), (vec!["run_c".to_owned()], 0));
 }
 
 // AUDIT-14
@@ -268,6 +375,27 @@ fn what_was_set_aside_stays_a_part_of_the_history() {
     let gone = place.verify();
     assert!(!gone.ok && gone.bad.is_none(), "{gone:?}");
     assert!(gone.earlier[0].missing.as_ref().unwrap().contains("no log any more"), "{gone:?}");
+}
+
+// AUDIT-26, AUDIT-30
+#[test]
+fn what_is_accepted_of_a_log_is_no_excuse_for_a_manifest_that_disagrees_with_the_rest() {
+    let place = Place::filled(3);
+    let ended = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
+    place.audit().append(edit("lost")).unwrap();
+    place.audit().settle().unwrap();
+    place.write_lines(&place.lines()[..4]);
+    place.audit().restart().unwrap();
+    let runs = |head: &str| {
+        let runs = [("run_a".to_owned(), manifest(head, "aa"))];
+        Verifier::new(place.keeper.head().unwrap(), runs.into(), None)
+    };
+    place.accept(&place.verify_with(runs(&ended.hash)));
+    let found = place.verify_with(runs(&ended.hash));
+    assert!(found.ok && found.runs_compared == 1, "{found:?}");
+    let found = place.verify_with(runs(&"a".repeat(64)));
+    assert!(!found.ok, "{found:?}");
+    assert!(found.bad.unwrap().why.contains("the manifest of run_a names another one"));
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Approve {
             task::propose(args, &events)?
         };
         self.compare(&proposal)?;
-        lines::proposed(&proposal).iter().for_each(|line| output.progress(line));
+        lines::proposed(&proposal).iter().for_each(|line| output.progress_folded(line));
         for origin in proposal.never_reached() {
             output.caution(&format!("{origin} is not public: no component ever reaches it"));
         }
@@ -67,7 +67,7 @@ impl Approve {
             return Err(self.unanswered(&proposal));
         }
         let difference = proposal.difference.clone();
-        let document = proposal.approve()?;
+        let document = proposal.approve(output)?;
         print(output, &Approved { component: &document, difference: difference.as_ref() }, || {
             let grants = lines::grants(&document.grants).join(", ");
             vec![decided("Approved", &document.name).and(Tone::Plain, format!(": {grants}"))]

@@ -1,6 +1,6 @@
 //! Components for people.
 
-use crate::component::{Capability, Grant, LeftOut, Need, Party, Set};
+use crate::component::{Capability, Grant, LeftOut, Narrowed, Need, Party, Set};
 use crate::output::{Line, Tone};
 use crate::registry::{ComponentDocument, ComponentList, State};
 use crate::task::capabilities::{
@@ -55,6 +55,7 @@ pub(super) fn grants(grant: &Grant) -> Vec<String> {
     if let Some(read) = &grant.repo_read {
         words.push(match &read.paths {
             Set::Any => "repo.read".to_owned(),
+            Set::Only(parts) if parts.is_empty() => "repo.read of nothing".to_owned(),
             Set::Only(parts) => format!("repo.read of {}", joined(parts.iter())),
         });
     }
@@ -81,6 +82,26 @@ pub(super) fn grants(grant: &Grant) -> Vec<String> {
         words.push("nothing".to_owned());
     }
     words
+}
+
+/// Each grant with what it means, for somebody who reads of it for the first time.
+fn may(grant: &Grant) -> Vec<Line> {
+    let line = |words: String| {
+        let (name, values) = words.split_once(' ').unwrap_or((&words, ""));
+        let means = match name {
+            "repo.read" => "reads files of the repository, but no secrets and nothing hidden",
+            "repo.write" => "changes files by way of act, but none that is protected",
+            "llm" => "asks your model; counted for each query",
+            "http" => "sends requests to these addresses; counted for each query",
+            "env" => "sees these variables, and no others",
+            "clock" => "sees the time",
+            "random" => "gets unpredictable numbers",
+            _ => "has no right at all",
+        };
+        let values = if values.is_empty() { String::new() } else { format!(" {values}") };
+        Line::of(Tone::Strong, format!("  {name}{values}")).and(Tone::Plain, format!(": {means}"))
+    };
+    grants(grant).into_iter().map(line).collect()
 }
 
 fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
@@ -169,6 +190,7 @@ pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
     if !proposal.grant.withheld.is_empty() {
         lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
     }
+    lines.extend(taken_away(&proposal.narrowed));
     let limits = &proposal.grant.limits;
     let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_secs());
     lines.push(row("limits", format!("{memory}, {wall} s for one query")));
@@ -232,6 +254,23 @@ fn says(said: &Said) -> Vec<Line> {
     lines
 }
 
+/// For whatever bytes come under the name.
+fn taken_away(narrowed: &Narrowed) -> Vec<Line> {
+    if narrowed.is_nothing() {
+        return vec![];
+    }
+    let bounds = narrowed.bounds();
+    let mut words: Vec<_> = narrowed.withheld.iter().map(|name| format!("no {name}")).collect();
+    if bounds != Grant::default() {
+        let most = grants(&bounds).into_iter().filter(|word| word != "nothing");
+        words.extend(most.map(|word| format!("at most {word}")));
+    }
+    if bounds.limits != Grant::default().limits {
+        words.push("lower limits".to_owned());
+    }
+    vec![row("narrowed", format!("{}; `approve --anew` gives it back", words.join(", ")))]
+}
+
 /// Whole units where there are any.
 fn bytes(bytes: u64) -> String {
     match bytes {
@@ -254,14 +293,25 @@ pub(super) fn shown(shown: &Shown) -> Vec<Line> {
         lines.push(row("tools", component.tools.join(" ")));
     }
     lines.extend(shown.says.iter().flat_map(says));
-    lines.push(Line::plain("Granted"));
-    lines.extend(component.approved_at.as_ref().map(|time| row("approved", time)));
-    lines.push(row("to use", grants(&component.grants).join(", ")));
-    if let Some(effective) = &shown.effective {
-        lines.push(row("in force", grants(effective).join(", ")));
-        let limits = &effective.limits;
-        let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_millis());
-        lines.push(row("limits", format!("{memory}, {wall} ms for one query")));
+    lines.push(Line::plain(match (&component.approved_at, component.state) {
+        (Some(time), _) => format!("Granted by you, {time}"),
+        (None, State::Builtin) => "Granted because it is a part of act".to_owned(),
+        (None, _) => "Granted".to_owned(),
+    }));
+    lines.extend(may(&component.grants));
+    lines.extend(taken_away(&component.narrowed));
+    match &shown.effective {
+        Some(effective) => {
+            if grants(effective) != grants(&component.grants) {
+                let why = "In force: what it also needs, and policy.toml allows";
+                lines.push(Line::plain(why));
+                lines.extend(may(effective));
+            }
+            let limits = &effective.limits;
+            let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_millis());
+            lines.push(row("limits", format!("{memory} of memory, {wall} ms for one query")));
+        }
+        None => lines.push(Line::of(Tone::Caution, "In force: nothing, it cannot be loaded")),
     }
     let used = &shown.used;
     lines.push(Line::plain("Used in the last 20 tasks"));

@@ -107,7 +107,7 @@ impl Components {
             Some(Action::Test(test)) => return test.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
             Some(Action::Revoke { name }) => {
-                let document = task::revoke(&start, &name)?;
+                let document = task::revoke(&start, &name, output)?;
                 print(output, &document, || vec![decided("Revoked", &document.name)]);
             }
             Some(Action::Show { name }) => {
@@ -115,7 +115,7 @@ impl Components {
                 print(output, &shown, || lines::shown(&shown));
             }
             Some(Action::Narrow { name, drop, paths, origins }) => {
-                let document = task::narrow(start, &name, Narrow { drop, paths, origins })?;
+                let document = task::narrow(start, &name, Narrow { drop, paths, origins }, output)?;
                 let line = || {
                     let grants = lines::grants(&document.grants);
                     vec![
@@ -144,7 +144,7 @@ fn print(output: &Output, document: &impl serde::Serialize, lines: impl FnOnce()
     if output.is_json() {
         output.document(document);
     } else {
-        lines().iter().for_each(|line| output.result_line(line));
+        lines().iter().for_each(|line| output.result_folded(line));
     }
 }
 

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
 use crate::output::{Failure, Output};
-use crate::registry::anchor_command;
+use crate::registry::{Policy, anchor_command};
 
 /// Nobody waits longer for it; the next edge says it again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,20 +24,75 @@ pub(in crate::task) async fn anchor(
     output: &Output,
 ) {
     let Some(head) = audit.head().filter(|_| !cancel.is_cancelled()) else { return };
-    let command = match anchor_command(repo) {
-        Ok(None) => return,
-        Ok(Some(command)) => command,
-        Err(error) => return output.caution(&format!("the audit log is not anchored: {error}")),
-    };
+    let Some(command) = command(Some(repo), output) else { return };
     let outcome = sent(command, head.clone()).await;
-    if outcome != Sent::Yes {
-        let what = outcome.word();
+    tell(audit, &Anchored { head, outcome }, output);
+}
+
+/// The same for what is done in one go: a decision about components, or about the log itself.
+pub(in crate::task) fn after(repo: Option<&Path>, audit: &Audit, output: &Output) {
+    let Some(head) = audit.head() else { return };
+    let Some(command) = command(repo, output) else { return };
+    let outcome = send(&command, &head);
+    tell(audit, &Anchored { head, outcome }, output);
+}
+
+/// None where there is none that counts.
+fn command(repo: Option<&Path>, output: &Output) -> Option<String> {
+    anchor_command(repo).unwrap_or_else(|error| {
+        output.caution(&format!("the audit log is not anchored: {error}"));
+        None
+    })
+}
+
+fn tell(audit: &Audit, anchored: &Anchored, output: &Output) {
+    if anchored.outcome != Sent::Yes {
+        let what = anchored.outcome.word();
         output
             .caution(&format!("the head of the audit log was not sent off ({what}): see `anchor`"));
     }
-    if let Err(error) = record(audit, &head, outcome) {
+    if let Err(error) = anchored.record(audit) {
         output.caution(&format!("that the audit log was anchored is not recorded: {error}"));
     }
+}
+
+/// Before a decision is taken, where the administrator wants the head on another machine.
+pub(in crate::task) fn before(repo: Option<&Path>, audit: &Audit) -> Result<(), Failure> {
+    if !Policy::read()?.require_anchor {
+        return Ok(());
+    }
+    let command = is_set_up(repo)?;
+    let head = last(audit)?;
+    let outcome = send(&command, &head);
+    let anchored = Anchored { head, outcome };
+    anchored.record(audit)?;
+    anchored.or_refuse()
+}
+
+/// The same before a log is begun anew: it has no last record that counts, so that the store's goes. To be recorded as
+/// soon as there is a log for it.
+pub(in crate::task) fn before_restart(
+    repo: Option<&Path>,
+    kept: Option<Head>,
+) -> Result<Option<Anchored>, Failure> {
+    if !Policy::read()?.require_anchor {
+        return Ok(None);
+    }
+    let command = is_set_up(repo)?;
+    let head = kept.unwrap_or_else(of_none);
+    let anchored = Anchored { outcome: send(&command, &head), head };
+    anchored.or_refuse()?;
+    Ok(Some(anchored))
+}
+
+fn last(audit: &Audit) -> Result<Head, AuditError> {
+    audit.ready()?;
+    Ok(audit.head().unwrap_or_else(of_none))
+}
+
+/// Of a log without records it is only seen that the way is open.
+fn of_none() -> Head {
+    Head { seq: 0, hash: GENESIS.to_owned(), end: 0 }
 }
 
 /// Where the administrator wants the head on another machine: before anything begins, so that nothing does whose
@@ -51,29 +106,19 @@ pub(in crate::task) async fn first(
     if !required {
         return Ok(());
     }
-    let command = is_set_up(repo)?;
-    audit.ready()?;
-    // Of a log without records it is only seen that the way is open.
-    let head = audit.head().unwrap_or(Head { seq: 0, hash: GENESIS.to_owned(), end: 0 });
+    let command = is_set_up(Some(repo))?;
+    let head = last(audit)?;
     let outcome = tokio::select! {
         outcome = sent(command, head.clone()) => outcome,
         () = cancel.cancelled() => return Ok(()),
     };
-    record(audit, &head, outcome)?;
-    if outcome == Sent::Yes {
-        return Ok(());
-    }
-    let message = format!(
-        "the head of the audit log could not be sent off ({}), as the administrator's policy wants it before \
-         anything begins",
-        outcome.word()
-    );
-    Err(Failure::refused("anchor_failed", message)
-        .hint("run your `anchor` command by hand, with ACT_AUDIT_SEQ and ACT_AUDIT_HEAD set"))
+    let anchored = Anchored { head, outcome };
+    anchored.record(audit)?;
+    anchored.or_refuse()
 }
 
 /// The command, where there must be one.
-pub(in crate::task) fn is_set_up(repo: &Path) -> Result<String, Failure> {
+pub(in crate::task) fn is_set_up(repo: Option<&Path>) -> Result<String, Failure> {
     let why = match anchor_command(repo) {
         Ok(Some(command)) => return Ok(command),
         Ok(None) => "there is no command that does so".to_owned(),
@@ -110,13 +155,35 @@ impl Sent {
     }
 }
 
-fn record(audit: &Audit, head: &Head, outcome: Sent) -> Result<(), AuditError> {
-    let entry = Entry::new(Event::Anchored)
-        .reason(outcome.word())
-        .count("seq", head.seq)
-        .digest("head", Some(&head.hash));
-    audit.append(entry)?;
-    audit.settle()
+/// That a head was sent off, or was to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::task) struct Anchored {
+    head: Head,
+    outcome: Sent,
+}
+
+impl Anchored {
+    pub(in crate::task) fn record(&self, audit: &Audit) -> Result<(), AuditError> {
+        let entry = Entry::new(Event::Anchored)
+            .reason(self.outcome.word())
+            .count("seq", self.head.seq)
+            .digest("head", Some(&self.head.hash));
+        audit.append(entry)?;
+        audit.settle()
+    }
+
+    fn or_refuse(&self) -> Result<(), Failure> {
+        if self.outcome == Sent::Yes {
+            return Ok(());
+        }
+        let message = format!(
+            "the head of the audit log could not be sent off ({}), as the administrator's policy wants it before \
+             anything begins",
+            self.outcome.word()
+        );
+        Err(Failure::refused("anchor_failed", message)
+            .hint("run your `anchor` command by hand, with ACT_AUDIT_SEQ and ACT_AUDIT_HEAD set"))
+    }
 }
 
 /// Without anything of our environment but the way to programs and the home directory.

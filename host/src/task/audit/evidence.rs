@@ -37,7 +37,7 @@ pub(in crate::task) struct StepClaim {
 impl Evidence {
     pub(in crate::task) fn of(start: &Path, run_id: &str) -> Result<Self, Failure> {
         let run = audit_explain(start, run_id)?;
-        let log = verify_but(start, Some(run_id), None, None)?;
+        let log = verify_but(start, Some(run_id), None)?;
         if let Some(bad) = log.bad {
             let message = format!(
                 "nothing is claimed from a log that was touched: record {}: {}",

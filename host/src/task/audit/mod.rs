@@ -17,7 +17,7 @@ pub use attestation::{Outcome, Resource, Statement, TestResult, audit_export};
 pub use explain::{ComponentInRun, Explanation, GateInputOfRun, ManifestCheck, audit_explain};
 pub use grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
 pub use records::{AuditFilter, AuditList, audit_list, audit_show};
-pub use verification::{AuditRestarted, audit_restart, audit_verify};
+pub use verification::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 
 use super::preflight;
 use crate::artifacts::ArtifactDir;

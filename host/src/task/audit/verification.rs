@@ -6,23 +6,18 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Logbook;
+use super::{Logbook, anchoring};
 use crate::artifacts::manifest_digest;
-use crate::audit::{Keeper, OfManifest, Verification, Verifier, verify_all};
+use crate::audit::{History, Keeper, OfManifest, Verification, Verifier, verify_all};
 use crate::config;
-use crate::output::Failure;
+use crate::output::{Failure, Output};
 use crate::registry::Grants;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
 
 /// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
-/// `accept` is the number of a record with which the log begins anew, from one who knows what is missing before it.
-pub fn audit_verify(
-    start: &Path,
-    asked: Option<&str>,
-    accept: Option<u64>,
-) -> Result<Verification, Failure> {
-    verify_but(start, None, asked, accept)
+pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
+    verify_but(start, None, asked)
 }
 
 /// The same without the manifest of the run `but`, for one who looks at that more closely.
@@ -30,7 +25,6 @@ pub(super) fn verify_but(
     start: &Path,
     but: Option<&str>,
     asked: Option<&str>,
-    accept: Option<u64>,
 ) -> Result<Verification, Failure> {
     let book = Logbook::open(start)?;
     let store = preflight::store(&book.artifacts)?;
@@ -41,9 +35,13 @@ pub(super) fn verify_but(
     for run in all.filter(|run| but != Some(run.as_str())) {
         let said = match book.artifacts.read_manifest(&run) {
             Ok(Some(manifest)) => {
-                // Of a run whose end could not be recorded it names none.
-                let Some(Value::String(head)) = manifest.get("audit_head") else { continue };
-                OfManifest { head: Some(head.clone()), sha256: manifest_digest(&manifest) }
+                let text = |name: &str| manifest.get(name).and_then(Value::as_str);
+                let head = text("audit_head").map(str::to_owned);
+                if head.is_none() && text("status") == Some("INFRA_ERROR") {
+                    // Its end could not be recorded, and it claims nothing.
+                    continue;
+                }
+                OfManifest { head, sha256: manifest_digest(&manifest) }
             }
             Ok(None) => continue,
             Err(_) => OfManifest { head: None, sha256: String::new() },
@@ -54,7 +52,31 @@ pub(super) fn verify_but(
         store.restarts().map_err(|why| Failure::refused("store_unusable", why.reason))?;
     let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
     let (state, path) = book.state()?;
-    Ok(verify_all(&state, &path, verifier, accept)?)
+    Ok(verify_all(&state, &path, verifier)?)
+}
+
+/// The same, and what is missing or unknown before record `seq`, with which the log begins anew, is accepted as it
+/// stands: that is recorded, and counts for nothing else. Where `seq` is another number it is only told.
+pub fn audit_accept(
+    start: &Path,
+    asked: Option<&str>,
+    seq: u64,
+    output: &Output,
+) -> Result<Verification, Failure> {
+    let found = audit_verify(start, asked)?;
+    let open = found.bad.is_none() && found.history == History::Missing;
+    if !open || found.restarted_at != Some(seq) {
+        return Ok(found);
+    }
+    let root = config::find_root(start)?.map(|root| root.path);
+    let audit = Lookup::open(start)?.audit()?;
+    anchoring::before(root.as_deref(), &audit)?;
+    for entry in found.to_accept() {
+        audit.append(entry)?;
+    }
+    audit.settle()?;
+    anchoring::after(root.as_deref(), &audit, output);
+    audit_verify(start, asked)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,18 +90,23 @@ pub struct AuditRestarted {
 
 /// Only for a log that is not what it was. The grants in force are recorded anew: what was recorded of them may be
 /// gone.
-pub fn audit_restart(start: &Path) -> Result<AuditRestarted, Failure> {
-    if audit_verify(start, None, None).is_ok_and(|found| found.bad.is_none()) {
+pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Failure> {
+    if audit_verify(start, None).is_ok_and(|found| found.bad.is_none()) {
         return Err(Failure::refused("audit_whole", "the audit log is what was written")
             .hint("there is nothing to begin anew"));
     }
-    let audit = Lookup::open(start)?.audit()?;
+    let root = config::find_root(start)?.map(|root| root.path);
+    let lookup = Lookup::open(start)?;
+    let audit = lookup.audit()?;
+    let kept = lookup.store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+    let sent = anchoring::before_restart(root.as_deref(), kept)?;
     let kept_as = audit.restart()?;
     let seq = audit.head().map_or(0, |head| head.seq);
-    let root = config::find_root(start)?.map(|root| root.path);
+    sent.map(|sent| sent.record(&audit)).transpose()?;
     let held = Grants::hold(root.as_deref())?;
     preflight::registry(root.as_deref())?.note(&audit)?;
     drop(held);
+    anchoring::after(root.as_deref(), &audit, output);
     Ok(AuditRestarted { kept_as, seq })
 }
 

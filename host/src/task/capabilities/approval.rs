@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::difference::{Difference, Terms, Version, difference};
-use super::kept::narrowed;
 use super::said::Said;
 use super::{Here, apply, component_name, not_a_component, used, what};
 use crate::component::{
-    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits, Need,
-    SuggestedLimits, builtin, usual,
+    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits,
+    Narrowed, Need, SuggestedLimits, builtin, usual,
 };
 use crate::event::Events;
-use crate::output::Failure;
+use crate::output::{Failure, Output};
 use crate::registry::{Approval, Change, ComponentDocument, Taken, is_reserved, read_file};
 use crate::scout::report_schema;
 
@@ -69,10 +68,13 @@ pub struct Proposal {
     pub inspection: Inspection,
     pub name: ComponentName,
     pub grant: Grant,
+    /// What stays away from this name, whatever its bytes need.
+    pub narrowed: Narrowed,
     pub difference: Option<Difference>,
     pub replaces: Option<ComponentName>,
     repo: Option<String>,
     bytes: Vec<u8>,
+    seen: Option<Box<Approval>>,
     start: PathBuf,
 }
 
@@ -159,12 +161,11 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
             format!("the tool {name}__{} has a name of more than {MAX_TOOL_NAME} bytes", tool.name);
         return Err(Failure::refused("name_too_long", message).hint("choose a shorter --name"));
     }
-    let mut grant = usual(inspection.needs(), limits(manifest.kind));
     let earlier = Earlier::of(&here, &name);
-    if let Some(earlier) = earlier.as_ref().filter(|_| !args.anew) {
-        let (needs, held) = (inspection.needs(), &earlier.approval.grants);
-        grant = narrowed(grant, needs, held, earlier.asked().as_ref());
-    }
+    let kept = earlier.as_ref().filter(|_| !args.anew).map(Earlier::narrowed);
+    let mut narrowed = kept.unwrap_or_default();
+    let usual = usual(inspection.needs(), limits(manifest.kind));
+    let mut grant = narrowed.applied(usual, inspection.needs());
     for without in &args.without {
         let needed = inspection.needs().iter().any(|need| need.grant == *without);
         let Some(capability) = Capability::named(without).filter(|_| needed) else {
@@ -172,6 +173,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         };
         capability.close(&mut grant);
         grant.withheld.insert(without.clone());
+        narrowed.withheld.insert(without.clone());
     }
     let host = ComponentHost::new(component::cache_dir().as_deref())
         .below(here.registry.policy.ceiling.clone());
@@ -187,8 +189,19 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         replaces: replaces.as_ref().map(ComponentName::as_str),
         revoked: false,
     };
-    let difference = earlier.map(|earlier| earlier.difference(now, terms));
-    Ok(Proposal { inspection, name, grant, difference, replaces, repo, bytes, start: args.start })
+    let difference = earlier.as_ref().map(|earlier| earlier.difference(now, terms));
+    Ok(Proposal {
+        inspection,
+        name,
+        grant,
+        narrowed,
+        difference,
+        replaces,
+        repo,
+        bytes,
+        seen: earlier.map(|earlier| Box::new(earlier.approval)),
+        start: args.start,
+    })
 }
 
 impl Proposal {
@@ -209,7 +222,7 @@ impl Proposal {
     }
 
     /// The user has agreed.
-    pub fn approve(self) -> Result<ComponentDocument, Failure> {
+    pub fn approve(self, output: &Output) -> Result<ComponentDocument, Failure> {
         let sha256 = self.inspection.sha256.parse();
         let sha256 =
             sha256.map_err(|error: component::NotAWord| Failure::usage(error.to_string()))?;
@@ -219,10 +232,12 @@ impl Proposal {
             sha256,
             bytes: self.bytes,
             grant: self.grant,
+            narrowed: self.narrowed,
+            seen: self.seen,
             repo: self.repo,
             replaces: self.replaces,
         };
-        apply(&self.start, change)?;
+        apply(&self.start, change, output)?;
         Here::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))
     }
 }
@@ -274,10 +289,14 @@ impl Earlier {
         Some(Self { approval, version })
     }
 
-    /// What its needs asked for, before anybody took anything away.
-    fn asked(&self) -> Option<Grant> {
-        let (_, inspection) = self.version.as_ref()?;
-        Some(usual(inspection.needs(), limits(inspection.kind())))
+    /// What the user took away so far, also by hand.
+    fn narrowed(&self) -> Narrowed {
+        let Approval { narrowed, grants, .. } = &self.approval;
+        let given = self.version.as_ref().map(|(_, inspection)| {
+            let usual = usual(inspection.needs(), limits(inspection.kind()));
+            narrowed.applied(usual, inspection.needs())
+        });
+        narrowed.clone().and(grants, given.as_ref())
     }
 
     fn difference(&self, now: Version<'_>, after: Terms<'_>) -> Difference {

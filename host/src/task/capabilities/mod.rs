@@ -2,7 +2,6 @@
 
 mod approval;
 mod difference;
-mod kept;
 mod narrowing;
 mod packing;
 mod said;
@@ -19,11 +18,12 @@ pub use said::{Said, ToolSaid};
 pub use show::{Shown, UsedDocument, show};
 pub use why::{WhyDocument, why};
 
+use super::audit::anchoring;
 use super::preflight;
 use crate::artifacts::{ArtifactDir, newest_journals};
 use crate::component::{ComponentName, Inspection, Kind, NotAWord, builtin};
 use crate::config::{self, ComponentRequest};
-use crate::output::Failure;
+use crate::output::{Failure, Output};
 use crate::registry::{
     self, Change, ChangeError, ComponentDocument, ComponentList, Past, Registry,
 };
@@ -89,14 +89,14 @@ pub fn list(start: &Path) -> Result<ComponentList, Failure> {
     Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
 }
 
-pub fn revoke(start: &Path, name: &str) -> Result<ComponentDocument, Failure> {
+pub fn revoke(start: &Path, name: &str, output: &Output) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
     if builtin::ALL.iter().any(|one| one.name == name.as_str()) {
         let message = format!("`{name}` is builtin, so there is nothing to revoke");
         return Err(Failure::refused("nothing_to_revoke", message)
             .hint("`act components approve FILE --replaces` lets another one take its place"));
     }
-    apply(start, Change::Revoke { name: name.clone() })?;
+    apply(start, Change::Revoke { name: name.clone() }, output)?;
     Here::open(start)?.document(name.as_str(), &used(ALL))
 }
 
@@ -108,7 +108,7 @@ fn used(tasks: usize) -> Used {
 }
 
 /// Carries a decision out.
-fn apply(start: &Path, change: Change) -> Result<registry::Changed, Failure> {
+fn apply(start: &Path, change: Change, output: &Output) -> Result<registry::Changed, Failure> {
     let root = config::find_root(start)?.map(|root| root.path);
     let artifacts = preflight::artifacts_for(root.as_deref())?;
     let state = artifacts.state().map_err(|error| {
@@ -118,7 +118,10 @@ fn apply(start: &Path, change: Change) -> Result<registry::Changed, Failure> {
             .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
     })?;
     let audit = preflight::audit(&artifacts, &preflight::store(&artifacts)?)?;
-    Ok(registry::change(change, &state, root.as_deref(), &audit)?)
+    anchoring::before(root.as_deref(), &audit)?;
+    let changed = registry::change(change, &state, root.as_deref(), &audit)?;
+    anchoring::after(root.as_deref(), &audit, output);
+    Ok(changed)
 }
 
 fn component_name(name: &str) -> Result<ComponentName, Failure> {
@@ -152,6 +155,10 @@ impl From<ChangeError> for Failure {
             )
             .hint("make the artifact directory one that you can write"),
             ChangeError::Unknown(name) => unknown(name.as_str()),
+            ChangeError::Rival(ref rival, _) => {
+                let hint = format!("`act components revoke {rival}` frees the place");
+                Self::refused("component_conflict", error.to_string()).hint(hint)
+            }
             ChangeError::AlreadyRevoked(_) => Self::refused("nothing_to_revoke", error.to_string())
                 .hint("nothing of it is loaded any more"),
             ChangeError::Unrecorded(error) => error.into(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
 use crate::component::{Capability, Grant, NotAWord, Origin, RepoPart, Set};
-use crate::output::Failure;
+use crate::output::{Failure, Output};
 use crate::registry::{Change, ComponentDocument, Past, State};
 
 /// What to take away.
@@ -60,7 +60,12 @@ pub(super) fn proposal(grant: &Grant, past: &Past) -> Option<Narrow> {
 }
 
 /// Without a wish it is what `show` proposes.
-pub fn narrow(start: PathBuf, name: &str, wish: Narrow) -> Result<ComponentDocument, Failure> {
+pub fn narrow(
+    start: PathBuf,
+    name: &str,
+    wish: Narrow,
+    output: &Output,
+) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
     let here = Here::open(&start)?;
     let component = here.document(name.as_str(), &used(ALL))?;
@@ -82,7 +87,7 @@ pub fn narrow(start: PathBuf, name: &str, wish: Narrow) -> Result<ComponentDocum
     let grant = narrowed(&component.grants, &wish)?;
     let sha256 = component.sha256.parse();
     let sha256 = sha256.map_err(|error: NotAWord| Failure::usage(error.to_string()))?;
-    apply(&start, Change::Narrow { name: name.clone(), sha256, grant })?;
+    apply(&start, Change::Narrow { name: name.clone(), sha256, grant }, output)?;
     Here::open(&start)?.document(name.as_str(), &used(ALL))
 }
 

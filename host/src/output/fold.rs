@@ -1,0 +1,69 @@
+//! A line on a terminal that is too narrow for it: broken between words, and indented to where its value began. What has
+//! no space in it, like a digest, stays in one piece, so that it can be copied.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::line::Line;
+
+/// A first span up to here is a name, and its value stays beside it.
+const NAME: usize = 24;
+/// Nothing is laid out in less.
+const LEAST: usize = 20;
+
+/// As few lines as it takes.
+pub(super) fn folded(line: &Line, columns: usize) -> Vec<Line> {
+    let wide: usize = line.spans().iter().map(|(_, text)| text.width()).sum();
+    if wide <= columns || columns < LEAST {
+        return vec![line.clone()];
+    }
+    let hang = hang(line).min(columns / 2);
+    let (mut lines, mut now, mut at, mut begun) = (vec![], Line::default(), 0, false);
+    for (tone, text) in line.spans() {
+        for word in text.split_inclusive(' ') {
+            let width = word.trim_end().width();
+            if begun && width > 0 && at + width > columns {
+                lines.push(std::mem::take(&mut now));
+                now = Line::plain(" ".repeat(hang));
+                at = hang;
+            }
+            now.push(*tone, word);
+            at += word.width();
+            begun |= width > 0;
+        }
+    }
+    lines.push(now);
+    lines
+}
+
+fn hang(line: &Line) -> usize {
+    let Some((_, first)) = line.spans().first() else { return 0 };
+    match line.spans().len() {
+        2.. if first.width() <= NAME => first.width(),
+        _ => first.len() - first.trim_start().len() + 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::line::Tone;
+    use super::*;
+
+    fn text(line: &Line, columns: usize) -> String {
+        folded(line, columns).iter().map(|line| line.render(false)).collect()
+    }
+
+    #[test]
+    fn a_value_stays_beside_its_name() {
+        let line = Line::of(Tone::Faint, "  may      ").and(Tone::Plain, "read one two three four");
+        assert_eq!(text(&line, 80), "  may      read one two three four\n");
+        assert_eq!(
+            text(&line, 22),
+            "  may      read one \n           two three \n           four\n"
+        );
+        let digest = Line::of(Tone::Faint, "  sha256   ").and(Tone::Plain, "a".repeat(64));
+        assert_eq!(text(&digest, 40).replace(['\n', ' '], "").len(), 64 + "sha256".len());
+        assert!(text(&digest, 40).contains(&"a".repeat(64)), "in one piece");
+        let bare = Line::plain("  one two three four five six");
+        assert_eq!(text(&bare, 20), "  one two three four \n    five six\n");
+    }
+}

@@ -1,0 +1,1 @@
+ALTER TABLE audit_restarts ADD COLUMN line TEXT;
