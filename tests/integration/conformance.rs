@@ -107,7 +107,7 @@ async fn the_hostile_tools_fail_each_attack_for_its_reason() {
         (both, "change", json!({"type": "array"}), "ends", "trapped"),
         (both, "not_there", json!({"type": "array"}), "calls", "no such tool"),
         (both, "read", json!({"type": "object"}), "calls", "bad arguments"),
-        (both, "read", json!({"type": "string", "pattern": "^x$"}), "calls", "examples"),
+        (both, "read", json!({"type": "string", "not": {"const": "text"}}), "calls", "examples"),
     ] {
         let tools = json!([{"name": name, "description": "X.", "parameters": parameters}]);
         let found = tried(&tool(needs, &tools), &options("", &[])).await;
