@@ -1,7 +1,7 @@
 //! Users, certificates, caches and git: what surrounds the steps.
 
 use act::config::{User, Workspace};
-use act::verifier::{ErrorType, Status};
+use act::verifier::{Downloads, ErrorType, Status};
 
 use crate::world::World;
 
@@ -49,7 +49,7 @@ async fn a_ca_bundle_reaches_the_steps_as_certificates_and_nothing_else() {
 // VERIFIER-29
 #[tokio::test(flavor = "multi_thread")]
 async fn downloads_outlive_a_run_and_builds_do_not() {
-    let world = World::new().await.step(
+    let mut world = World::new().await.step(
         "fetch",
         // Maven takes its repository as a property, Gradle's home has caches of both kinds.
         "m2=${MAVEN_OPTS#-Dmaven.repo.local=}; g=$GRADLE_USER_HOME/caches; test -d ${m2%/maven}; \
@@ -64,6 +64,10 @@ async fn downloads_outlive_a_run_and_builds_do_not() {
     assert_eq!(world.run().await.tail_log.as_deref(), Some(""));
     assert_eq!(world.run().await.tail_log.as_deref(), Some("npm\ngradle\nmaven\n"));
     assert_eq!(world.artifacts().cache_sizes().unwrap().len(), 1);
+    world.downloads = Downloads::Own;
+    let response = world.run().await;
+    assert_eq!(response.tail_log.as_deref(), Some(""));
+    assert!(!world.run_dir(&response).join("cache").exists());
 }
 
 // VERIFIER-4

@@ -10,7 +10,7 @@ use act::audit::{Audit, Keeper, Unkept};
 use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
 use act::secret::Secrets;
-use act::verifier::{DockerVerifier, Engine, Gate, Verifier, VerifyResponse};
+use act::verifier::{DockerVerifier, Downloads, Engine, Gate, Verifier, VerifyResponse};
 use act::workspace::HeldRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
@@ -26,6 +26,7 @@ pub(crate) struct World {
     pub(crate) docker: Docker,
     pub(crate) engine: Engine,
     pub(crate) pipeline: Pipeline,
+    pub(crate) downloads: Downloads,
     pub(crate) step_timeout: Duration,
     pub(crate) package: Option<String>,
     pub(crate) cancel: CancellationToken,
@@ -108,6 +109,7 @@ impl World {
                 limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
                 cut_off: vec![],
             },
+            downloads: Downloads::Kept,
             step_timeout: Duration::from_secs(60),
             package: None,
             cancel: CancellationToken::new(),
@@ -185,6 +187,7 @@ impl World {
         image: act::verifier::ResolvedImage,
     ) -> DockerVerifier {
         DockerVerifier {
+            downloads: self.downloads,
             engine,
             image,
             artifacts: Arc::new(self.artifacts()),

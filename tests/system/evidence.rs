@@ -144,7 +144,7 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     fs::write(&kept, "{\"status\": \"PA").unwrap();
     assert_eq!(unproved(&act, &run), "evidence_disputed");
     let told = act.clone().act(["audit", "verify"]).status(1);
-    told.stdout_has(&format!("the manifest of {run} cannot be read"));
+    told.stdout_has(&format!("the manifest of {run} names none, or cannot be read"));
     // What the log holds no field of, it holds by the digest of all.
     for (at, value) in [
         ("/platform/container_image", json!("registry.example/prod:1")),
@@ -240,10 +240,10 @@ fn a_claim_is_run_again_and_holds_or_not() {
     let check = claim(&red, run_id(&response), 0);
     assert_eq!(check["claimed"]["reason"], "step_failed");
 
-    // Green once and never again: what the tree's own digest does not show.
-    let marks = "d=$npm_config_cache/_cacache; [ ! -e $d/seen ] && mkdir -p $d && touch $d/seen";
-    let flaky = repository(&[("test", marks)]);
+    // Green once and never again: what git ignores is not in the tree's own digest, and steps may read it.
+    let flaky = repository(&[("test", "[ ! -e /workspace/seen ]")]).file(".gitignore", "seen\n");
     let response = verified(&flaky, 0);
+    let flaky = flaky.file("seen", "");
     let check = claim(&flaky, run_id(&response), 1);
     assert_eq!(check["holds"], false);
     assert_eq!(fields(&check), ["status", "reason", "commands_executed[0]"], "{check:#}");
@@ -317,9 +317,8 @@ fn a_claim_is_about_the_recorded_image_and_not_about_its_tag() {
 /// AUDIT-24, AUDIT-25: what takes something from a green run is kept with its verdict, and compared.
 #[test]
 fn a_run_that_is_to_be_doubted_is_no_passed_one() {
-    let quiet = "d=$npm_config_cache/_cacache; [ -e $d/seen ] && exit; mkdir -p $d && touch $d/seen; \
-                 echo 'Ran 0 tests in 0.000s'";
-    let act = repository(&[("build", "true"), ("unit", quiet)]);
+    let quiet = "[ -e /workspace/seen ] || echo 'Ran 0 tests in 0.000s'";
+    let act = repository(&[("build", "true"), ("unit", quiet)]).file(".gitignore", "seen\n");
     let response = verified(&act, 0);
     assert_eq!(response["warnings"][0]["code"], "no_tests_ran");
     let run = run_id(&response).to_owned();
@@ -331,6 +330,7 @@ fn a_run_that_is_to_be_doubted_is_no_passed_one() {
     let record = resource(&statement, "audit-record");
     assert_eq!(record["annotations"]["warnings"], "no_tests_ran 2");
     act.clone().act(["audit", "explain", &run]).status(0).stdout_has("no_tests_ran 2");
+    let act = act.file("seen", "");
     // The second run does not say so, with the manifest of the first one and without.
     let check = claim(&act, &run, 1);
     assert_eq!(fields(&check), ["warnings"], "{check:#}");

@@ -4,7 +4,7 @@ use super::gate_args::GateArgs;
 use super::runtime;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
-use crate::verifier::{Status, VerifyResponse};
+use crate::verifier::{Downloads, Status, VerifyResponse};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -20,14 +20,16 @@ Examples:
 pub(super) struct Verify {
     #[command(flatten)]
     pub(super) gate: GateArgs,
+    /// Use no downloads of earlier runs, and keep none
+    #[arg(long)]
+    no_cache: bool,
 }
 
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Some(response) = runtime::block_on(crate::task::verify(&self.gate.repo, output))??
-        else {
-            return Ok(Exit::Cancelled);
-        };
+        let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
+        let work = crate::task::verify(&self.gate.repo, downloads, output);
+        let Some(response) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
         if self.gate.json {
             output.document(&response);
         } else {

@@ -16,7 +16,8 @@ use crate::event::Events;
 use crate::model::TokenLedger;
 use crate::scout::Grounded;
 use crate::verifier::{
-    DockerVerifier, Engine, Gate, MAX_SCRIPT, NoVerifier, ResolvedImage, Verifier, has_tests,
+    DockerVerifier, Downloads, Engine, Gate, MAX_SCRIPT, NoVerifier, ResolvedImage, Verifier,
+    has_tests,
 };
 use crate::workspace::{
     AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
@@ -100,6 +101,7 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     let verifier: Arc<dyn Verifier> = match gate {
         None => Arc::new(NoVerifier),
         Some((engine, image)) => Arc::new(DockerVerifier {
+            downloads: Downloads::Kept,
             engine,
             image,
             artifacts: Arc::clone(&ready.artifacts),

@@ -16,18 +16,23 @@ use super::{retention, signals};
 use crate::audit::Audit;
 use crate::event::Events;
 use crate::output::{Failure, Output};
-use crate::verifier::{DockerVerifier, Gate, InfraError, Verifier, VerifyResponse};
+use crate::verifier::{DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse};
 use crate::workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.
-pub async fn verify(repo: &Path, output: &Output) -> Result<Option<VerifyResponse>, Failure> {
-    run_gate(repo, None, output).await
+pub async fn verify(
+    repo: &Path,
+    downloads: Downloads,
+    output: &Output,
+) -> Result<Option<VerifyResponse>, Failure> {
+    run_gate(repo, downloads, None, output).await
 }
 
 /// The same as the second word on `claim`, if there is one.
 pub(super) async fn run_gate(
     repo: &Path,
+    downloads: Downloads,
     mut claim: Option<&mut Claim>,
     output: &Output,
 ) -> Result<Option<VerifyResponse>, Failure> {
@@ -44,9 +49,15 @@ pub(super) async fn run_gate(
     let desk = preflight::open_desk(&ready.artifacts, &root)?;
     let audit = desk.audit_here(&root)?;
     anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
-    let response =
-        judge(ready, lock.root(), (&desk, audit.clone()), claim.as_deref_mut(), output, &cancel)
-            .await?;
+    let response = judge(
+        ready,
+        lock.root(),
+        (&desk, audit.clone(), downloads),
+        claim.as_deref_mut(),
+        output,
+        &cancel,
+    )
+    .await?;
     if let (Some(claim), Some(response)) = (claim, &response) {
         claim.record(&audit, response)?;
     }
@@ -59,7 +70,7 @@ pub(super) async fn run_gate(
 async fn judge(
     ready: GateReady,
     root: &HeldRoot,
-    (desk, audit): (&Desk, Audit),
+    (desk, audit, downloads): (&Desk, Audit, Downloads),
     claim: Option<&mut Claim>,
     output: &Output,
     cancel: &CancellationToken,
@@ -90,6 +101,7 @@ async fn judge(
         artifacts,
         repo: root.clone(),
         gate: Arc::new(Gate::of(&config)),
+        downloads,
         task_id: None,
         components: vec![],
         audit,

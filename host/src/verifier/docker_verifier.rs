@@ -23,6 +23,15 @@ use crate::audit::Audit;
 use crate::event::{EventKind, Events};
 use crate::workspace::{HeldRoot, PathGlobs};
 
+/// What the tools of a step find below `/artifacts/cache`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Downloads {
+    /// What earlier runs of this repository in this image downloaded; it is kept for later ones.
+    Kept,
+    /// Nothing, and nothing of it is kept: no step of an earlier run has a say.
+    Own,
+}
+
 /// The gate of one task.
 #[derive(Clone)]
 pub struct DockerVerifier {
@@ -32,6 +41,7 @@ pub struct DockerVerifier {
     /// The repository's root, absolute and with its links resolved. A run judges this directory or none.
     pub repo: HeldRoot,
     pub gate: Arc<Gate>,
+    pub downloads: Downloads,
     pub task_id: Option<String>,
     /// Of the components that took part in the task.
     pub components: Vec<ComponentDigest>,

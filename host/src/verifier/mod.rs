@@ -57,7 +57,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use cache_volumes::CacheVolume;
 pub use docker_error::{EngineUnavailable, InfraError};
-pub use docker_verifier::DockerVerifier;
+pub use docker_verifier::{DockerVerifier, Downloads};
 pub use engine::{Engine, Machine};
 pub use gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, is_test};
 pub use image::ResolvedImage;

@@ -12,6 +12,7 @@ use super::ca_bundle;
 use super::copy_view::Directory;
 use super::depot::Depot;
 use super::docker_error::InfraError;
+use super::docker_verifier::Downloads;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};
@@ -34,6 +35,7 @@ pub(super) struct Order {
     pub(super) include: Arc<PathGlobs>,
     pub(super) artifacts: Arc<ArtifactDir>,
     pub(super) image_digest: String,
+    pub(super) downloads: Downloads,
     /// Of the container, and of the overlay's volume.
     pub(super) name: String,
     pub(super) labels: HashMap<String, String>,
@@ -163,6 +165,9 @@ pub(super) fn choose_view(
 
 /// Held by another run of the same repository, it stays that run's alone.
 fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
+    if order.downloads == Downloads::Own {
+        return run.private_cache();
+    }
     match order.artifacts.cache_of(&order.image_digest, &order.repo) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
         other => other,

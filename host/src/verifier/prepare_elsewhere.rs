@@ -14,6 +14,7 @@ use super::cache_there::CacheThere;
 use super::copy_view;
 use super::depot::Depot;
 use super::docker_error::InfraError;
+use super::docker_verifier::Downloads;
 use super::engine::Engine;
 use super::environment::CA_BUNDLE;
 use super::image::ResolvedImage;
@@ -60,13 +61,15 @@ pub(super) async fn prepare_elsewhere(
 ) -> Result<Option<Prepared>, InfraError> {
     let (name, labels, package) =
         (order.name.clone(), order.labels.clone(), order.gate.package.clone());
-    let repo = order.repo.clone();
+    let (repo, downloads) = (order.repo.clone(), order.downloads);
     let there = run.clone();
     let planned = blocking(move || Ok(plan(&order, &there))).await;
     let plan = planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
     // To its end: removing what the engine is still making would miss it.
     let mut depot = Depot::create(engine, &name, image, labels.clone(), ids).await?;
-    if let Some(cache) = CacheThere::hold(engine, image, &repo, &labels, ids, audit).await? {
+    if downloads == Downloads::Kept
+        && let Some(cache) = CacheThere::hold(engine, image, &repo, &labels, ids, audit).await?
+    {
         depot.keep(cache);
     }
     let filled = tokio::select! {

@@ -66,6 +66,7 @@ impl DockerVerifier {
                 include: include.clone(),
                 artifacts: self.artifacts.clone(),
                 image_digest: self.image.digest.clone(),
+                downloads: self.downloads,
                 name: format!("act-{}", run.id()),
                 labels: labels.clone(),
                 without_overlay,

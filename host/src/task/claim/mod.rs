@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{
-    Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
+    Downloads, Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
 };
 use crate::workspace::{PathGlobs, tree_digest};
 
@@ -28,7 +28,7 @@ pub async fn verify_claim(
     output: &Output,
 ) -> Result<Option<ClaimCheck>, Failure> {
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
-    let response = run_gate(repo, Some(&mut claim), output).await?;
+    let response = run_gate(repo, Downloads::Own, Some(&mut claim), output).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 
