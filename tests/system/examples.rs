@@ -27,9 +27,6 @@ pub(crate) fn examples() -> &'static Path {
             .unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "{said}");
-        said.lines()
-            .filter(|line| line.starts_with("skipped:"))
-            .for_each(|line| eprintln!("{line}"));
         let host = ComponentHost::new(Some(&scratch.join("cache/act/components")));
         for name in ["scout-b-python", "licences-js"] {
             let bytes = fs::read(built.join(name).with_extension("wasm")).unwrap();
