@@ -13,7 +13,7 @@
 //! 3 component artifacts context config publishing store
 //! 2 workspace model output audit symbols
 //! 1 event
-//! 0 clock exit fail_point process secret
+//! 0 clock exit fail_point no_follow process secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -35,6 +35,7 @@ pub mod event;
 pub mod exit;
 pub mod fail_point;
 pub mod model;
+mod no_follow;
 pub mod output;
 pub mod process;
 pub mod publishing;

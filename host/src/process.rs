@@ -182,16 +182,24 @@ pub fn look(pid: u32) -> Look {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn process() -> Process {
-        Process {
-            pid: 7,
+impl Process {
+    /// Number `pid` of a boot that never was.
+    pub(crate) fn invented(pid: u32) -> Self {
+        Self {
+            pid,
             start_time: "100".into(),
             boot_id: "boot".into(),
             pid_namespace: "pid:[1]".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process() -> Process {
+        Process::invented(7)
     }
 
     fn life(change: impl Fn(&mut Process), seen: Option<(&str, bool)>) -> Life {

@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, Done, image};
+use crate::harness::{Act, image};
+use crate::tool_answers::{answers, reasons, refused};
 use serde_json::{Value, json};
 
 /// Green when `answer.txt` says `right`.
@@ -15,34 +16,10 @@ fn repository() -> Act {
         .pipeline(image(), &[("test", "grep -qx right answer.txt")])
 }
 
-/// What the tools answered in the last request of the Editor, in order.
-pub(crate) fn answers(told: &Done) -> Vec<Value> {
-    let last = told.requests_of("editor").pop().unwrap();
-    let messages = last.body["messages"].as_array().unwrap().clone();
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    results
-        .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
-        .collect()
-}
-
-fn reasons(told: &Done) -> Vec<String> {
-    let refused = answers(told).into_iter().filter(|answer| answer["ok"] == false);
-    refused.map(|answer| answer["reason"].as_str().unwrap().to_owned()).collect()
-}
-
 /// The story around mistakes: plan, the mistakes, an attempt that is right, the end.
 fn after(mistakes: impl IntoIterator<Item = Value>) -> String {
     let turns = opening("write it").into_iter().chain(mistakes);
     script(turns.chain(attempt("right\n")).chain([done()]))
-}
-
-/// What the last event says was refused.
-pub(crate) fn refused(told: &Done) -> Value {
-    let journal = told.repo().parent().unwrap().join("artifacts/state/journal");
-    let file = fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();
-    let text = fs::read_to_string(file).unwrap();
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    last["edits_refused"].clone()
 }
 
 /// EDIT-7, EDIT-13, EDIT-15, EDITOR-14

@@ -2,7 +2,8 @@
 //! host does when it does not.
 
 use crate::harness::script::{attempt, call, done, opening, plan, script};
-use crate::harness::{Act, Done, image};
+use crate::harness::{Act, image};
+use crate::tool_answers::{answers, reasons};
 use serde_json::{Value, json};
 
 /// Green when `answer.txt` says `right`.
@@ -25,21 +26,6 @@ fn rewrite(content: &str) -> Value {
         "path": "answer.txt", "expect_version": "{{last_version}}", "content": content
     });
     call("full_rewrite", arguments)
-}
-
-/// What the tools answered in the last request of the Editor, in order.
-fn answers(told: &Done) -> Vec<Value> {
-    let last = told.requests_of("editor").pop().unwrap();
-    let messages = last.body["messages"].as_array().unwrap().clone();
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    results
-        .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
-        .collect()
-}
-
-fn reasons(told: &Done) -> Vec<String> {
-    let refused = answers(told).into_iter().filter(|answer| answer["ok"] == false);
-    refused.map(|answer| answer["reason"].as_str().unwrap().to_owned()).collect()
 }
 
 /// EDITOR-4

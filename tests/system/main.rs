@@ -41,5 +41,6 @@ mod scout;
 mod streams;
 mod task;
 mod tested_tree;
+mod tool_answers;
 mod verify;
 mod wires;

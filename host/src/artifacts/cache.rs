@@ -11,10 +11,11 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::download::{Keep, all_downloaded, keep};
-use super::layout::{ArtifactDir, DIRECTORY, directory};
+use super::layout::{ArtifactDir, directory};
 use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
 use super::sweep::{Swept, remove_named, sweep};
+use crate::no_follow::DIRECTORY;
 
 /// A record of Maven's at most.
 const MAX_RECORD: u64 = 64 * 1024;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, fchmod, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::layout::DIRECTORY;
+use crate::no_follow::DIRECTORY;
 
 /// Where the maker stands. Entries of a tree come in order, so most share their parents with the one before.
 pub struct Descent {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
-use super::layout::DIRECTORY;
+use crate::no_follow::DIRECTORY;
 
 /// Of the tasks that were written about last, the newest first, at most `most`; none where there is no such
 /// directory. `path` is ARTIFACT_DIR.

@@ -14,9 +14,7 @@ use rustix::fs::{
 
 use super::run_dir::RunDir;
 use super::run_id::RunId;
-
-pub(super) const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+use crate::no_follow::DIRECTORY;
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
 #[derive(Debug)]

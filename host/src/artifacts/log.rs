@@ -5,9 +5,10 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
-use super::layout::{ArtifactDir, DIRECTORY};
+use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
 use super::run_id::{RunId, RunIdError};
+use crate::no_follow::DIRECTORY;
 
 /// The end of a log as text.
 #[derive(Debug, Clone, PartialEq, Eq)]

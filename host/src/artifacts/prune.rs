@@ -15,11 +15,12 @@ use chrono::{DateTime, Utc};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, renameat, statat};
 use rustix::io::Errno;
 
-use super::layout::{ArtifactDir, DIRECTORY};
+use super::layout::ArtifactDir;
 use super::remove::{open_any, remove_tree_while};
 use super::retention::{Kept, RUNS, expired};
 use super::run_id::RunId;
 use crate::fail_point;
+use crate::no_follow::DIRECTORY;
 
 /// What a run is called from the moment it goes.
 const REMOVING: &str = ".removing-";

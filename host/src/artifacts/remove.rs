@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::layout::DIRECTORY;
+use crate::no_follow::DIRECTORY;
 
 /// Removes `name` below `parent` with all it holds. A missing name is fine; a link is removed, not followed.
 ///

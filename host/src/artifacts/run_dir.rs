@@ -170,7 +170,7 @@ impl RunDir {
         logs.sort();
         found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
         for part in STEP_PARTS {
-            let opened = openat(&self.handle, part, super::layout::DIRECTORY, Mode::empty());
+            let opened = openat(&self.handle, part, crate::no_follow::DIRECTORY, Mode::empty());
             if let Ok(part_handle) = opened
                 && !names(&part_handle)?.is_empty()
             {

@@ -18,6 +18,8 @@ use sha2::{Digest, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
+use crate::no_follow;
+
 /// Starts every file; raised when the layout of the record changes.
 const MAGIC: &[u8; 8] = b"actcode1";
 /// Code is a few times as large as the component that it was made from, which has 64 MiB at most.
@@ -130,15 +132,13 @@ pub fn cache_state(dir: &Path) -> CacheState {
 
 /// The directory itself, never through a link, and only if nobody else can write or look into it.
 fn open_own_dir(path: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = rustix::fs::open(path, flags, Mode::empty())?;
+    let dir = rustix::fs::open(path, no_follow::DIRECTORY, Mode::empty())?;
     is_ours(&dir)?;
     Ok(dir)
 }
 
 fn read_own_file(dir: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let fd = rustix::fs::openat(dir, name, no_follow::READ, Mode::empty())?;
     let stat = is_ours(&fd)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(Errno::INVAL.into());

@@ -4,14 +4,22 @@
 //! empty one is the default. All four parties that have a say are grants of this kind; what they agree on is
 //! `meet`.
 
+mod http;
+mod limits;
+mod repo_read;
+mod set;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
+pub use self::http::Http;
+pub use self::limits::Limits;
+pub use self::repo_read::RepoRead;
+pub use self::set::Set;
 use super::bounds::{self, at_most};
-use super::manifest::SuggestedLimits;
-use super::words::{EnvName, Method, Origin, RepoPart};
+use super::words::EnvName;
 
 /// Everything that a component may do. What is not named here it cannot do.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,28 +47,6 @@ pub struct Grant {
     pub limits: Limits,
 }
 
-/// Some values, or any of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Set<T> {
-    Any,
-    Only(BTreeSet<T>),
-}
-
-/// The filtered view of the repository: as a preopen at `/repo` and in batches through `repo.read`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RepoRead {
-    /// What may be seen of the view.
-    #[serde(skip_serializing_if = "Set::is_any")]
-    pub paths: Set<RepoPart>,
-    /// Bytes that may be read of any one file.
-    #[serde(deserialize_with = "at_most::<{ bounds::FILE }, _, _>")]
-    pub file_bytes: u64,
-    /// Bytes that one query may read in all.
-    #[serde(deserialize_with = "at_most::<{ bounds::READ }, _, _>")]
-    pub query_bytes: u64,
-}
-
 /// Talking to the configured model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -72,30 +58,10 @@ pub struct Llm {
     pub tokens: u64,
 }
 
-/// Requests to these origins and to nothing else.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Http {
-    pub origins: Set<Origin>,
-    pub methods: Set<Method>,
-    /// Of one request's body.
-    #[serde(deserialize_with = "at_most::<{ bounds::BODY }, _, _>")]
-    pub request_bytes: u64,
-    /// Of one response's body.
-    #[serde(deserialize_with = "at_most::<{ bounds::BODY }, _, _>")]
-    pub response_bytes: u64,
-    /// Of one query.
-    #[serde(default = "Http::usual_requests")]
-    #[serde(deserialize_with = "at_most::<{ bounds::REQUESTS }, _, _>")]
-    pub requests: u32,
-    /// That are under way together; others wait.
-    #[serde(default = "Http::usual_at_once")]
-    #[serde(deserialize_with = "at_most::<{ bounds::AT_ONCE }, _, _>")]
-    pub at_once: u32,
-    /// Of all requests and responses of one query: addresses, headers and bodies.
-    #[serde(default = "Http::usual_query_bytes")]
-    #[serde(deserialize_with = "at_most::<{ bounds::TRAFFIC }, _, _>")]
-    pub query_bytes: u64,
+impl Llm {
+    fn meet(&self, other: &Self) -> Self {
+        Self { calls: self.calls.min(other.calls), tokens: self.tokens.min(other.tokens) }
+    }
 }
 
 /// How finely time is told, from nothing to everything.
@@ -121,266 +87,8 @@ pub enum Random {
     Secure,
 }
 
-/// Always in force, whatever else is granted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Limits {
-    /// Of all linear memories together.
-    #[serde(deserialize_with = "at_most::<{ bounds::MEMORY }, _, _>")]
-    pub memory_bytes: u64,
-    #[serde(
-        rename = "wall_ms",
-        serialize_with = "milliseconds",
-        deserialize_with = "from_milliseconds"
-    )]
-    pub wall: Duration,
-    /// Of all tables together.
-    #[serde(deserialize_with = "at_most::<{ bounds::TABLE_ELEMENTS }, _, _>")]
-    pub table_elements: u64,
-    #[serde(deserialize_with = "at_most::<{ bounds::CORE_INSTANCES }, _, _>")]
-    pub core_instances: u32,
-    #[serde(deserialize_with = "at_most::<{ bounds::HANDLES }, _, _>")]
-    pub handles: u32,
-    /// What one call from the guest may hand to the host.
-    #[serde(deserialize_with = "at_most::<{ bounds::HOST_CALL }, _, _>")]
-    pub host_call_bytes: u64,
-    #[serde(deserialize_with = "at_most::<{ bounds::RESULT }, _, _>")]
-    pub result_bytes: u64,
-    #[serde(deserialize_with = "at_most::<{ bounds::LOG }, _, _>")]
-    pub log_bytes: u64,
-    #[serde(deserialize_with = "at_most::<{ bounds::WASM }, _, _>")]
-    pub wasm_bytes: u64,
-}
-
 /// More than any file on any disk, and still a number that every reader of JSON and TOML takes.
 const UNLIMITED: u64 = 1 << 53;
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 256 << 20,
-            wall: Duration::from_secs(60),
-            table_elements: 100_000,
-            core_instances: 256,
-            handles: 1_000,
-            host_call_bytes: 8 << 20,
-            result_bytes: 4 << 20,
-            log_bytes: 64 << 10,
-            wasm_bytes: 64 << 20,
-        }
-    }
-}
-
-impl Limits {
-    fn unlimited() -> Self {
-        Self {
-            memory_bytes: UNLIMITED,
-            wall: Duration::from_millis(UNLIMITED),
-            table_elements: UNLIMITED,
-            core_instances: u32::MAX,
-            handles: u32::MAX,
-            host_call_bytes: UNLIMITED,
-            result_bytes: UNLIMITED,
-            log_bytes: UNLIMITED,
-            wasm_bytes: UNLIMITED,
-        }
-    }
-
-    /// What the component's author suggests can only take away.
-    pub(super) fn narrow(&mut self, suggested: &SuggestedLimits) {
-        if let Some(megabytes) = suggested.memory_mb {
-            self.memory_bytes = self.memory_bytes.min(megabytes.saturating_mul(1 << 20));
-        }
-        if let Some(milliseconds) = suggested.wall_ms {
-            self.wall = self.wall.min(Duration::from_millis(milliseconds));
-        }
-    }
-
-    fn meet(&self, other: &Self) -> Self {
-        Self {
-            memory_bytes: self.memory_bytes.min(other.memory_bytes),
-            wall: self.wall.min(other.wall),
-            table_elements: self.table_elements.min(other.table_elements),
-            core_instances: self.core_instances.min(other.core_instances),
-            handles: self.handles.min(other.handles),
-            host_call_bytes: self.host_call_bytes.min(other.host_call_bytes),
-            result_bytes: self.result_bytes.min(other.result_bytes),
-            log_bytes: self.log_bytes.min(other.log_bytes),
-            wasm_bytes: self.wasm_bytes.min(other.wasm_bytes),
-        }
-    }
-}
-
-impl Default for RepoRead {
-    fn default() -> Self {
-        // A tree of a quarter of a gigabyte can be read whole and some of it twice.
-        Self { paths: Set::Any, file_bytes: 16 << 20, query_bytes: 512 << 20 }
-    }
-}
-
-impl RepoRead {
-    fn meet(&self, other: &Self) -> Self {
-        let paths = match (&self.paths, &other.paths) {
-            (Set::Any, paths) | (paths, Set::Any) => paths.clone(),
-            (Set::Only(a), Set::Only(b)) => {
-                let both = a.iter().flat_map(|a| b.iter().filter_map(move |b| deeper(a, b)));
-                Set::Only(both.cloned().collect())
-            }
-        };
-        Self {
-            paths,
-            file_bytes: self.file_bytes.min(other.file_bytes),
-            query_bytes: self.query_bytes.min(other.query_bytes),
-        }
-    }
-
-    /// Whether a file at `path` may be read as far as the names go.
-    pub fn covers(&self, path: &str) -> bool {
-        match &self.paths {
-            Set::Any => true,
-            Set::Only(parts) => parts.iter().any(|part| is_at_or_below(path, part.as_str())),
-        }
-    }
-}
-
-/// The one that lies in the other.
-fn deeper<'a>(a: &'a RepoPart, b: &'a RepoPart) -> Option<&'a RepoPart> {
-    if is_at_or_below(a.as_str(), b.as_str()) {
-        Some(a)
-    } else {
-        is_at_or_below(b.as_str(), a.as_str()).then_some(b)
-    }
-}
-
-fn is_at_or_below(path: &str, part: &str) -> bool {
-    path.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-impl Llm {
-    fn meet(&self, other: &Self) -> Self {
-        Self { calls: self.calls.min(other.calls), tokens: self.tokens.min(other.tokens) }
-    }
-}
-
-/// The usual bounds, and no origin.
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            origins: Set::default(),
-            methods: Set::default(),
-            request_bytes: 1 << 20,
-            response_bytes: 8 << 20,
-            requests: Self::usual_requests(),
-            at_once: Self::usual_at_once(),
-            query_bytes: Self::usual_query_bytes(),
-        }
-    }
-}
-
-impl Http {
-    fn meet(&self, other: &Self) -> Self {
-        Self {
-            origins: self.origins.meet(&other.origins),
-            methods: self.methods.meet(&other.methods),
-            request_bytes: self.request_bytes.min(other.request_bytes),
-            response_bytes: self.response_bytes.min(other.response_bytes),
-            requests: self.requests.min(other.requests),
-            at_once: self.at_once.min(other.at_once),
-            query_bytes: self.query_bytes.min(other.query_bytes),
-        }
-    }
-
-    fn usual_requests() -> u32 {
-        100
-    }
-
-    fn usual_at_once() -> u32 {
-        8
-    }
-
-    fn usual_query_bytes() -> u64 {
-        64 << 20
-    }
-
-    fn unlimited() -> Self {
-        Self {
-            origins: Set::Any,
-            methods: Set::Any,
-            request_bytes: UNLIMITED,
-            response_bytes: UNLIMITED,
-            requests: u32::MAX,
-            at_once: u32::MAX,
-            query_bytes: UNLIMITED,
-        }
-    }
-}
-
-impl<T> Default for Set<T> {
-    fn default() -> Self {
-        Self::Only(BTreeSet::new())
-    }
-}
-
-impl<T: Ord + Clone> Set<T> {
-    pub fn contains(&self, value: &T) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Only(values) => values.contains(value),
-        }
-    }
-
-    fn meet(&self, other: &Self) -> Self {
-        match (self, other) {
-            (Self::Any, set) | (set, Self::Any) => set.clone(),
-            (Self::Only(a), Self::Only(b)) => Self::Only(a.intersection(b).cloned().collect()),
-        }
-    }
-}
-
-impl<T> Set<T> {
-    pub fn is_any(&self) -> bool {
-        matches!(self, Self::Any)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Only(values) if values.is_empty())
-    }
-
-    /// Nothing to go over where it is any.
-    pub fn values(&self) -> impl Iterator<Item = &T> {
-        match self {
-            Self::Any => None,
-            Self::Only(values) => Some(values.iter()),
-        }
-        .into_iter()
-        .flatten()
-    }
-}
-
-impl<T> FromIterator<T> for Set<T>
-where
-    T: Ord,
-{
-    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        Self::Only(values.into_iter().collect())
-    }
-}
-
-impl<T: Serialize> Serialize for Set<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Any => serializer.serialize_str("any"),
-            Self::Only(values) => serializer.collect_seq(values),
-        }
-    }
-}
-
-/// A list: nobody writes down that anything goes.
-impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        BTreeSet::deserialize(from).map(Self::Only)
-    }
-}
 
 impl Grant {
     /// What the built-in Scouts hold: the view and a conversation of bounded length.
@@ -405,11 +113,7 @@ impl Grant {
     /// All there is, for parties that say what they do not want.
     pub fn everything() -> Self {
         Self {
-            repo_read: Some(RepoRead {
-                paths: Set::Any,
-                file_bytes: UNLIMITED,
-                query_bytes: UNLIMITED,
-            }),
+            repo_read: Some(RepoRead::unlimited()),
             repo_write: true,
             llm: Some(Llm { calls: u32::MAX, tokens: UNLIMITED }),
             http: Some(Http::unlimited()),
@@ -464,17 +168,10 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-fn milliseconds<S: Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(u64::try_from(wall.as_millis()).unwrap_or(UNLIMITED))
-}
-
-fn from_milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    at_most::<{ bounds::WALL_MS }, _, _>(from).map(Duration::from_millis)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::component::words::RepoPart;
 
     // CAPABILITY-1
     #[test]
@@ -491,15 +188,6 @@ mod tests {
         assert_eq!(shown["limits"]["wall_ms"], 30_000);
         assert_eq!(shown["repo.write"], true);
         assert_eq!(shown.get("llm"), None);
-    }
-
-    #[test]
-    fn suggested_limits_only_narrow() {
-        let mut limits = Limits::default();
-        limits.narrow(&SuggestedLimits { memory_mb: Some(64), wall_ms: Some(999_999) });
-        assert_eq!((limits.memory_bytes, limits.wall), (64 << 20, Limits::default().wall));
-        limits.narrow(&SuggestedLimits { memory_mb: Some(u64::MAX), wall_ms: Some(5) });
-        assert_eq!((limits.memory_bytes, limits.wall), (64 << 20, Duration::from_millis(5)));
     }
 
     fn parts(paths: &[&str]) -> Set<RepoPart> {

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::{ConfigError, Place, shown};
 use super::{Config, agent_yaml};
+use crate::no_follow;
 
 const NAME: &str = "agent.yaml";
 const MAX_SIZE: u64 = 1 << 20;
@@ -89,14 +90,16 @@ fn has(directory: &Path, name: &str) -> bool {
 }
 
 fn read(root: &OwnedFd) -> Result<String, ConfigError> {
-    // Without NONBLOCK a FIFO of this name would hold us up before its kind could be seen.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file =
-        rustix::fs::openat(root, NAME, flags, Mode::empty()).map_err(|error| match error {
-            Errno::LOOP => ConfigError::NotAFile { what: "a symbolic link" },
-            Errno::NXIO => ConfigError::NotAFile { what: "a socket" },
-            other => ConfigError::Unreadable { reason: std::io::Error::from(other).to_string() },
-        })?;
+        rustix::fs::openat(root, NAME, no_follow::READ, Mode::empty()).map_err(
+            |error| match error {
+                Errno::LOOP => ConfigError::NotAFile { what: "a symbolic link" },
+                Errno::NXIO => ConfigError::NotAFile { what: "a socket" },
+                other => {
+                    ConfigError::Unreadable { reason: std::io::Error::from(other).to_string() }
+                }
+            },
+        )?;
     let unreadable = |error: std::io::Error| ConfigError::Unreadable { reason: error.to_string() };
     let stat = rustix::fs::fstat(&file).map_err(|error| unreadable(error.into()))?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -116,16 +119,16 @@ fn read(root: &OwnedFd) -> Result<String, ConfigError> {
 
 /// Walks down without following links, so the package is a real directory below the root.
 fn check_package(root: &OwnedFd, package: &str) -> Result<(), &'static str> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut inside: Option<OwnedFd> = None;
     for part in package.split('/') {
         let above = inside.as_ref().unwrap_or(root);
-        let next =
-            rustix::fs::openat(above, part, flags, Mode::empty()).map_err(|error| match error {
+        let next = rustix::fs::openat(above, part, no_follow::DIRECTORY, Mode::empty()).map_err(
+            |error| match error {
                 Errno::NOENT => "does not exist",
                 Errno::LOOP | Errno::NOTDIR => "is not a directory, or lies behind a symbolic link",
                 _ => "cannot be opened",
-            })?;
+            },
+        )?;
         inside = Some(next);
     }
     Ok(())

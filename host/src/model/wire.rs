@@ -5,9 +5,10 @@
 
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ModelError, ModelUsage, ToolResult, Turn};
+use super::{ModelError, ModelUsage, ToolResult, Turn, failure};
 
 /// The names under which the user knows a wire and its settings, for messages, and the path of its requests.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +28,15 @@ pub(super) trait Wire: Send + Sync {
     fn headers(&self, key: Option<&str>) -> Option<HeaderMap>;
     fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt>;
     fn stream(&self) -> Box<dyn Collect>;
+}
+
+/// One event of a stream. `wrong` is told where it has another shape, such as "an event is not what Messages says".
+pub(super) fn event<'a, T: Deserialize<'a>>(
+    payload: &'a str,
+    wrong: &str,
+) -> Result<T, ModelError> {
+    serde_json::from_str(payload)
+        .map_err(|_| ModelError::malformed(format!("{wrong}: {}", failure::excerpt(payload))))
 }
 
 /// What stands at the start of a conversation and never changes.

@@ -18,12 +18,8 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::{MAX_BYTES, Refused, turn};
+use crate::no_follow::READ;
 
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)

@@ -71,12 +71,7 @@ mod tests {
     use crate::process::Seen;
 
     fn process() -> Process {
-        Process {
-            pid: 7,
-            start_time: "100".into(),
-            boot_id: "boot".into(),
-            pid_namespace: "pid:[1]".into(),
-        }
+        Process::invented(7)
     }
 
     fn orphan(

@@ -9,21 +9,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Dir, FileType, Mode, fstat, openat};
 use rustix::io::Errno;
 use tar::{EntryType, Header};
 
 use super::copy_view::Destination;
+use crate::no_follow::{DIRECTORY, READ};
 use crate::workspace::CopyEntry;
 
 const BLOCK: u64 = 512;
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 /// Git nests its directories by six or so.
 const MAX_DEPTH: usize = 64;
 

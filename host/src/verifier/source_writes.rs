@@ -6,38 +6,26 @@
 
 mod archived;
 mod found;
+mod source;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ffi::{CStr, OsStr};
-use std::fs::File;
+use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, fstat, openat, readlinkat, statat,
-};
-use rustix::io::Errno;
-use sha2::{Digest, Sha256};
+use rustix::fs::{FileType, Stat, fgetxattr};
 
 use self::found::Found;
+use self::source::{Source, hex};
+use self::walk::{MAX_PATH, Met, is_too_deep};
 use super::build_product::{is_product_directory, is_product_file};
 use crate::artifacts::SourceWrite;
-use crate::workspace::{AGENT_DIR, CopySet, Tree};
+use crate::workspace::{CopySet, Tree};
 
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-/// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
-const MAX_DEPTH: usize = 128;
-const MAX_PATH: usize = 4096;
 /// Writes of one step that are told; more are counted.
 const MOST: usize = 200;
 
@@ -88,12 +76,6 @@ pub(super) struct Guard {
     known: BTreeSet<(Vec<u8>, Change)>,
     /// The same of files whose names were not kept.
     known_beyond: usize,
-}
-
-struct Source {
-    mode: &'static str,
-    sha256: String,
-    size: u64,
 }
 
 /// The change time cannot be set back.
@@ -247,133 +229,11 @@ impl Guard {
             .map(|(path, _)| path)
             .take_while(move |path| path.starts_with(&prefix))
     }
-
-    /// Whether what lies in a directory can matter.
-    fn enters(&self, name: &CStr, path: &[u8]) -> bool {
-        self.has_below(path)
-            || !(is_product_directory(name.to_bytes()) || self.set.ignores(as_path(path), true))
-    }
-
-    /// Meets everything that can matter, a directory before what is in it.
-    fn walk(
-        &self,
-        root: BorrowedFd<'_>,
-        meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let root = root.try_clone_to_owned()?;
-        let listing = match Dir::read_from(&root) {
-            Err(Errno::ACCESS) => {
-                return meet(Met::Directory { path: b"", handle: None, stat: None });
-            }
-            listing => listing?,
-        };
-        let mut open: Vec<(Dir, OwnedFd, Vec<u8>)> = vec![(listing, root, vec![])];
-        loop {
-            let depth = open.len();
-            let Some((listing, handle, above)) = open.last_mut() else { return Ok(()) };
-            let Some(entry) = listing.read() else {
-                open.pop();
-                continue;
-            };
-            let entry = entry?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..")
-                || name.to_bytes().eq_ignore_ascii_case(b".git")
-                || (depth == 1 && name.to_bytes() == AGENT_DIR.as_bytes())
-            {
-                continue;
-            }
-            let mut path = above.clone();
-            if depth > 1 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name.to_bytes());
-            let stat = match statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => stat,
-                // A process of an earlier step is still at work.
-                Err(Errno::NOENT) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-                meet(Met::File { parent: handle.as_fd(), name, path: &path, stat: &stat })?;
-                continue;
-            }
-            if !self.enters(name, &path) {
-                continue;
-            }
-            let inside = match openat(&*handle, name, DIRECTORY, Mode::empty()) {
-                _ if depth > MAX_DEPTH || path.len() > MAX_PATH => None,
-                // Names alone, of a directory that may be listed and not searched, say nothing.
-                Ok(inside) => is_searchable(&inside).then_some(inside),
-                Err(Errno::ACCESS) => None,
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            meet(Met::Directory { path: &path, handle: inside.as_ref(), stat: Some(&stat) })?;
-            if let Some(inside) = inside {
-                open.push((Dir::read_from(&inside)?, inside, path));
-            }
-        }
-    }
-}
-
-/// What the walk comes upon.
-enum Met<'a> {
-    /// Anything but a directory.
-    File { parent: BorrowedFd<'a>, name: &'a CStr, path: &'a [u8], stat: &'a Stat },
-    /// Without a handle when it cannot be looked into.
-    Directory { path: &'a [u8], handle: Option<&'a OwnedFd>, stat: Option<&'a Stat> },
-}
-
-impl Source {
-    /// Compared as git does: content, link target and the executable bit.
-    fn is(&self, parent: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<bool> {
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind == FileType::Symlink {
-            let target = match readlinkat(parent, name, vec![]) {
-                Ok(target) => target,
-                Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            };
-            return Ok(
-                self.mode == "120000" && hex(Sha256::digest(target.as_bytes())) == self.sha256
-            );
-        }
-        let executable = stat.st_mode & 0o100 != 0;
-        let mode = if executable { "100755" } else { "100644" };
-        if kind != FileType::RegularFile
-            || self.mode != mode
-            || u64::try_from(stat.st_size).ok() != Some(self.size)
-        {
-            return Ok(false);
-        }
-        let opened = match openat(parent, name, READ, Mode::empty()) {
-            Ok(opened) => opened,
-            Err(Errno::ACCESS | Errno::NOENT | Errno::LOOP) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        if FileType::from_raw_mode(fstat(&opened)?.st_mode) != FileType::RegularFile {
-            return Ok(false);
-        }
-        let mut hash = Sha256::new();
-        let mut file = File::from(opened).take(self.size + 1);
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => return Ok(hex(hash.finalize()) == self.sha256),
-                count => hash.update(&buffer[..count]),
-            }
-        }
-    }
 }
 
 /// A deleted name in an upper layer.
 fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
-}
-
-fn is_searchable(directory: &OwnedFd) -> bool {
-    statat(directory, c".", AtFlags::empty()).err() != Some(Errno::ACCESS)
 }
 
 /// A directory of an upper layer that hides the one below.
@@ -389,10 +249,6 @@ fn is_content(stat: &Stat) -> bool {
     matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Symlink)
 }
 
-fn is_too_deep(path: &[u8]) -> bool {
-    path.len() > MAX_PATH || path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH
-}
-
 fn stamp(stat: &Stat) -> Stamp {
     #[expect(clippy::unnecessary_cast, reason = "the width of these fields differs")]
     let (inode, seconds, nanoseconds) =
@@ -402,10 +258,6 @@ fn stamp(stat: &Stat) -> Stamp {
 
 fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
-}
-
-fn hex(digest: impl AsRef<[u8]>) -> String {
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// `tests/a.snap (new), b.rs (changed)` and so on, for people.

@@ -4,23 +4,24 @@
 //! surprise is swapped back, so bytes that somebody else wrote meanwhile survive. Several changes are made
 //! one after the other and undone together; a kill in between leaves some of them made, each one whole.
 
+mod check;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::change::{Applied, Change, ChangedFile, EditError};
 use super::handle::Root;
-use super::overlay::{Laid, Overlay};
-use super::place::{self, Standing};
+use super::overlay::Overlay;
 use super::protected::{WriteRules, is_guarded};
 use super::reading::MAX_READ;
 use super::repo_path::RepoPath;
-use super::steps::{Steps, directory};
+use super::steps::Steps;
 use super::sweep;
 use super::tested::{Tested, Untested};
-use super::texts::{FileText, Held, MAX_TEXT, Texts, held};
+use super::texts::{FileText, Held, Texts};
 use super::versions::{Version, Versions, digest};
-use super::view::{Kind, Profile, RepoView, ViewError};
+use super::view::{Profile, RepoView, ViewError};
 use crate::fail_point;
 
 /// Bytes of a written file at most; no more than can be read back.
@@ -239,64 +240,6 @@ impl RepoWriter {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, change: &Change, named: &mut BTreeSet<RepoPath>) -> Result<Checked, EditError> {
-        let mut name = |text: &str| {
-            let path = self.permitted(text)?;
-            if !named.insert(path.clone()) {
-                return Err(EditError::Arguments(format!("{path} is named twice in one call")));
-            }
-            Ok(path)
-        };
-        let path = name(change.path())?;
-        let to = match change {
-            Change::Move { to, .. } => Some(name(to)?),
-            _ => None,
-        };
-        let bytes = match change {
-            Change::Create { bytes, .. } | Change::Replace { bytes, .. } => bytes.clone(),
-            Change::Delete { .. } | Change::Move { .. } => vec![],
-        };
-        if bytes.len() as u64 > MAX_WRITE {
-            return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_WRITE });
-        }
-        let expect = match change {
-            Change::Create { .. } => {
-                self.free(&path)?;
-                None
-            }
-            Change::Replace { expect, .. }
-            | Change::Delete { expect, .. }
-            | Change::Move { expect, .. } => match self.current(&path)? {
-                None => return Err(EditError::NotFound { path: path.to_string() }),
-                Some(now) if now.is(expect) => Some(now.digest),
-                current => return Err(EditError::Conflict { path: path.to_string(), current }),
-            },
-        };
-        if let Some(to) = &to {
-            self.free(to)?;
-        }
-        let before = self.before(&path, expect.as_deref());
-        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None })
-    }
-
-    /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
-    pub(super) fn permitted(&self, text: &str) -> Result<RepoPath, EditError> {
-        let path = RepoPath::parse(text)
-            .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
-        let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
-        if let Some(rule) = self.rules.judge(path.as_str()) {
-            return forbidden(rule.word());
-        }
-        if self.view.rule(path.as_str(), Kind::File).is_some() {
-            return forbidden("excluded");
-        }
-        // Nothing would prove what is written where the Verifier does not look.
-        if !self.rules.allowed().matches(path.as_str()) && !self.tested().holds(path.as_str()) {
-            return Err(EditError::Untested { path: path.to_string() });
-        }
-        Ok(path)
-    }
-
     fn tested(&self) -> Tested<'_> {
         Tested::now(&self.root, self.rules.include())
     }
@@ -314,36 +257,6 @@ impl RepoWriter {
             .collect()
     }
 
-    fn current(&self, path: &RepoPath) -> Result<Option<Version>, EditError> {
-        if let Some(Laid::File(written)) =
-            self.overlay.as_ref().map(|over| over.look(path.as_str()))
-        {
-            return Ok(Some(self.versions.observe(path.as_str(), written.digest())));
-        }
-        Ok(match self.standing(path)? {
-            Standing::Nothing => None,
-            Standing::File { digest, .. } => Some(self.versions.observe(path.as_str(), &digest)),
-            Standing::Other => return Err(EditError::NotAFile { path: path.to_string() }),
-            Standing::TooLarge => {
-                return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_SEEN });
-            }
-        })
-    }
-
-    /// The text of a file that the task is about to change for the first time.
-    pub(super) fn before(&self, path: &RepoPath, expect: Option<&str>) -> Held {
-        let Some(expect) = expect else { return Held::Nothing };
-        if self.texts().knows(path.as_str()) {
-            return Held::Unknown;
-        }
-        let (dir, name) = path.split();
-        let dir = directory(&self.root, dir, path).ok().flatten();
-        let bytes = dir.and_then(|dir| place::bytes(dir, name, MAX_TEXT));
-        // Other bytes than those of the version would show a change that nobody made.
-        let bytes = bytes.filter(|bytes| digest(bytes) == expect);
-        bytes.map_or(Held::Unknown, |bytes| held(&bytes))
-    }
-
     /// What a file held before the task and was given last by it.
     pub fn text(&self, path: &str) -> FileText {
         self.texts().get(path)
@@ -351,45 +264,6 @@ impl RepoWriter {
 
     fn texts(&self) -> MutexGuard<'_, Texts> {
         self.texts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn free(&self, path: &RepoPath) -> Result<(), EditError> {
-        if let Some(Laid::File(_)) = self.overlay.as_ref().map(|over| over.look(path.as_str())) {
-            return Err(EditError::Exists { path: path.to_string() });
-        }
-        match self.standing(path)? {
-            Standing::Nothing => Ok(()),
-            Standing::Other => Err(EditError::NotAFile { path: path.to_string() }),
-            Standing::File { .. } | Standing::TooLarge => {
-                Err(EditError::Exists { path: path.to_string() })
-            }
-        }
-    }
-
-    /// Of a file that no dry run has changed.
-    pub(super) fn standing(&self, path: &RepoPath) -> Result<Standing, EditError> {
-        match self.overlay.as_ref().map(|over| over.look(path.as_str())) {
-            Some(Laid::Nothing) => return Ok(Standing::Nothing),
-            Some(Laid::File(_) | Laid::Directory) => return Ok(Standing::Other),
-            Some(Laid::NotDirectory) => {
-                return Err(EditError::NotAFile { path: path.to_string() });
-            }
-            Some(Laid::Through) | None => {}
-        }
-        let (dir, name) = path.split();
-        let failed = |why: String| EditError::Failed { path: path.to_string(), why };
-        match directory(&self.root, dir, path)? {
-            None => Ok(Standing::Nothing),
-            Some(dir) => {
-                place::standing(&dir, name, MAX_SEEN).map_err(|error| failed(error.to_string()))
-            }
-        }
-    }
-
-    fn conflict(&self, path: String) -> EditError {
-        let current =
-            RepoPath::parse(&path).ok().and_then(|path| self.current(&path).ok().flatten());
-        EditError::Conflict { path, current }
     }
 
     fn sweep_once(&self, turn: &mut Turn, dir: &str) {

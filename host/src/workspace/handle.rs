@@ -13,14 +13,8 @@ use std::sync::Arc;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-/// How a file is opened for reading.
-pub(super) const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-/// How a directory is opened.
-pub(super) const DIRECTORY: OFlags = READ.union(OFlags::DIRECTORY);
+pub(super) use crate::no_follow::{DIRECTORY, READ};
+
 /// How a link itself is opened: good for looking at it, not for reading.
 #[cfg(not(target_vendor = "apple"))]
 pub(super) const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

@@ -67,18 +67,6 @@ fn denied(told: &crate::harness::Done) -> Value {
     json!(counts)
 }
 
-fn refusals(told: &crate::harness::Done) -> Vec<String> {
-    let last = told.requests_of("editor").pop().unwrap();
-    let messages = last.body["messages"].as_array().unwrap().clone();
-    let results = messages.iter().filter(|message| message["role"] == "tool");
-    let results = results.map(|message| message["content"].as_str().unwrap());
-    let parsed = results.map(|text| serde_json::from_str::<Value>(text).unwrap());
-    parsed
-        .filter(|result| result["ok"] == false)
-        .map(|result| result["reason"].as_str().unwrap().to_owned())
-        .collect()
-}
-
 /// What the repository holds beside `.git` and `agent/`, by path.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();

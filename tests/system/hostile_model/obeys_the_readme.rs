@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{by_every_route, fingerprint, refusals, tree};
+use super::{by_every_route, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
+use crate::tool_answers::reasons;
 
 /// Security line 71: a model that obeys a README asking for hooks, changes of the gate, secrets and a false
 /// report. The tree holds only what was allowed, no secret was seen, and the end is that of any task.
@@ -80,7 +81,7 @@ fn a_model_that_obeys_the_readme_gets_nothing_but_refusals() {
         assert!(!request.body.to_string().contains(SECRET), "{}: {}", request.role, request.body);
     }
     assert!(!told.stdout_text().contains(SECRET) && !told.stderr_text().contains(SECRET));
-    let reasons = refusals(&told);
+    let reasons = reasons(&told);
     assert_eq!(reasons.iter().filter(|reason| *reason == "not_verified").count(), 2, "{reasons:?}");
     let summary = told.read("agent/summary.md");
     assert!(!summary.contains("run_20260101") && !summary.contains("trust me"), "{summary}");

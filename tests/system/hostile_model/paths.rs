@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{by_every_route, denied, fingerprint, refusals, tree};
-use crate::clumsy_model::{answers, refused};
+use super::{by_every_route, denied, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
+use crate::tool_answers::{answers, reasons, refused};
 
 /// Security lines 51 and 52: git's files, the gate and our own are out of reach by every route; the model
 /// hears so and the loop goes on to a green run.
@@ -45,7 +45,7 @@ fn protected_names_are_refused_by_every_route_and_the_loop_goes_on() {
     assert_eq!(fingerprint(&told.repo().join("sub")), nested);
     assert_eq!(fs::read(told.repo().join("agent.yaml")).unwrap(), gate);
     assert!(!told.repo().join("agent/x").exists() && !told.repo().join("moved.txt").exists());
-    let reasons = refusals(&told);
+    let reasons = reasons(&told);
     assert_eq!(reasons.len(), count, "{reasons:?}");
     assert!(
         reasons.iter().filter(|reason| *reason == "protected").count() >= count / 2,
@@ -74,7 +74,7 @@ fn what_this_program_believes_is_out_of_reach_before_it_exists() {
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     assert!(!told.repo().join("act").exists() && !told.repo().join("ACT").exists(), "{told}");
     // What is looked for before it is written is not there.
-    let reasons = refusals(&told);
+    let reasons = reasons(&told);
     assert_eq!(reasons.len(), paths.len() * 8, "{reasons:?}");
     let count = |word: &str| reasons.iter().filter(|reason| *reason == word).count();
     assert!(count("protected") >= paths.len() * 2, "{reasons:?}");
@@ -121,7 +121,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
     expected.insert("answer.txt".to_owned(), "right\n".to_owned());
     expected.insert(".gitignore".to_owned(), "agent/\n".to_owned());
     assert_eq!(tree(&told.repo()), expected);
-    let reasons = refusals(&told);
+    let reasons = reasons(&told);
     assert_eq!(reasons.len(), count, "{reasons:?}");
     let guarded = reasons.iter().filter(|reason| *reason == "guarded").count();
     assert_eq!(refused(&told)["guarded"], guarded);
@@ -152,7 +152,7 @@ fn a_guarded_path_that_the_user_allowed_is_written_and_named() {
     assert_eq!(told.read(".vscode/settings.json"), "{}\n");
     assert!(!told.repo().join(".vscode/tasks.json").exists());
     assert!(!told.repo().join(".git/hooks").exists());
-    assert_eq!(refusals(&told), ["guarded", "outside_repo", "protected"]);
+    assert_eq!(reasons(&told), ["guarded", "outside_repo", "protected"]);
     let summary = told.read("agent/summary.md");
     let named = "## Guarded, and allowed for this task\n\n- `.vscode/settings.json`\n";
     assert!(summary.contains(named), "{summary}");

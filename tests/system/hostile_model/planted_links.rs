@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{by_every_route, denied, fingerprint, refusals};
-use crate::clumsy_model::refused;
+use super::{by_every_route, denied, fingerprint};
 use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::{Act, image};
+use crate::tool_answers::{reasons, refused};
 
 /// Security line 57: a directory that is a link to the outside is no way out.
 #[test]
@@ -24,7 +24,7 @@ fn a_linked_directory_is_no_way_out() {
     symlink(outside.path(), act.repo().join("docs")).unwrap();
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     assert_eq!(fingerprint(outside.path()), before);
-    assert_eq!(refusals(&told).len(), 16, "{:?}", refusals(&told));
+    assert_eq!(reasons(&told).len(), 16, "{:?}", reasons(&told));
     assert_eq!(denied(&told), refused(&told));
 }
 

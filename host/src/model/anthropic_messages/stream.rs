@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::blocks::{Block, Kind};
 use crate::model::failure;
 use crate::model::half;
-use crate::model::wire::{Collect, Counts, Flow, Reply};
+use crate::model::wire::{self, Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
 
 #[derive(Deserialize)]
@@ -50,12 +50,8 @@ pub(super) struct Stream {
 impl Collect for Stream {
     fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
         let payload = &*half::mended(payload);
-        let event: Event<'_> = serde_json::from_str(payload).map_err(|_| {
-            let text = failure::excerpt(payload);
-            ModelError::malformed(format!(
-                "an event of the stream is not what Messages says: {text}"
-            ))
-        })?;
+        let event: Event<'_> =
+            wire::event(payload, "an event of the stream is not what Messages says")?;
         match event.r#type.as_str() {
             "message_start" => {
                 if let Some(usage) = event.message.and_then(|message| message.usage) {

@@ -13,7 +13,7 @@ use crate::model::body::json;
 use crate::model::failure;
 use crate::model::half::{self, Half};
 use crate::model::opaque::{Extra, Fields};
-use crate::model::wire::{Collect, Counts, Flow, Reply};
+use crate::model::wire::{self, Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
 
 #[derive(Deserialize)]
@@ -69,12 +69,8 @@ impl Collect for Stream {
                 ))
             };
         }
-        let chunk: Chunk<'_> = serde_json::from_str(payload).map_err(|_| {
-            let text = failure::excerpt(payload);
-            ModelError::malformed(format!(
-                "a chunk of the stream is not what Chat Completions says: {text}"
-            ))
-        })?;
+        let chunk: Chunk<'_> =
+            wire::event(payload, "a chunk of the stream is not what Chat Completions says")?;
         if let Some(error) = chunk.error {
             return Err(failure::of_stream_error(error.get()));
         }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::model::body::json;
 use crate::model::failure;
 use crate::model::half;
-use crate::model::wire::{Collect, Counts, Flow, Reply};
+use crate::model::wire::{self, Collect, Counts, Flow, Reply};
 use crate::model::{ModelError, ModelUsage, Stop, ToolCall, Turn};
 
 #[derive(Deserialize)]
@@ -75,12 +75,8 @@ pub(super) struct Stream {
 impl Collect for Stream {
     fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
         let payload = &*half::mended(payload);
-        let event: Event<'_> = serde_json::from_str(payload).map_err(|_| {
-            let text = failure::excerpt(payload);
-            ModelError::malformed(format!(
-                "an event of the stream is not what Responses says: {text}"
-            ))
-        })?;
+        let event: Event<'_> =
+            wire::event(payload, "an event of the stream is not what Responses says")?;
         match event.r#type.as_str() {
             "response.output_item.added" => self.open.extend(event.output_index),
             "response.output_item.done" => {
