@@ -84,6 +84,36 @@ async fn what_is_hidden_has_no_outline_and_asking_is_a_denial() {
     }
 }
 
+// SYMBOLS-8
+#[tokio::test]
+async fn a_summary_says_no_more_than_the_outline_and_is_refused_like_it() {
+    let temp = tempfile::tempdir().unwrap();
+    let text = "import os\ndef parsePrice(): pass\ndef _other(): pass\ndef test_price(): pass\n";
+    for path in ["test_a.py", "credentials.py", "part/test_b.py"] {
+        write(temp.path(), path, text);
+    }
+    let view = view(temp.path());
+    let summaries = async |grant: Grant, name: &str| {
+        let paths =
+            [name, "test_a.py", "part/test_b.py", "credentials.py", "notes.txt", "missing.py"];
+        attack(&load(grant), "symbols-summaries", &paths, reading(&view)).await.unwrap()
+    };
+    let all = summaries(Grant::builtin_scout(), "PRICE").await;
+    let whole = json!([3, 1, 1, ["parsePrice", "test_price"], ["os"]]);
+    assert_eq!((&all[0], &all[1]), (&whole, &whole));
+    for hidden in 2..5 {
+        assert!(all[hidden].as_str().unwrap().contains("Refusal::NotFound"), "{all}");
+    }
+    let caps =
+        RepoRead { paths: ["part".parse().unwrap()].into_iter().collect(), ..RepoRead::default() };
+    let narrow = Grant { repo_read: Some(caps), ..Grant::builtin_scout() };
+    let part = summaries(narrow, "_other").await;
+    assert!(part[0].as_str().unwrap().contains("Refusal::NotFound"), "{part}");
+    assert_eq!(part[1], json!([3, 1, 1, ["_other"], ["os"]]));
+    let senseless = summaries(Grant::builtin_scout(), &"x".repeat(257)).await;
+    assert!(senseless[0].as_str().unwrap().contains("bad_arguments"), "{senseless}");
+}
+
 // SYMBOLS-2
 #[tokio::test]
 async fn what_is_parsed_counts_as_read_and_large_files_are_refused() {

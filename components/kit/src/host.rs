@@ -7,7 +7,7 @@ use crate::bindings::agentcommand::types::types::Refusal;
 use crate::bindings::exports::agentcommand::scout::scout as export;
 use crate::world::{
     Advice, Answer, Conversation, Failure, File, Found, Hit, Import, Model, Outline, Progress,
-    Question, Repository, Symbol, Tool, Turn, World,
+    Question, Repository, Summary, Symbol, Tool, Turn, World,
 };
 
 struct Host;
@@ -51,7 +51,12 @@ impl Repository for Host {
     }
 
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
-        outlined(paths)
+        each(paths, symbols::outlines)
+    }
+
+    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        each(paths, |paths| symbols::summaries(paths, &names))
     }
 }
 
@@ -80,15 +85,18 @@ fn all_pages<T>(
 }
 
 /// One answer for each path. What did not fit into an answer is asked for again, as long as each answer brings some.
-fn outlined(paths: &[&str]) -> Vec<Option<Outline>> {
+fn each<W, T: From<W> + Clone>(
+    paths: &[&str],
+    ask: impl Fn(&[String]) -> Vec<Result<W, Refusal>>,
+) -> Vec<Option<T>> {
     let mut answers = Vec::with_capacity(paths.len());
     while answers.len() < paths.len() {
         let rest = &paths[answers.len()..];
         let rest = rest.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
         let mut brought = 0;
-        for answer in symbols::outlines(&rest) {
+        for answer in ask(&rest) {
             match answer {
-                Ok(outline) => answers.push(Some(outline.into())),
+                Ok(said) => answers.push(Some(said.into())),
                 Err(Refusal::Limit(why)) if why.starts_with("call_bytes") && brought > 0 => break,
                 Err(_) => answers.push(None),
             }
@@ -104,26 +112,47 @@ fn outlined(paths: &[&str]) -> Vec<Option<Outline>> {
 
 impl From<symbols::Outline> for Outline {
     fn from(outline: symbols::Outline) -> Self {
-        let symbol = |symbol: symbols::Symbol| Symbol {
+        Self {
+            language: outline.language,
+            lines: outline.lines,
+            symbols: outline.symbols.into_iter().map(Symbol::from).collect(),
+            imports: outline.imports.into_iter().map(Import::from).collect(),
+            complete: outline.complete,
+        }
+    }
+}
+
+impl From<symbols::Summary> for Summary {
+    fn from(summary: symbols::Summary) -> Self {
+        Self {
+            language: summary.language,
+            lines: summary.lines,
+            symbols: summary.symbols,
+            exported: summary.exported,
+            tests: summary.tests,
+            named: summary.named.into_iter().map(Symbol::from).collect(),
+            imports: summary.imports.into_iter().map(Import::from).collect(),
+            complete: summary.complete,
+        }
+    }
+}
+
+impl From<symbols::Symbol> for Symbol {
+    fn from(symbol: symbols::Symbol) -> Self {
+        Self {
             name: symbol.name,
             kind: symbol.kind,
             container: symbol.container,
             first_line: symbol.first_line,
             last_line: symbol.last_line,
             exported: symbol.exported,
-        };
-        let import = |edge: symbols::Edge| Import {
-            line: edge.line,
-            target: edge.target,
-            names: edge.names,
-        };
-        Self {
-            language: outline.language,
-            lines: outline.lines,
-            symbols: outline.symbols.into_iter().map(symbol).collect(),
-            imports: outline.imports.into_iter().map(import).collect(),
-            complete: outline.complete,
         }
+    }
+}
+
+impl From<symbols::Edge> for Import {
+    fn from(edge: symbols::Edge) -> Self {
+        Self { line: edge.line, target: edge.target, names: edge.names }
     }
 }
 

@@ -41,8 +41,8 @@ pub mod tool_bindings {
         with: {
             "agentcommand:types/types@1.0.0": crate::bindings::agentcommand::types::types,
             "agentcommand:progress/progress@1.0.0": crate::bindings::agentcommand::progress::progress,
-            "agentcommand:repo/read@1.1.0": crate::bindings::agentcommand::repo::read,
-            "agentcommand:repo/symbols@1.1.0": crate::bindings::agentcommand::repo::symbols,
+            "agentcommand:repo/read@1.2.0": crate::bindings::agentcommand::repo::read,
+            "agentcommand:repo/symbols@1.2.0": crate::bindings::agentcommand::repo::symbols,
             "agentcommand:model/chat@1.0.0": crate::bindings::agentcommand::model::chat,
         },
         generate_all,

@@ -2,7 +2,7 @@
 
 use crate::world::{
     Advice, Answer, Call, Conversation, File, Found, Hit, Model, Outline, Progress, Repository,
-    Stop, Tool, Turn, World,
+    Stop, Summary, Symbol, Tool, Turn, World,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -83,6 +83,19 @@ impl Repository for Files {
 
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
         paths.iter().map(|path| self.outlines.get(*path).cloned()).collect()
+    }
+
+    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>> {
+        let is_wanted = |symbol: &Symbol| {
+            let name = symbol.name.to_lowercase();
+            names.iter().any(|wanted| name.contains(&wanted.to_lowercase()))
+        };
+        let summary = |outline: Outline| {
+            let mut summary = Summary::from(outline);
+            summary.named.retain(is_wanted);
+            summary
+        };
+        self.outlines(paths).into_iter().map(|outline| outline.map(summary)).collect()
     }
 }
 

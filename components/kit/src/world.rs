@@ -56,6 +56,38 @@ pub struct Outline {
     pub complete: bool,
 }
 
+/// What an outline comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub language: String,
+    pub lines: u32,
+    /// Definitions; of these, those that other files can name, and tests.
+    pub symbols: u32,
+    pub exported: u32,
+    pub tests: u32,
+    /// Of the definitions at least those whose names hold what was looked for.
+    pub named: Vec<Symbol>,
+    pub imports: Vec<Import>,
+    pub complete: bool,
+}
+
+impl From<Outline> for Summary {
+    fn from(outline: Outline) -> Self {
+        let count =
+            |is: &dyn Fn(&&Symbol) -> bool| outline.symbols.iter().filter(is).count() as u32;
+        Self {
+            symbols: outline.symbols.len() as u32,
+            exported: count(&|symbol| symbol.exported),
+            tests: count(&|symbol| symbol.kind == "test"),
+            language: outline.language,
+            lines: outline.lines,
+            named: outline.symbols,
+            imports: outline.imports,
+            complete: outline.complete,
+        }
+    }
+}
+
 pub trait Repository {
     /// Files in view, sorted by path, at most `most`.
     fn list(&self, most: usize) -> Result<Found<File>, String>;
@@ -65,6 +97,8 @@ pub trait Repository {
     fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String>;
     /// What parsers say about these files, one answer for each, in order; none for one that no parser is for.
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>>;
+    /// What these come to, with the definitions whose names hold one of `names`, in either case.
+    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>>;
 }
 
 #[derive(Debug, Clone)]

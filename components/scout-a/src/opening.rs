@@ -109,11 +109,12 @@ fn hits(repository: &dyn Repository, question: &str) -> String {
     if lines.is_empty() { lines } else { format!("<hits>\n{lines}</hits>\n") }
 }
 
-/// The files that matter most, whole, as far as they are small.
+/// The files of the map, whole, as far as they are small; what no question and no import leads to is named above.
 fn contents(repository: &dyn Repository, known: &Known) -> String {
     let files = &known.survey.inventory.files;
-    let small = known.order.iter().map(|at| &files[*at as usize]);
-    let small = small.take(MAP_FILES).filter(|file| file.size > 0 && file.size as usize <= FILES);
+    let about = known.order.iter().filter(|at| known.ranks[**at as usize] > 0.0);
+    let small = about.map(|at| &files[*at as usize]).take(MAP_FILES);
+    let small = small.filter(|file| file.size > 0 && file.size as usize <= FILES);
     let wanted = small.take(6).map(|file| file.path.as_str()).collect::<Vec<_>>();
     let mut text = String::new();
     for (path, bytes) in wanted.iter().zip(repository.read(&wanted, FILES as u64)) {

@@ -1,5 +1,6 @@
 //! One look at everything: the files, what parsers say about them, and which file imports which. Outlines come in
-//! parts and are let go again, so that memory grows with the number of files and not with what stands in them.
+//! parts, most of them summed up, and are let go again, so that memory grows with the number of files and not with what
+//! stands in them.
 
 use crate::handed_on::HandedOn;
 use crate::neighbours::Neighbours;
@@ -7,7 +8,7 @@ use crate::resolve::Resolver;
 use crate::terms::{Matches, Terms};
 use act_kit::inventory::{Inventory, is_test, language};
 use act_kit::paths::directory;
-use act_kit::world::{Outline, World};
+use act_kit::world::{Summary, World};
 
 /// Outlines that are asked for at a time.
 const PART: usize = 128;
@@ -17,6 +18,10 @@ const COUNTED: u64 = 64 << 20;
 const COUNTED_FILE: u64 = 1 << 20;
 /// More bytes in a line than this on average, and a machine wrote it.
 const LONG_LINES: u64 = 300;
+
+/// Where a program begins.
+const MAIN: &str = "main";
+const GO: Option<&str> = Some("Go");
 
 /// What is known of a file; in the order of the inventory.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -38,15 +43,14 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    fn take(&mut self, outline: &Outline, terms: &Terms) {
+    fn take(&mut self, summary: &Summary, terms: &Terms) {
         self.parsed = true;
-        self.lines = outline.lines;
-        self.language = spoken(&outline.language).or(self.language);
-        for symbol in &outline.symbols {
-            self.symbols += 1;
-            self.exported += u32::from(symbol.exported);
-            self.tests += u32::from(symbol.kind == "test");
-            self.has_main |= is_main(&outline.language, symbol);
+        self.lines = summary.lines;
+        self.language = spoken(&summary.language).or(self.language);
+        (self.symbols, self.exported) = (summary.symbols, summary.exported);
+        self.tests = summary.tests;
+        for symbol in &summary.named {
+            self.has_main |= is_main(&summary.language, symbol);
             self.matches.symbol(terms, &symbol.name);
         }
     }
@@ -78,6 +82,7 @@ impl Survey {
         let resolver = Resolver::new(world.repository, &inventory);
         let parseable = (0..units.len()).filter(|at| is_parseable(units[*at].language));
         let mut parseable = parseable.collect::<Vec<_>>();
+        let wanted = terms.texts().chain([MAIN]).collect::<Vec<_>>();
         // Directory by directory.
         parseable.sort_by_key(|at| directory(&inventory.files[*at].path));
         for part in parseable.chunks(PART) {
@@ -85,16 +90,28 @@ impl Survey {
                 truncated = true;
                 break;
             }
-            let paths = part.iter().map(|at| inventory.files[*at].path.as_str());
-            let outlines = world.repository.outlines(&paths.collect::<Vec<_>>());
-            for (at, outline) in part.iter().zip(outlines) {
-                let Some(outline) = outline else { continue };
-                units[*at].take(&outline, terms);
-                incomplete += usize::from(!outline.complete);
+            // What neighbours of a Go package define must be known by name; of all others numbers are enough.
+            let (go, rest) = part.iter().partition::<Vec<_>, _>(|at| units[**at].language == GO);
+            let paths = |part: &[&usize]| -> Vec<&str> {
+                part.iter().map(|at| inventory.files[**at].path.as_str()).collect()
+            };
+            let outlines = world.repository.outlines(&paths(&go));
+            let summaries = world.repository.summaries(&paths(&rest), &wanted);
+            let (mut outlines, mut summaries) = (outlines.into_iter(), summaries.into_iter());
+            for at in part {
                 let path = &inventory.files[*at].path;
-                neighbours.take(*at as u32, path, &outline, &mut edges);
-                for import in &outline.imports {
-                    for to in resolver.files(path, &outline.language, import) {
+                let seen = match units[*at].language == GO {
+                    true => outlines.next().flatten().map(|outline| {
+                        neighbours.take(*at as u32, path, &outline, &mut edges);
+                        Summary::from(outline)
+                    }),
+                    false => summaries.next().flatten(),
+                };
+                let Some(summary) = seen else { continue };
+                units[*at].take(&summary, terms);
+                incomplete += usize::from(!summary.complete);
+                for import in &summary.imports {
+                    for to in resolver.files(path, &summary.language, import) {
                         handed_on.take(*at as u32, to as u32, import, &inventory, &mut edges);
                     }
                 }
@@ -210,7 +227,7 @@ fn spoken(language: &str) -> Option<&'static str> {
 }
 
 fn is_main(language: &str, symbol: &act_kit::world::Symbol) -> bool {
-    symbol.name == "main"
+    symbol.name == MAIN
         && match language {
             "c" | "cpp" | "go" | "rust" => symbol.kind == "function" && symbol.container.is_none(),
             "java" => symbol.kind == "method",

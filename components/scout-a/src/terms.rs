@@ -108,6 +108,11 @@ impl Terms {
     pub(crate) fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
+
+    /// A name that matches holds one of these, in either case.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().chain(&self.names).map(String::as_str)
+    }
 }
 
 impl Matches {

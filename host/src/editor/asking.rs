@@ -8,6 +8,7 @@ use super::ending::Ending;
 use super::hands::Answer;
 use super::prompt;
 use super::session::{End, Session};
+use super::told::told;
 use super::tools::AskScout;
 use super::verification;
 use crate::context::ScoutPayload;
@@ -87,14 +88,14 @@ impl Session<'_> {
                 }
             }
         }
-        let answer = reports_json(&reports);
+        let answer = reports.iter().map(|report| (report.scout.clone(), told(report))).collect();
         for report in reports {
             match self.reports.iter_mut().find(|known| known.scout == report.scout) {
                 Some(known) => *known = report,
                 None => self.reports.push(report),
             }
         }
-        Ok(answer)
+        Ok(Value::Object(answer))
     }
 
     pub(super) async fn ask_scout(&mut self, ask: AskScout) -> Result<Answer, End> {
@@ -115,14 +116,4 @@ impl Session<'_> {
         self.put_conflicts(&mut answer);
         Ok(answered(&answer))
     }
-}
-
-/// Reports as JSON values; they were checked before, so each parses.
-fn reports_json(reports: &[ScoutPayload]) -> Value {
-    let parsed = reports.iter().map(|report| {
-        let raw = &report.payload;
-        let parsed = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.clone()));
-        (report.scout.clone(), parsed)
-    });
-    Value::Object(parsed.collect())
 }

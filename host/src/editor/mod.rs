@@ -33,6 +33,7 @@ mod scope;
 mod session;
 mod settling;
 mod strategy;
+mod told;
 mod tools;
 mod turns;
 mod verification;

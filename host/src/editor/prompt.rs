@@ -3,6 +3,7 @@
 
 use super::EarlierReport;
 use super::attempt::Attempt;
+use super::told::told;
 use super::tools::{Goals, Plan};
 use crate::context::ScoutPayload;
 
@@ -80,7 +81,6 @@ pub(super) fn opening(task: Assignment<'_>, known: Beginning<'_>) -> String {
         text.push_str(report.text.trim());
         list(&mut text, "`read_log` also takes its runs", &report.run_ids);
     }
-    text.push_str("\n\nStart with `plan`.");
     text
 }
 
@@ -112,7 +112,7 @@ fn known(task: Assignment<'_>, known: Known<'_>) -> String {
     list(&mut text, "Acceptance", &known.goals.acceptance);
     list(&mut text, "Not wanted", &known.goals.non_goals);
     for report in known.reports {
-        text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report.payload));
+        text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, told(report)));
     }
     list(&mut text, "Decided where the Scouts disagreed", known.decisions);
     text.push_str("\n\nStrategies so far, each with its attempts that failed:");
@@ -255,7 +255,7 @@ mod tests {
         let known = Beginning { report: Some(&report), ..Beginning::default() };
         let text = opening(task, known);
         assert!(text.contains("Its report:\n# Stuck report\n\nhypothesis\n"), "{text}");
-        assert!(text.contains("takes its runs:\n- run_20260101_000000_aaaaaa\n"), "{text}");
+        assert!(text.ends_with("takes its runs:\n- run_20260101_000000_aaaaaa"), "{text}");
         assert!(!opening(task, Beginning::default()).contains("earlier"));
     }
 

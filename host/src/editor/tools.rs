@@ -178,7 +178,7 @@ pub(super) fn host_tools(scouts: &[(&str, &str)]) -> Vec<ToolSpec> {
             ),
             json!({"type": "object", "required": ["criteria", "acceptance", "strategy"], "properties": {
                 "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
-                "questions": {"type": "object", "additionalProperties": text}}}),
+                "questions": {"type": "object"}}}),
         ),
         spec(
             "ask_scout",

@@ -1,4 +1,4 @@
-//! Outlines by content, kept between queries. Only a saving: without it, or when it is broken, everything is parsed.
+//! Outlines by content, kept between queries, each beside its brief. Only a saving: without it, or when it is broken, everything is parsed.
 //!
 //! One file in a directory of the user's own, never in the repository. The key is a digest of what was parsed and by
 //! which rules, so nothing in it can be out of date, and two processes may use it at once.
@@ -7,13 +7,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::{Language, Outline};
+use super::{Brief, Language, Outline, Summary, Wanted};
 
 /// Part of every key: raised when rules, grammars or the layout change.
-const RULES: &str = "act outlines 4";
+const RULES: &str = "act outlines 5";
 /// Outlines that are kept; those that were not used for longest go first.
 const KEPT: u32 = 300_000;
 /// Bytes of one outline that is believed.
@@ -59,21 +60,38 @@ impl Index {
 
     /// What is kept, in the order of `keys`.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Outline>> {
+        self.look(keys, |row| Ok(read(row.get_ref(1)?.as_blob()?)))
+    }
+
+    /// The same as summaries; an outline in which nothing is wanted is not even looked at.
+    pub fn summaries(&self, keys: &[Key], wanted: &Wanted) -> Vec<Option<Summary>> {
+        self.look(keys, |row| {
+            let Some(brief) = read::<Brief>(row.get_ref(0)?.as_blob()?) else { return Ok(None) };
+            if !wanted.is_in(&brief) {
+                return Ok(Some(Summary { brief, named: vec![] }));
+            }
+            let outline = read::<Outline>(row.get_ref(1)?.as_blob()?);
+            Ok(outline.map(|outline| Summary { brief, named: wanted.among(outline.symbols) }))
+        })
+    }
+
+    /// What `take` makes of the rows; none where there is no such row, or nothing in it that is believed.
+    fn look<T>(
+        &self,
+        keys: &[Key],
+        take: impl Fn(&Row<'_>) -> rusqlite::Result<Option<T>>,
+    ) -> Vec<Option<T>> {
         let found = self.with(|connection| {
             let transaction = connection.unchecked_transaction()?;
-            let mut look = transaction.prepare("SELECT outline FROM outline WHERE key = ?1")?;
+            let mut look = transaction.prepare("SELECT brief, outline FROM file WHERE key = ?1")?;
             let found = keys.iter().map(|Key(key)| {
-                look.query_row(params![&key[..]], |row| row.get::<_, Vec<u8>>(0)).optional()
+                look.query_row(params![&key[..]], &take).optional().map(Option::flatten)
             });
             found.collect::<rusqlite::Result<Vec<_>>>()
         });
         let mut found = found.unwrap_or_default();
-        found.resize(keys.len(), None);
-        let read = |bytes: Vec<u8>| serde_json::from_slice(&bytes).ok();
+        found.resize_with(keys.len(), || None);
         found
-            .into_iter()
-            .map(|bytes| bytes.filter(|bytes| bytes.len() <= LARGEST).and_then(read))
-            .collect()
     }
 
     pub fn keep(&self, outlines: &[(Key, &Outline)]) {
@@ -83,11 +101,15 @@ impl Index {
         self.with(|connection| {
             let transaction = connection.unchecked_transaction()?;
             {
-                let mut put = transaction
-                    .prepare("INSERT OR REPLACE INTO outline (key, outline) VALUES (?1, ?2)")?;
+                let mut put = transaction.prepare(
+                    "INSERT OR REPLACE INTO file (key, brief, outline) VALUES (?1, ?2, ?3)",
+                )?;
                 for (Key(key), outline) in outlines {
-                    let Ok(bytes) = serde_json::to_vec(outline) else { continue };
-                    put.execute(params![&key[..], bytes])?;
+                    let brief = serde_json::to_vec(&Brief::of(outline));
+                    let (Ok(brief), Ok(outline)) = (brief, serde_json::to_vec(outline)) else {
+                        continue;
+                    };
+                    put.execute(params![&key[..], brief, outline])?;
                 }
             }
             transaction.commit()
@@ -115,6 +137,10 @@ impl Index {
     }
 }
 
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    (bytes.len() <= LARGEST).then(|| serde_json::from_slice(bytes).ok()).flatten()
+}
+
 fn is_busy(error: &rusqlite::Error) -> bool {
     use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked, DiskFull, ReadOnly};
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | ReadOnly))
@@ -136,12 +162,14 @@ fn open(path: &Path) -> Option<Connection> {
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.execute_batch(
-            "CREATE TABLE IF NOT EXISTS outline (
-                 seq INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE, outline BLOB NOT NULL
+            "DROP TABLE IF EXISTS outline;
+             CREATE TABLE IF NOT EXISTS file (
+                 seq INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL UNIQUE,
+                 brief BLOB NOT NULL, outline BLOB NOT NULL
              ) STRICT",
         )?;
         connection.execute(
-            "DELETE FROM outline WHERE seq <= (SELECT max(seq) FROM outline) - ?1",
+            "DELETE FROM file WHERE seq <= (SELECT max(seq) FROM file) - ?1",
             params![KEPT],
         )?;
         Ok(connection)
@@ -217,7 +245,14 @@ mod tests {
         let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
         Index::new(dir.path()).keep(&[(key, &parsed(text))]);
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
-        connection.execute("UPDATE outline SET outline = x'7b7d'", []).unwrap();
+        let all = Wanted::new(&["a".to_owned()]).unwrap();
+        let summary = Summary::of(parsed(text), &all);
+        assert_eq!(Index::new(dir.path()).summaries(&[key], &all), [Some(summary)]);
+        connection.execute("UPDATE file SET outline = x'7b7d'", []).unwrap();
         assert_eq!(Index::new(dir.path()).get(&[key]), [None]);
+        assert_eq!(Index::new(dir.path()).summaries(&[key], &all), [None]);
+        connection.execute("UPDATE file SET brief = x'7b7d'", []).unwrap();
+        let none = Wanted::new(&[]).unwrap();
+        assert_eq!(Index::new(dir.path()).summaries(&[key], &none), [None]);
     }
 }

@@ -4,12 +4,14 @@
 //! parsers are C: size, work, time, names and their number are bounded, the walk over the tree does not recurse, and a
 //! file that does not parse as a whole still says what was found in it. [`Index`] keeps outlines by content.
 
+mod brief;
 mod index;
 mod language;
 mod parse;
 mod rules;
 mod scope;
 
+pub use brief::{Brief, MAX_WANTED, Summary, TooMuchWanted, Wanted};
 pub use index::{Index, Key};
 pub use language::Language;
 pub use parse::{MAX_SOURCE, Parsed, outline};

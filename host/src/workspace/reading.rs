@@ -61,21 +61,31 @@ pub fn read(
     let failed =
         |error: std::io::Error| ReadError::Failed { path: path.clone(), why: error.to_string() };
     let file = File::from(seen.fd);
-    if view.profile() == Profile::Scout {
-        let head = read_at(&file, 0, BINARY_PROBE as u64).map_err(failed)?;
-        if is_binary(&head) {
+    let said = u64::try_from(seen.stat.st_size).unwrap_or(0);
+    let text_only = view.profile() == Profile::Scout;
+    let head = || read_at(&file, 0, (BINARY_PROBE as u64).min(said)).map_err(failed);
+    let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
+    if !want.with_version {
+        // What begins at the beginning is its own probe: one look at the file instead of two.
+        let probes_itself = want.offset == 0 && length >= (BINARY_PROBE as u64).min(said);
+        if text_only && !probes_itself && is_binary(&head()?) {
             return Err(ReadError::Binary { path });
         }
-    }
-    view.note(&path);
-    let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
-    let said = u64::try_from(seen.stat.st_size).unwrap_or(0);
-    if !want.with_version {
-        let bytes = read_at(&file, want.offset, length).map_err(failed)?;
+        let there = length.min(said.saturating_sub(want.offset));
+        let bytes = read_at(&file, want.offset, there).map_err(failed)?;
+        if text_only && probes_itself && is_binary(&bytes) {
+            return Err(ReadError::Binary { path });
+        }
+        view.note(&path);
         return Ok(Chunk { path, bytes, size: said, version: None });
     }
+    if text_only && is_binary(&head()?) {
+        return Err(ReadError::Binary { path });
+    }
+    view.note(&path);
     // One byte more than allowed tells that there is more, whatever the size said a moment ago.
-    let whole = read_at(&file, 0, MAX_READ + 1).map_err(failed)?;
+    let now = file.metadata().map_err(failed)?.len();
+    let whole = read_at(&file, 0, now.min(MAX_READ + 1)).map_err(failed)?;
     if whole.len() as u64 > MAX_READ {
         return Err(ReadError::TooLarge { path, size: said });
     }
@@ -92,8 +102,7 @@ pub fn read(
 
 /// At most `length` bytes; a file that shrinks meanwhile gives fewer.
 fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
-    let size = file.metadata()?.len().saturating_sub(offset).min(length);
-    let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     let mut filled = 0;
     while filled < bytes.len() {
         match file.read_at(&mut bytes[filled..], offset) {

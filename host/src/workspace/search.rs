@@ -10,6 +10,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use regex::bytes::{Regex, RegexBuilder};
+use rustix::fs::Stat;
 
 use super::reading::is_binary;
 use super::selection::{Selection, SelectionError, Step, Sweep};
@@ -93,7 +94,7 @@ pub fn search(
         match view.resolve("", &cursor.path, super::view::Last::Link) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
                 view.note(&cursor.path);
-                let text = matcher.read(seen.fd, &mut searched, &mut hits.truncated);
+                let text = matcher.read(seen.fd, &seen.stat, &mut searched, &mut hits.truncated);
                 matcher.find(&cursor.path, &text, cursor.line, &mut hits)?;
             }
             // Gone meanwhile: its hits went with it.
@@ -112,9 +113,9 @@ pub fn search(
             }
             Step::Item(item) => {
                 let path = item.path.clone();
-                let Ok((fd, _)) = sweep.open(item) else { continue };
+                let Ok((fd, stat)) = sweep.open(item) else { continue };
                 view.note(&path);
-                let text = matcher.read(fd, &mut searched, &mut hits.truncated);
+                let text = matcher.read(fd, &stat, &mut searched, &mut hits.truncated);
                 matcher.find(&path, &text, 0, &mut hits)?;
             }
         }
@@ -146,6 +147,8 @@ impl std::fmt::Display for Cursor {
 struct Matcher<'v> {
     regex: Regex,
     multi_line: bool,
+    /// A line can only match where the text that it stands in does.
+    whole_first: bool,
     stop: &'v StopCheck,
     /// Bytes of a file that may be known.
     most: u64,
@@ -165,13 +168,19 @@ impl<'v> Matcher<'v> {
             .build()
             .map_err(|error| SearchError::Pattern(error.to_string()))?;
         let most = want.file_bytes.unwrap_or(u64::MAX);
-        Ok(Self { regex, multi_line: want.multi_line, stop, most })
+        // What is said about the ends of a text holds for each line; groups with flags may say it as well.
+        let plain = want.regex.replace("(?:", "(");
+        let whole_first =
+            !want.multi_line && !["\\A", "\\z", "(?"].iter().any(|ends| plain.contains(ends));
+        Ok(Self { regex, multi_line: want.multi_line, whole_first, stop, most })
     }
 
     /// The file's text; nothing when it is binary or too large.
-    fn read(&self, fd: OwnedFd, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
+    fn read(&self, fd: OwnedFd, stat: &Stat, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
         let most = if self.multi_line { MAX_SPANNED } else { MAX_FILE };
-        let mut text = vec![];
+        // Room for the end of the file to be seen as well, in one read.
+        let said = u64::try_from(stat.st_size).unwrap_or(0).min(most);
+        let mut text = Vec::with_capacity(usize::try_from(said).unwrap_or(0) + 1);
         if File::from(fd).take(most + 1).read_to_end(&mut text).is_err() {
             return vec![];
         }
@@ -198,6 +207,10 @@ impl<'v> Matcher<'v> {
         after: u32,
         hits: &mut Hits,
     ) -> Result<(), SelectionError> {
+        self.stop.go_on()?;
+        if self.whole_first && lines_are_alike(text) && !self.regex.is_match(text) {
+            return Ok(());
+        }
         let mut lines = Lines { text, number: 0, end: 0 };
         let mut from = 0;
         while from < text.len() {
@@ -239,6 +252,11 @@ impl<'v> Matcher<'v> {
         *truncated |= found.is_none() && searched.len() < line.len();
         found
     }
+}
+
+/// Whether a line matches no more and no less for standing among others: none ends in `\r\n` or is cut.
+fn lines_are_alike(text: &[u8]) -> bool {
+    text.len() <= MAX_LINE && !text.contains(&b'\r')
 }
 
 /// Lines of a text by offset, counted as they are passed.

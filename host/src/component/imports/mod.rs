@@ -2,6 +2,7 @@
 
 mod http;
 mod model_chat;
+mod outlining;
 mod progress;
 mod repo_edit;
 mod repo_read;

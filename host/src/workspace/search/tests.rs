@@ -64,6 +64,19 @@ fn a_match_stays_in_its_line_unless_it_may_span() {
 }
 
 #[test]
+fn a_line_matches_by_itself_whatever_the_text_around_it_says() {
+    let repo = Fixture::new(&[("crlf", "one\r\ntwo\r\n"), ("lf", "one\ntwo\n")]);
+    let view = repo.view(Profile::Scout);
+    let both = |line, text| [hit("crlf", line, 1, text), hit("lf", line, 1, text)];
+    for at_end in [r"^one$", r"(?:one)$", r"\bone\b", r"\Aone", r"(?-m)^one"] {
+        assert_eq!(found(&view, &pattern(at_end)), both(1, "one"), "{at_end}");
+    }
+    assert_eq!(found(&view, &pattern(r"two\z")), [hit("lf", 2, 1, "two")]);
+    assert_eq!(found(&view, &pattern(r"two\r$")), [hit("crlf", 2, 1, "two")]);
+    assert_eq!(found(&view, &pattern(r"one\stwo|[^x]two")), []);
+}
+
+#[test]
 fn pages_lose_and_repeat_nothing() {
     let many = "x\ny\n".repeat(1_700);
     let repo = Fixture::new(&[("a", &many), ("b", "x\n"), ("c/d", &many)]);
