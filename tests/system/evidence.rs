@@ -273,7 +273,11 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     assert_eq!(claim(&act, &run, 0)["holds"], true);
     act.clone().act(["verify-claim", "../x"]).status(1).stderr_has("not a run id");
     let told = act.clone().without_engine().act(["verify-claim", &run]).status(4);
-    told.stdout_has("No second word").stdout_has("Docker unavailable");
+    told.stdout_has("No second word").stdout_has("docker_unavailable: Docker unavailable");
+    // Where there is no second verdict there is nothing to hold against the first.
+    let told = act.clone().without_engine().act(["verify-claim", &run, "--json"]).status(4);
+    let check = document(&told, "verify-claim");
+    assert_eq!((&check["holds"], fields(&check)), (&json!(false), vec![]), "{check:#}");
 }
 
 /// AUDIT-25: the image is the recorded one, whatever its name means by now; without it there is no second word.
@@ -301,7 +305,7 @@ fn a_claim_is_about_the_recorded_image_and_not_about_its_tag() {
     held(&check);
     assert_eq!(notes(&check), ["image_name_moved"]);
     let told = act.clone().act(["verify-claim", &run]).status(0);
-    told.stdout_has("Holds: ").stdout_has(" by now; the claim's image ran, sha256:");
+    told.stdout_has("Holds: ").stdout_has(" by now; the claim's image was taken, sha256:");
     tag.goes();
     let check = claim(&act, &run, 0);
     held(&check);

@@ -48,8 +48,9 @@ fn lines(check: &ClaimCheck) -> Vec<Line> {
     };
     let (claimed, found) = (said(&check.claimed), said(&check.found));
     let mut lines = vec![word.and(Tone::Plain, format!(": {claimed}; again: {found}"))];
-    if let Some(message) = &check.response.error_message {
-        lines.push(Line::plain(format!("  {message}")));
+    let response = &check.response;
+    if let (Some(kind), Some(message)) = (response.error_type, &response.error_message) {
+        lines.push(Line::plain(format!("  {}: {message}", kind.as_str())));
     }
     let none = || "nothing".to_owned();
     for difference in &check.differences {

@@ -114,10 +114,10 @@ impl Claim {
         let note = match named {
             Named::This => None,
             Named::Other(now) => {
-                Some(format!("{name} is {now} by now; the claim's image ran, {id}"))
+                Some(format!("{name} is {now} by now; the claim's image was taken, {id}"))
             }
             Named::Nothing => {
-                Some(format!("nothing is {name} any more; the claim's image ran, {id}"))
+                Some(format!("nothing is {name} any more; the claim's image was taken, {id}"))
             }
         };
         self.notes.extend(note.map(|message| Note::new("image_name_moved", message)));
