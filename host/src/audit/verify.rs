@@ -307,7 +307,8 @@ impl Verifier {
             self.compared += 1;
             let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
             let why = match &manifest.head {
-                None => "names none, or cannot be read",
+                None if manifest.sha256.is_empty() => "cannot be read",
+                None => "does not name it",
                 Some(head) if *head != record.hash => "names another one",
                 Some(_) if changed => "is not what was written",
                 Some(_) => return,

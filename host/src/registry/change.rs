@@ -21,8 +21,8 @@ pub enum Change {
         sha256: Sha256,
         bytes: Vec<u8>,
         grant: Grant,
-        narrowed: Narrowed,
-        /// What had the name when the user was shown what would change; boxed for its size.
+        narrowed: Box<Narrowed>,
+        /// What had the name when the user was shown what would change.
         seen: Option<Box<Approval>>,
         /// For this repository alone.
         repo: Option<String>,
@@ -98,7 +98,7 @@ pub fn change(
                 before: earlier.filter(|earlier| *earlier != sha256),
                 sha256,
                 grants: grant,
-                narrowed,
+                narrowed: *narrowed,
             };
             Changed { before, after }
         }

@@ -232,7 +232,7 @@ impl Proposal {
             sha256,
             bytes: self.bytes,
             grant: self.grant,
-            narrowed: self.narrowed,
+            narrowed: Box::new(self.narrowed),
             seen: self.seen,
             repo: self.repo,
             replaces: self.replaces,
