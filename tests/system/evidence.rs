@@ -144,7 +144,7 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     fs::write(&kept, "{\"status\": \"PA").unwrap();
     assert_eq!(unproved(&act, &run), "evidence_disputed");
     let told = act.clone().act(["audit", "verify"]).status(1);
-    told.stdout_has(&format!("the manifest of {run} names none, or cannot be read"));
+    told.stdout_has(&format!("the manifest of {run} cannot be read"));
     // What the log holds no field of, it holds by the digest of all.
     for (at, value) in [
         ("/platform/container_image", json!("registry.example/prod:1")),
