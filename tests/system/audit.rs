@@ -317,7 +317,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     fs::write(&aside, kept).unwrap();
     document(&act, "audit-verify", 0, &["verify"]);
     // Nor is a run that somebody thinks up beside it.
-    let runs = act.artifacts();
+    let runs = act.artifacts().join("runs");
     let invented = runs.join("run_20200101_000000_aaaaaa");
     let model = runs.join(&told.runs()[0]);
     fs::create_dir_all(&invented).unwrap();
