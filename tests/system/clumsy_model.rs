@@ -22,7 +22,7 @@ fn after(mistakes: impl IntoIterator<Item = Value>) -> String {
     script(turns.chain(attempt("right\n")).chain([done()]))
 }
 
-/// EDIT-7, EDIT-13, EDIT-15, EDITOR-14
+/// EDIT-7, EDIT-13, EDIT-15, EDITOR-14, TOOLS-13
 #[test]
 fn wrong_indices_are_refused_with_the_lines_that_are_there() {
     let edit = |name: &str, more: Value| {
@@ -43,6 +43,7 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
         ),
         edit("edit_many", json!({"edits": []})),
         edit("full_rewrite", json!({"content": ""})),
+        call("create", json!({"path": "n".repeat(256), "content": "x"})),
     ];
     let act = repository().file("list.txt", "zero\none\ntwo\n");
     let told = act.script(&after(mistakes)).run("write the answer").status(0).script_used_up();
@@ -50,20 +51,21 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
     assert_eq!(told.read("answer.txt"), "right\n");
     let expected = [
         "index_out_of_bounds",
-        "bad_arguments",
+        "index_out_of_bounds",
         "new_has_newline",
         "bad_arguments",
         "index_out_of_bounds",
         "bad_arguments",
         "bad_arguments",
         "content_empty",
+        "bad_arguments",
     ];
     assert_eq!(reasons(&told), expected);
     let first = &answers(&told)[1];
     assert_eq!(first["max_index"], 2, "{first}");
     assert_eq!(first["lines"], json!({"0": "zero", "1": "one", "2": "two"}));
     let counts = json!({
-        "bad_arguments": 4, "content_empty": 1, "index_out_of_bounds": 2, "new_has_newline": 1});
+        "bad_arguments": 4, "content_empty": 1, "index_out_of_bounds": 3, "new_has_newline": 1});
     assert_eq!(refused(&told), counts);
     let summary = told.read("agent/summary.md");
     assert!(summary.contains("## Edits that were refused\n\n- `bad_arguments: 4`\n"), "{summary}");

@@ -140,3 +140,44 @@ fn completions_and_manual_page_are_made_from_the_arguments() {
     }
     assert!(!page.stdout_text().contains("TAKE-OVER"), "{page}");
 }
+
+#[test]
+fn a_group_of_commands_alone_is_its_help() {
+    // CLI-2, CLI-3
+    for arguments in [&[][..], &["edit"], &["audit"]] {
+        let told = Act::new().act(arguments.iter().copied()).status(2).stdout("");
+        assert!(!told.stderr_text().starts_with("act: "), "{told}");
+        told.stderr_has("Usage: act");
+    }
+}
+
+#[test]
+fn a_command_line_without_sense_is_told_on_stderr_alone_with_json_as_well() {
+    // CLI-15
+    for arguments in ["run --json", "components why NAME a --json", "status --json --no"] {
+        let told = Act::new().act(arguments.split(' ')).status(2).stdout("");
+        told.stderr_has("act: ");
+    }
+}
+
+#[test]
+fn edit_takes_json_and_answers_as_without() {
+    // CLI-15, EDIT-36
+    let document = r#"{"doc_id":"d","version":1,"meta":{},"lines":{"0":"x"},"more":[1]}"#;
+    for arguments in ["edit show --file d.json --json", "edit --json show --file d.json"] {
+        let told = Act::new().file("d.json", document).act(arguments.split(' ')).status(0);
+        let shown = serde_json::from_str(&told.stdout_text()).unwrap();
+        crate::json::schema("edit-show").validate(&shown).unwrap();
+        assert_eq!(shown["more"], serde_json::json!([1]), "{told}");
+    }
+}
+
+#[test]
+fn columns_of_the_manual_page_stay() {
+    // CLI-53
+    let told = Act::new().act(["man"]).status(0);
+    let page = told.stdout_text();
+    let (_, rest) = page.split_once(".nf\n").unwrap();
+    assert!(rest.split("\n.fi\n").next().unwrap().starts_with("Examples:\n  act "), "{told}");
+    assert_eq!(page.matches("\n.nf\n").count(), page.matches("\n.fi\n").count());
+}

@@ -160,6 +160,24 @@ fn a_proposal_is_applied_and_verified_without_a_word_of_the_model() {
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
+/// CLI-54: what an event tells to type, from anywhere.
+#[test]
+fn a_proposal_made_from_elsewhere_is_applied_from_there_as_it_was_told() {
+    let act = repository();
+    let away = act.clone().within(act.artifacts().parent().unwrap().to_owned());
+    let repo = act.repo().to_str().unwrap().to_owned();
+    let dry = away.clone().script(&script(proposal()));
+    let told = dry.act(["run", "--dry-run", "--json", "write the answer", "--repo", "repo"]);
+    let told = told.status(0);
+    let proposed = events(&told).into_iter().find(|event| event["type"] == "proposed").unwrap();
+    let apply = proposed["apply"].as_str().unwrap().to_owned();
+    assert!(apply.ends_with(&format!(" --repo {repo}")), "{apply}");
+    let told = told.stderr_has(&format!("hint: `{apply}` makes these changes"));
+    assert!(!told.repo().join("empty.txt").exists(), "{told}");
+    let told = away.script("turns: []").act(apply.split(' ').skip(1)).status(0);
+    assert_eq!(told.read("answer.txt"), "right\n");
+}
+
 /// TASK-41, WORKSPACE-32: `agent/` is added to a `.gitignore` of the proposal when that is written, so it still fits.
 #[test]
 fn a_proposal_may_hold_ignore_rules() {
@@ -189,6 +207,28 @@ fn an_applied_proposal_that_fails_is_mended() {
         assert!(first.contains(words), "no {words} in {first}");
     }
     assert_eq!(events.last().unwrap()["state"], "SUCCESS");
+}
+
+/// TASK-42: what another one applied meanwhile begins nothing when its turn comes.
+#[test]
+fn a_proposal_that_was_applied_while_it_waited_is_refused_without_a_milestone() {
+    let act = repository();
+    let dry = act.clone().script(&script(proposal()));
+    let task = named(&dry.act(["run", "--dry-run", "write the answer"]).status(0));
+    let turn = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
+    let holds = act.clone().script(&script(vec![turn])).start(["run", "hold the line"]);
+    holds.until_stderr_has("Analyzing codebase...");
+    let waits = || {
+        let waits = act.clone().script("turns: []").start(["apply", &task]);
+        waits.until_stderr_has("Waiting:");
+        waits
+    };
+    let (first, second) = (waits(), waits());
+    act.clone().act(["cancel"]).status(0);
+    holds.wait().status(130);
+    first.wait().status(0).stderr_has("Implementing changes...");
+    let told = second.wait().status(1).stderr_has("was applied by t-");
+    told.stderr_lacks("Implementing changes...");
 }
 
 /// TASK-42: stale, edited, foreign: refused before the first byte.

@@ -41,6 +41,27 @@ fn what_it_wrote_is_enough_for_a_task() {
 }
 
 #[test]
+fn what_is_told_to_type_works_where_it_is_read() {
+    // CLI-54
+    let act = Act::new().file("go.mod", "module x\n");
+    let away = act.clone().within(act.artifacts().parent().unwrap().to_owned());
+    let repo = act.repo().to_str().unwrap().to_owned();
+    let init = format!("act init --repo {repo}");
+    let told = away.clone().act(["verify", "--repo", "repo", "--json"]).status(1);
+    let told = told.stderr_has(&format!("`{init}`"));
+    let refusal: serde_json::Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    assert!(refusal["hint"].as_str().unwrap().contains(&format!("`{init}`")), "{told}");
+    let doctor = away.clone().without_engine().act(["doctor", "--repo", "repo"]).status(1);
+    doctor.stdout_has(&format!("`{init}`"));
+    let told = away.clone().act(init.split(' ').skip(1)).status(0);
+    let told = told.stdout_has(&format!("Then: act doctor --repo {repo}\n"));
+    assert!(told.read("agent.yaml").contains("go test"), "{told}");
+    assert!(!act.artifacts().parent().unwrap().join("agent.yaml").exists());
+    // Where it was typed in the repository it stays short.
+    Act::new().act(["verify"]).status(1).stderr_has("`act init`");
+}
+
+#[test]
 fn an_agent_yaml_that_is_there_is_never_touched() {
     // CLI-21
     let told = Act::new().file("agent.yaml", "mine").act(["init"]).status(1).stdout("");

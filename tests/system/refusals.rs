@@ -99,3 +99,20 @@ fn an_empty_task_is_refused_before_anything_else_is_looked_at() {
     // TASK-6
     refused(Act::new().without_engine().run("  "), &["task is empty"]);
 }
+
+#[test]
+fn a_repository_whose_path_is_no_text_is_refused_before_tokens_are_spent() {
+    // CONFIG-24
+    use std::os::unix::ffi::OsStrExt;
+    let act = with_model();
+    let odd = act.artifacts().parent().unwrap().join(std::ffi::OsStr::from_bytes(b"r\xff"));
+    std::fs::create_dir_all(odd.join(".git")).unwrap();
+    std::fs::copy(
+        act.clone().pipeline("x", STEPS).repo().join("agent.yaml"),
+        odd.join("agent.yaml"),
+    )
+    .unwrap();
+    let there = act.within(odd);
+    there.clone().act(["doctor"]).status(1).stdout_has("the path of the repository is not UTF-8");
+    refused(there.run("fix it"), &["the path of the repository is not UTF-8", "r\u{fffd}"]);
+}

@@ -7,13 +7,15 @@
 
 mod edit;
 mod lines;
+mod number;
 #[cfg(test)]
 mod properties;
 mod refusal;
 mod snapshot;
 
 pub use edit::{Edit, check_text, edit_line, edit_lines, edit_many, full_rewrite};
-pub use lines::{Document, Line, SNIFFED, is_binary};
+pub use lines::{BYTE_ORDER_MARK, Document, Line, SNIFFED, is_binary};
+pub use number::{index, version};
 pub use refusal::Refusal;
 pub use snapshot::{BadDocument, Decision, MAX_VERSION, Snapshot};
 

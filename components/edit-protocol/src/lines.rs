@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A file counts as text when no NUL is found in this many bytes.
 pub const SNIFFED: usize = 8 * 1024;
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Lines on either side of the place that a refusal shows.
 const AROUND: usize = 3;
 /// Bytes of a line that a refusal shows.
@@ -30,7 +30,8 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn of(raw: &'a [u8]) -> Self {
+    /// Of its bytes with what ends it.
+    pub fn of(raw: &'a [u8]) -> Self {
         let ending = match raw {
             [.., b'\r', b'\n'] => 2,
             [.., b'\n'] => 1,

@@ -167,10 +167,14 @@ pub(crate) fn search(
             }
             count += 1;
             let cut = hit.text.floor_char_boundary(HIT_BYTES.min(hit.text.len()));
+            let text = match cut < hit.text.len() {
+                true => format!("{}… [cut]", &hit.text[..cut]),
+                false => hit.text,
+            };
             let index = hit.line.saturating_sub(1).to_string();
             let lines = hits.entry(hit.path).or_insert_with(|| Value::Object(Map::new()));
             if let Some(lines) = lines.as_object_mut() {
-                lines.insert(index, Value::from(&hit.text[..cut]));
+                lines.insert(index, Value::from(text));
             }
         }
         cursor = page.next;

@@ -5,14 +5,14 @@ use crate::editing::{self, Rewrite};
 use crate::reading;
 use crate::repository::Repository;
 use act_kit::tool::{NotRun, Outcome, arguments as parse};
-use edit_protocol::Edit;
+use edit_protocol::{Edit, index, version};
 use serde::Deserialize;
 
 macro_rules! arguments {
-    ($($name:ident { $($field:ident: $type:ty),* })*) => {
+    ($($name:ident { $($(#[$as:meta])? $field:ident: $type:ty),* })*) => {
         $(#[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct $name { $($field: $type),* })*
+        struct $name { $($(#[$as])? $field: $type),* })*
     };
 }
 
@@ -20,13 +20,36 @@ arguments! {
     List { path: Option<String> }
     Read { path: String, start: Option<usize>, end: Option<usize> }
     Search { pattern: String, glob: Option<String> }
-    EditLine { path: String, expect_version: u64, index: usize, new: String }
-    EditLines { path: String, expect_version: u64, start: usize, end: usize, new: String }
-    EditMany { path: String, expect_version: u64, edits: Vec<Edit> }
-    FullRewrite { path: String, expect_version: u64, content: String }
+    EditLine {
+        path: String,
+        #[serde(deserialize_with = "version")] expect_version: u64,
+        #[serde(deserialize_with = "index")] index: usize,
+        new: String
+    }
+    EditLines {
+        path: String,
+        #[serde(deserialize_with = "version")] expect_version: u64,
+        #[serde(deserialize_with = "index")] start: usize,
+        #[serde(deserialize_with = "index")] end: usize,
+        new: String
+    }
+    EditMany {
+        path: String,
+        #[serde(deserialize_with = "version")] expect_version: u64,
+        edits: Vec<Edit>
+    }
+    FullRewrite {
+        path: String,
+        #[serde(deserialize_with = "version")] expect_version: u64,
+        content: String
+    }
     Create { path: String, content: String }
-    Delete { path: String, expect_version: u64 }
-    Move { from: String, to: String, expect_version: u64 }
+    Delete { path: String, #[serde(deserialize_with = "version")] expect_version: u64 }
+    Move {
+        from: String,
+        to: String,
+        #[serde(deserialize_with = "version")] expect_version: u64
+    }
 }
 
 /// Runs the tool `name`.

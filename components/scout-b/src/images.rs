@@ -175,11 +175,14 @@ pub(crate) fn suggested(
         return image.reference.clone();
     }
     let version = |tool: &str, usual: &str| version(&draft.claims, tool, usual);
+    let makes = makes(draft);
     match draft.family {
         Family::Cargo => format!("rust:{}", version("rust", "1")),
         Family::Go => format!("golang:{}", version("go", "1")),
         Family::Node if draft.package_manager == "bun" => "oven/bun:1".to_owned(),
         Family::Node => format!("node:{}", version("node", "22")),
+        // The slim one has no make.
+        Family::Python if makes => format!("python:{}", version("python", "3.12")),
         Family::Python => format!("python:{}-slim", version("python", "3.12")),
         Family::Maven => format!("maven:3-eclipse-temurin-{}", version("java", "21")),
         Family::Gradle => format!("gradle:8-jdk{}", version("java", "21")),
@@ -188,8 +191,18 @@ pub(crate) fn suggested(
         Family::Any if draft.prerequisites.iter().any(|p| p.name == "c compiler") => {
             "gcc:14".to_owned()
         }
+        // Debian with make, a compiler and what else builds need.
+        Family::Any if makes => "buildpack-deps:stable".to_owned(),
         Family::Any => "debian:stable-slim".to_owned(),
     }
+}
+
+/// Whether make is what installs, builds or tests it.
+fn makes(draft: &Draft) -> bool {
+    let commands = draft.project().commands;
+    let used = [commands.install, commands.build, commands.test].into_iter().flatten();
+    let apart = |c: char| c.is_whitespace() || ";&|()".contains(c);
+    used.into_iter().any(|used| used.command.split(apart).any(|word| word == "make"))
 }
 
 /// A pinned version that the ranges allow; else the usual one if the ranges allow it, else the first that a range names.

@@ -35,10 +35,17 @@ pub enum LogError {
     RunId(#[from] RunIdError),
     #[error("no run {run_id} in the artifact directory; old runs are deleted")]
     NoRun { run_id: RunId },
-    #[error("run {run_id} has no step {step:?}; its steps are: {steps}")]
+    #[error("run {run_id} has no step {step:?}; {}", there_are(steps))]
     NoStep { run_id: RunId, step: String, steps: String },
     #[error("the log of run {run_id} cannot be read; look at the run's directory")]
     Unreadable { run_id: RunId, source: io::Error },
+}
+
+fn there_are(steps: &str) -> String {
+    match steps {
+        "" => "no step of it began".to_owned(),
+        steps => format!("its steps are: {steps}"),
+    }
 }
 
 impl ArtifactDir {

@@ -19,7 +19,7 @@ Exit codes:
 ///
 /// All files are changed or none. A proposal is refused when it was edited, when one of its files has changed
 /// since, or when it touches what a task may not change. Then the pipeline runs; what fails is mended as in any
-/// task. A green run needs no model.
+/// task. The model is asked only when something fails, but its settings must be there, as for any task.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Apply {

@@ -115,7 +115,7 @@ struct List {
 impl Audit {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let Self { what, repo, json } = self;
-        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_folded(line));
+        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_line(line));
         match what {
             What::List(list) => {
                 let found = task::audit_list(&repo, &list.filter())?;

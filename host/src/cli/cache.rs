@@ -10,11 +10,17 @@ use crate::output::{Failure, Output};
 use crate::task::{self, OnEngine};
 use crate::verifier::CacheVolume;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act cache
+  act cache clear";
+
 /// Show or clear the download caches of the pipelines
 ///
 /// One cache for each image and repository, below the artifact directory, and in volumes of an engine that does
 /// not see our files. Only downloads are kept in them.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Cache {
     #[command(subcommand)]
     action: Option<Action>,

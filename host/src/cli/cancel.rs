@@ -7,10 +7,17 @@ use crate::output::{Failure, Output};
 use crate::store::TaskState;
 use crate::task::{self, Which};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act cancel              the task that runs here
+  act cancel --id 2       the second one that waits here
+  act cancel --id t-p2jww3";
+
 /// End the task that runs in a repository, or one that waits
 ///
 /// Without `--id` it is the running one. Changes that it made so far stay; the next task starts.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Cancel {
     /// Place of a waiting task, as `act queue` shows it, or the id of any task (then from anywhere)
     #[arg(long, value_name = "N|TASK", value_parser = which)]

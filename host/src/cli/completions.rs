@@ -7,11 +7,17 @@ use super::Cli;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act completions bash > ~/.local/share/bash-completion/completions/act
+  act completions fish > ~/.config/fish/completions/act.fish";
+
 /// Print what a shell needs to complete commands and options
 ///
 /// For bash: `act completions bash > ~/.local/share/bash-completion/completions/act`. For zsh a file named
 /// `_act` in a directory of `fpath`, for fish `~/.config/fish/completions/act.fish`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Completions {
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
@@ -28,6 +34,9 @@ impl Completions {
 
 /// Print the manual page, for `man -l -` or a file `act.1`
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  act man | man -l -\n  act man > ~/.local/share/man/man1/act.1"
+)]
 pub(super) struct Man {}
 
 impl Man {
@@ -70,9 +79,22 @@ fn page() -> std::io::Result<String> {
     for command in program.get_subcommands() {
         section(&mut page, command, "act")?;
     }
-    whole.render_extra_section(&mut page)?;
+    page.extend(b".SH EXAMPLES\n");
+    page.extend(as_it_stands(&whole)?.bytes());
     whole.render_version_section(&mut page)?;
     Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// Examples and tables, whose lines and columns stay.
+fn as_it_stands(part: &clap_mangen::Man) -> std::io::Result<String> {
+    let mut text = vec![];
+    part.render_extra_section(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('.')).collect();
+    Ok(match lines.iter().any(|line| !line.is_empty()) {
+        true => format!(".PP\n.nf\n{}\n.fi\n", lines.join("\n")),
+        false => String::new(),
+    })
 }
 
 /// A command, then each of its own.
@@ -89,6 +111,7 @@ fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Resul
             .filter(|line| !line.starts_with(".SH"))
             .flat_map(|line| format!("{line}\n").into_bytes()),
     );
+    page.extend(as_it_stands(&part)?.bytes());
     for inner in command.get_subcommands() {
         section(page, inner, &name)?;
     }

@@ -38,17 +38,26 @@ impl Doctor {
         let args = DoctorArgs { repo: self.repo, model: self.model, excluded: self.excluded };
         let mut tell = |told: Told<'_>| match told {
             Told::Check(_) if output.is_json() => {}
-            Told::Check(found) => check(found).iter().for_each(|line| output.result_line(line)),
+            Told::Check(found) => {
+                check(&told_here(found, output)).iter().for_each(|line| output.result_line(line))
+            }
             Told::Waiting(what) => output.progress(&Line::of(Tone::Faint, what)),
         };
-        let report = runtime::block_on(doctor::examine(&args, &mut tell))?;
+        let mut report = runtime::block_on(doctor::examine(&args, &mut tell))?;
         if output.is_json() {
+            report.checks = report.checks.iter().map(|check| told_here(check, output)).collect();
             output.document(&report);
         } else {
             hidden(&report).iter().for_each(|line| output.result_line(line));
         }
         Ok(if report.healthy { Exit::Ok } else { Exit::Refused })
     }
+}
+
+/// With a fix that can be typed as it is.
+fn told_here(check: &Check, output: &Output) -> Check {
+    let fix = check.fix.as_deref().map(|fix| output.told(fix).into_owned());
+    Check { fix, ..check.clone() }
 }
 
 /// What stands below the checks.

@@ -15,15 +15,29 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::publishing::{self, MAX_BYTES, Refused, Shelves};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act edit show --file doc.json
+  act edit edit_line --file doc.json --expect_version 3 --index 0 --new \"a line\"
+  act edit full_rewrite --file doc.json --expect_version 4 --content-file -
+  act edit finish --file doc.json --expect_version 5 --decision pass
+
+Exit codes:
+  0 done, 1 refused and nothing changed";
+
 /// Edit a document by lines, under its version
 ///
 /// A document is a JSON file: {"doc_id": …, "version": …, "meta": {…}, "lines": {"0": "…"}}, lines counted
 /// from 0. Every edit names the version that was read; of two edits of the same version one succeeds. The
 /// answer is {"ok":true,…}, or {"ok":false,"reason":…} and exit code 1.
 #[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Edit {
     #[command(subcommand)]
     action: Action,
+    /// Print one JSON document, which is what is printed without it as well
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -269,7 +283,31 @@ fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
     use crate::publishing::Listing;
+
+    /// What `edit show` answers: the document as its file has it, other fields too.
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[schemars(title = "Document", extend("additionalProperties" = true))]
+    #[allow(dead_code, reason = "read for its shape")]
+    struct Shown {
+        doc_id: String,
+        version: u64,
+        meta: BTreeMap<String, serde_json::Value>,
+        /// By their index, from 0.
+        lines: BTreeMap<String, String>,
+    }
+
+    // EDIT-36
+    #[test]
+    fn the_schema_of_a_document_is_what_is_shown() {
+        let text = r#"{"doc_id":"d","version":1,"meta":{"a":[1]},"lines":{"0":"x"},"more":null}"#;
+        let snapshot = edit_protocol::Snapshot::parse(text).unwrap();
+        let shown: Shown = serde_json::from_str(&snapshot.print()).unwrap();
+        assert_eq!((shown.version, shown.lines["0"].as_str()), (1, "x"));
+        crate::event::schema::holds::<Shown>("edit-show");
+    }
 
     #[test]
     fn the_schemas_are_written_down() {

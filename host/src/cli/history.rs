@@ -4,14 +4,20 @@ use std::path::PathBuf;
 
 use super::task_line;
 use crate::exit::Exit;
-use crate::output::{Failure, Line, Output};
+use crate::output::{Failure, Line, Output, Tone};
 use crate::store::Task;
 use crate::task;
+
+const AFTER_HELP: &str = "\
+Examples:
+  act history
+  act history --all --limit 100 --json";
 
 /// List the tasks of a repository, the newest first
 ///
 /// Those that wait or run are among them. Each is shown with its last run, whose log `act logs` prints.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct History {
     /// Of every repository, not only this one
     #[arg(long)]
@@ -35,6 +41,10 @@ impl History {
         } else {
             let lines = history.tasks.iter().flat_map(|task| lines(task, self.all, output));
             lines.for_each(|line| output.result_line(&line));
+            if history.more {
+                let left_out = "Older ones are left out; --limit shows more";
+                output.result_line(&Line::of(Tone::Faint, left_out));
+            }
             if history.tasks.is_empty() {
                 output.result_line(&Line::plain("No task was ever accepted here"));
             }

@@ -13,6 +13,7 @@ mod components;
 mod demo;
 mod doctor;
 mod edit;
+mod elsewhere;
 mod facts_b;
 mod gate_args;
 mod history;
@@ -33,7 +34,8 @@ mod verify_claim;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config;
 use crate::exit::Exit;
@@ -146,7 +148,12 @@ impl From<Color> for ColourWish {
 
 /// Runs one command line and answers how it ended; everything that is to be said has been said.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
+    let matches = match Cli::command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return answer_instead(&error),
+    };
+    let place = elsewhere::place(&matches);
+    let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => return answer_instead(&error),
     };
@@ -184,7 +191,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             | Command::TakeOver(_)
     );
     let colour = ColourWish::from(cli.color);
-    let output = Output::new(Style { colour, verbose, json, secrets: secrets() });
+    let output = Output::new(Style { colour, verbose, json, secrets: secrets(), place });
     let result = match cli.command {
         Command::Run(run) => run.run(&output),
         Command::Apply(apply) => apply.run(&output),
@@ -229,7 +236,10 @@ pub fn secrets() -> Secrets {
 fn answer_instead(error: &clap::Error) -> Exit {
     let output = Output::new(Style { secrets: secrets(), ..Style::default() });
     let text = error.render().to_string();
-    if error.use_stderr() {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        output.notice(&text);
+        Exit::Usage
+    } else if error.use_stderr() {
         output.notice(&format!("act: {}", text.strip_prefix("error: ").unwrap_or(&text)));
         Exit::Usage
     } else {
@@ -240,8 +250,6 @@ fn answer_instead(error: &clap::Error) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parse(arguments: &[&str]) -> Result<Cli, clap::error::ErrorKind> {
@@ -275,6 +283,17 @@ mod tests {
         assert!(parse(&["--color", "never", "demo"]).is_ok());
         assert!(parse(&["demo", "--color", "always"]).is_ok());
         assert!(parse(&["demo", "--color", "sometimes"]).is_err());
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        // CLI-2
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let help = command.clone().render_long_help().to_string();
+            // Another one's to write.
+            let own = command.get_name() != "verify-claim";
+            assert!(!own || help.contains("Examples:\n  "), "{help}");
+        }
     }
 
     #[test]

@@ -7,10 +7,16 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output};
 use crate::task;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act queue
+  act queue --repo ../other --json";
+
 /// List what runs in a repository and what waits, in order
 ///
 /// The number of a waiting task is what `act cancel --id` takes.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Queue {
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]

@@ -8,11 +8,17 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::{self, Origin};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act report
+  act report --resolve    it is done with; the next task begins without it";
+
 /// Show the stuck report of a repository
 ///
 /// The next task here begins with it, and its runs are kept, until a task succeeds or `--resolve` says that
 /// it is done with. A report that this act did not write is shown as foreign and does neither.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Report {
     /// Forget it: the next task begins without it, and its runs are kept no longer than others
     #[arg(long)]

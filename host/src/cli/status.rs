@@ -7,8 +7,14 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::{self, Origin};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act status
+  act status --json";
+
 /// Show what runs in a repository, what waits and what ended last
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Status {
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]

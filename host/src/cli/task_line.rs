@@ -11,7 +11,7 @@ pub(super) fn lines(title: &str, task: &Task, output: &Output) -> [Line; 2] {
     let gap = if title.is_empty() { "" } else { " " };
     let head = Line::of(Tone::Strong, title).and(Tone::Plain, format!("{gap}{}", task.task_id));
     let head = head.and(tone(task.state), format!(" {}", task.state.as_str()));
-    let head = head.and(Tone::Plain, how(task)).and(Tone::Caution, owner(task));
+    let head = head.and(Tone::Plain, how(task)).and(Tone::Caution, output.told(&owner(task)));
     let text = output.excerpt(&task.text, INDENT.len());
     [head, Line::of(Tone::Faint, format!("{INDENT}{text}"))]
 }

@@ -28,6 +28,8 @@ pub enum ConfigError {
     Missing { searched: PathBuf },
     #[error("cannot use {} as a directory: {reason}", path.display())]
     Directory { path: PathBuf, reason: String },
+    #[error("the path of the repository is not UTF-8: {}", path.display())]
+    NotText { path: PathBuf },
     #[error("agent.yaml is {what}, not a regular file")]
     NotAFile { what: &'static str },
     #[error("cannot read agent.yaml: {reason}")]
@@ -70,6 +72,7 @@ impl ConfigError {
         match self {
             Self::Missing { .. } => "config_missing",
             Self::Directory { .. } => "directory_unusable",
+            Self::NotText { .. } => "path_not_utf8",
             Self::NotAFile { .. } => "config_not_a_file",
             Self::Unreadable { .. } => "config_unreadable",
             Self::TooLarge => "config_too_large",
@@ -96,6 +99,7 @@ impl ConfigError {
                 "run `act init`, or write an agent.yaml with an image and a step"
             }
             Self::Directory { .. } => "start in the repository, or name it with `--repo DIR`",
+            Self::NotText { .. } => "rename the directory; no engine mounts such a path",
             Self::NotAFile { .. } => "put a regular file in its place",
             Self::Unreadable { .. } => "check that it may be read and is UTF-8 text",
             Self::TooLarge => "keep only the settings of act in it",

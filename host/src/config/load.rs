@@ -45,6 +45,10 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
         }
         None => return Err(ConfigError::Missing { searched: resolve(start)? }),
     };
+    // Found here and not by the engine, when tokens are spent.
+    if root.to_str().is_none() {
+        return Err(ConfigError::NotText { path: root });
+    }
     let directory = open_directory(&root).map_err(|error| unusable(&root, error.into()))?;
     let text = read(&directory)?;
     let yaml = agent_yaml::parse(&text)?;

@@ -44,11 +44,7 @@ pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
         }
         kinds.push(kind);
         items.push(Hypothesis {
-            text: format!(
-                "Step {} fails for what its output says first: {}",
-                attempt.step.as_deref().unwrap_or("-"),
-                attempt.first_failing_line
-            ),
+            text: theory(attempt),
             run_id: attempt.run_id.clone(),
             evidence: evidence(attempt),
         });
@@ -75,8 +71,20 @@ pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
     items
 }
 
+fn theory(attempt: &Attempt) -> String {
+    let step = attempt.step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line.trim() {
+        "" => format!("Step {step} fails and says nothing: what it runs ends early, or is quiet."),
+        line => format!("Step {step} fails for what its output says first: {line}"),
+    }
+}
+
 fn evidence(attempt: &Attempt) -> String {
-    format!("step {}: {}", attempt.step.as_deref().unwrap_or("-"), attempt.first_failing_line)
+    let step = attempt.step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line.trim() {
+        "" => format!("step {step}, which printed nothing"),
+        line => format!("step {step}: {line}"),
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +117,9 @@ mod tests {
             assert!(items.len() >= NEEDED, "{items:?}");
             assert_eq!(usable(items.clone(), &attempts), items);
         }
+        let silent = derived(&attempts(&[""; 4]));
+        let said: Vec<_> = silent.iter().flat_map(|item| [&item.text, &item.evidence]).collect();
+        assert!(said.iter().all(|text| !text.trim_end().ends_with(':')), "{said:?}");
         assert!(derived(&[]).is_empty());
     }
 

@@ -47,9 +47,9 @@ pub(super) fn line_diff(before: &str, now: &str, most: usize) -> LineDiff {
     LineDiff { text, whole: true }
 }
 
-/// By `\n` alone, as the tools count; a lone `\r` ends no line.
+/// By `\n` alone, as the tools count; a lone `\r` ends no line, and a byte order mark belongs to none.
 fn lines(text: &str) -> Vec<&str> {
-    text.split_inclusive('\n').collect()
+    text.strip_prefix('\u{feff}').unwrap_or(text).split_inclusive('\n').collect()
 }
 
 #[cfg(test)]
@@ -66,6 +66,9 @@ mod tests {
         assert_eq!(line_diff("a\rb\n", "a\rc\n", 100).text, "-0: a\rb\n+0: a\rc");
         assert_eq!(line_diff("same", "same", 100).text, "");
         assert_eq!(line_diff("a", "a\n", 100).text, "-0: a\n+0: a");
+        // EDIT-3
+        assert_eq!(line_diff("\u{feff}a\n", "\u{feff}b\n", 100).text, "-0: a\n+0: b");
+        assert_eq!(line_diff("\u{feff}a\n", "\u{feff}", 100).text, "-0: a");
     }
 
     #[test]

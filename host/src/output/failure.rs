@@ -38,7 +38,7 @@ impl Failure {
         let refusal = Refusal {
             v: VERSION,
             r#type: match self.exit {
-                Exit::Refused | Exit::Usage => Word::Refused,
+                Exit::Refused => Word::Refused,
                 _ => Word::Failed,
             },
             code: self.code,

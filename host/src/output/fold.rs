@@ -36,8 +36,9 @@ pub(super) fn folded(line: &Line, columns: usize) -> Vec<Line> {
 }
 
 fn hang(line: &Line) -> usize {
-    let Some((_, first)) = line.spans().first() else { return 0 };
-    match line.spans().len() {
+    let spans: Vec<_> = line.spans().iter().filter(|(_, text)| !text.is_empty()).collect();
+    let Some((_, first)) = spans.first() else { return 0 };
+    match spans.len() {
         2.. if first.width() <= NAME => first.width(),
         _ => first.len() - first.trim_start().len() + 2,
     }
@@ -63,6 +64,10 @@ mod tests {
         let digest = Line::of(Tone::Faint, "  sha256   ").and(Tone::Plain, "a".repeat(64));
         assert_eq!(text(&digest, 40).replace(['\n', ' '], "").len(), 64 + "sha256".len());
         assert!(text(&digest, 40).contains(&"a".repeat(64)), "in one piece");
+        // CLI-55
+        let untitled = Line::of(Tone::Strong, "").and(Tone::Plain, "t-abc123");
+        let untitled = untitled.and(Tone::Good, " SUCCESS").and(Tone::Plain, ", today");
+        assert_eq!(text(&untitled, 20), "t-abc123 SUCCESS, \n        today\n");
         let bare = Line::plain("  one two three four five six");
         assert_eq!(text(&bare, 20), "  one two three four \n    five six\n");
     }

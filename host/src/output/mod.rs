@@ -16,6 +16,7 @@ mod outcome;
 mod outlet;
 mod panic;
 mod pieces;
+mod place;
 mod progress;
 #[cfg(test)]
 mod schemas;
@@ -23,6 +24,7 @@ mod step_lines;
 mod terminal;
 pub mod terminal_text;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
@@ -37,6 +39,7 @@ pub use colour::ColourWish;
 pub use failure::Failure;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
+pub use place::Place;
 
 /// Of a line for which no terminal says how long it may be.
 const COLUMNS: usize = 100;
@@ -50,6 +53,8 @@ pub struct Style {
     pub json: bool,
     /// What no stream may carry.
     pub secrets: Secrets,
+    /// None where a command works in the directory that it was typed in.
+    pub place: Option<Place>,
 }
 
 /// Chooses the readers of one command and holds what they have in common.
@@ -64,6 +69,7 @@ pub struct Output {
     verbose: bool,
     json: bool,
     secrets: Secrets,
+    place: Option<Place>,
 }
 
 impl Output {
@@ -80,7 +86,18 @@ impl Output {
             verbose: style.verbose,
             json: style.json,
             secrets: style.secrets,
+            place: style.place,
         }
+    }
+
+    /// Our own words, with what they tell to type so that it works here.
+    pub fn told<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.place.as_ref().map_or(Cow::Borrowed(text), |place| place.complete(text))
+    }
+
+    /// A command of ours, so that it works here.
+    pub fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
+        self.place.as_ref().map_or(Cow::Borrowed(command), |place| place.command(command))
     }
 
     /// The readers of a task's events: progress on stderr, on stdout the result or, for a program, all.
@@ -180,19 +197,14 @@ impl Output {
         excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
     }
 
-    /// One line of the result.
+    /// One line of the result, in as many rows as a narrow terminal needs; a program gets one.
     pub fn result_line(&self, line: &Line) {
-        self.out(&line.render(self.colour_out));
+        let rows = fold::folded(line, columns_of(std::io::stdout()));
+        let rows = rows.iter().map(|row| row.render(self.colour_out));
+        self.out(&rows.collect::<String>());
     }
 
-    /// The same, in as many lines as a narrow terminal needs; a program gets one.
-    pub fn result_folded(&self, line: &Line) {
-        fold::folded(line, columns_of(std::io::stdout()))
-            .iter()
-            .for_each(|line| self.result_line(line));
-    }
-
-    /// The same on the way to the result.
+    /// The same on the way to it.
     pub fn progress_folded(&self, line: &Line) {
         fold::folded(line, columns_of(std::io::stderr()))
             .iter()
@@ -206,7 +218,8 @@ impl Output {
 
     /// Trouble that ends nothing.
     pub fn caution(&self, what: &str) {
-        self.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, format!(" {what}")));
+        let what = format!(" {}", self.told(what));
+        self.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, what));
     }
 
     /// Several lines on the way to the result.
@@ -216,10 +229,15 @@ impl Output {
 
     /// The one place where a failure is written: for people, and for a program if it is one that reads.
     pub fn failure(&self, failure: &Failure) {
+        let failure = &Failure {
+            hint: failure.hint.as_deref().map(|hint| self.told(hint).into_owned()),
+            ..failure.clone()
+        };
         let text: String =
             failure.lines().iter().map(|line| line.render(self.colour_err)).collect();
         self.err(&text);
-        if self.json {
+        // What makes no sense as a command line is told to whoever wrote it.
+        if self.json && failure.exit != Exit::Usage {
             self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));
         }
     }

@@ -53,5 +53,8 @@ mod tests {
     fn the_schema_of_the_list_is_published() {
         // EVENT-8
         schema::holds::<super::ComponentList>("components");
+        // What is left of the one that it was about.
+        schema::holds::<super::ComponentDocument>("components-narrow");
+        schema::holds::<super::ComponentDocument>("components-revoke");
     }
 }

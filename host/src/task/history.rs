@@ -13,6 +13,8 @@ use crate::store::{Task, TaskState};
 pub struct History {
     /// The newest first; those that wait or run as well.
     pub tasks: Vec<Task>,
+    /// There are older ones, which `--limit` left out.
+    pub more: bool,
 }
 
 /// Of the repository at `start`, or of `all`; at most `limit`.
@@ -20,14 +22,18 @@ pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> 
     let lookup = Lookup::open(start)?;
     let repo = if all { None } else { Some(lookup.desk()?.0.repo) };
     let mut tasks = vec![];
-    for record in lookup.store.history(repo.as_deref(), limit)? {
+    let mut records = lookup.store.history(repo.as_deref(), limit.saturating_add(1))?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = records.len() > most;
+    records.truncate(most);
+    for record in records {
         let position = match record.state {
             TaskState::Queued => position(&lookup, &record.repo, &record.task_id)?,
             _ => None,
         };
         tasks.push(lookup.show(record, position));
     }
-    Ok(History { tasks })
+    Ok(History { tasks, more })
 }
 
 /// Among those that wait in a repository, from 1.

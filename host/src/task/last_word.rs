@@ -62,6 +62,14 @@ impl LastWord {
         self.tell(TaskState::Refused, Exit::Refused, finished)
     }
 
+    /// What went wrong is said in our words, unlike what was done.
+    fn told(&self, state: TaskState, summary: Option<String>) -> Option<String> {
+        match (&self.kept, state) {
+            (None, _) | (_, TaskState::Success | TaskState::Proposed) => summary,
+            (Some((_, output)), _) => summary.map(|text| output.told(&text).into_owned()),
+        }
+    }
+
     /// What is told is what is kept.
     fn tell(&mut self, mut state: TaskState, mut exit: Exit, mut finished: Finished) -> Exit {
         self.said = true;
@@ -83,7 +91,7 @@ impl LastWord {
             exit_code: exit as u8,
             run_id: finished.run_id,
             reason: finished.reason,
-            summary: finished.summary,
+            summary: self.told(state, finished.summary),
             report_path: finished.report_path,
             tokens: self.ledger.by_role(),
             gate_inputs_changed: finished.gate_inputs_changed,

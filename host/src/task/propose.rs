@@ -23,7 +23,7 @@ pub(super) fn propose(
         // There is nothing to apply.
         true => Ok(None),
         false => proposal::keep(&ticket.desk, &ticket.task_id, &proposal)
-            .map(|()| Some(format!("act apply {}", ticket.task_id))),
+            .map(|()| Some(output.command(&format!("act apply {}", ticket.task_id)).into_owned())),
     };
     let apply = kept.unwrap_or_else(|error| {
         output.caution(&format!("the proposal cannot be kept, only shown: {error}"));

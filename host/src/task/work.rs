@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::edges;
 use super::last_word::LastWord;
 use super::patience::Patience;
-use super::preflight::Ready;
+use super::preflight::{self, Ready};
 use super::propose::propose;
 use super::staff::failed;
 use super::team::{self, Team, Work};
@@ -40,6 +40,10 @@ pub(super) async fn start(
 ) -> Exit {
     if let Err(moved) = lock.root().stays() {
         return last.refuse(&moved.into());
+    }
+    // What another task has applied meanwhile begins nothing and leaves nothing.
+    if let Err(refusal) = preflight::proposal(ready, &ticket.desk) {
+        return last.refuse(&refusal);
     }
     let notes = match ready.errand {
         Errand::DryRun => None,

@@ -21,7 +21,7 @@ use super::step_log::RunLog;
 use crate::artifacts::{ArtifactDir, ComponentDigest, RunDir};
 use crate::audit::Audit;
 use crate::event::{EventKind, Events};
-use crate::workspace::{HeldRoot, PathGlobs};
+use crate::workspace::{HeldRoot, PathGlobs, head_commit};
 
 /// What the tools of a step find below `/artifacts/cache`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,10 @@ impl DockerVerifier {
         let run_id = run.id().to_string();
         self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt });
 
-        let mut facts = Facts::default();
+        let repo = self.repo.path().to_owned();
+        // Also of a run that never gets a container.
+        let commit = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
+        let mut facts = Facts { commit, ..Facts::default() };
         let judged = match self.record_start(&run_id, attempt).await {
             Ok(()) => self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra),
             Err(error) => infra(error),

@@ -4,6 +4,9 @@ use std::fmt;
 
 use super::view::MAX_PATH;
 
+/// Bytes of a name that every file system takes.
+const MAX_NAME: usize = 255;
+
 /// Repository-relative, `/`-separated, without `.`, `..` or empty parts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepoPath(String);
@@ -14,6 +17,8 @@ pub enum PathError {
     Empty,
     #[error("the path has more than {MAX_PATH} bytes")]
     TooLong,
+    #[error("a name in the path has more than {MAX_NAME} bytes")]
+    LongName,
     #[error("the path holds a NUL byte")]
     Nul,
     #[error("the path holds a backslash; parts are separated by /")]
@@ -66,6 +71,9 @@ impl RepoPath {
         if plain.split('/').any(|part| matches!(part, "" | ".")) {
             return Err(PathError::EmptyPart);
         }
+        if plain.split('/').any(|part| part.len() > MAX_NAME) {
+            return Err(PathError::LongName);
+        }
         Ok(Self(plain.to_owned()))
     }
 
@@ -93,7 +101,9 @@ mod tests {
     #[test]
     fn every_odd_path_is_refused_and_the_reason_says_which() {
         let long = "a/".repeat(2500);
-        let table: [(&str, PathError); 16] = [
+        let name = format!("a/{}", "ü".repeat(128));
+        let table: [(&str, PathError); 17] = [
+            (&name, PathError::LongName),
             ("", PathError::Empty),
             ("./", PathError::Empty),
             (".", PathError::EmptyPart),

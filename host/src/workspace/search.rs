@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 
+use edit_protocol::{BYTE_ORDER_MARK, Line};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::Stat;
 
@@ -19,7 +20,7 @@ use super::view::{Kind, RepoView, ViewError};
 
 /// Hits in one answer at most.
 pub const MAX_HITS: usize = 1_000;
-/// A line is shown up to here.
+/// A line is shown up to here, and behind that a mark that it was cut.
 pub const MAX_HIT_BYTES: usize = 400;
 /// Bytes of a file that is searched at most; a larger one is passed over and the answer says so.
 const MAX_FILE: u64 = 8 << 20;
@@ -196,6 +197,10 @@ impl<'v> Matcher<'v> {
             *truncated = true;
             text.truncate(usize::try_from(self.most).unwrap_or(usize::MAX));
         }
+        // It belongs to no line.
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len());
+        }
         text
     }
 
@@ -223,7 +228,8 @@ impl<'v> Matcher<'v> {
                 false => None,
             };
             let at = matched.as_ref().map_or(from, |found| found.start);
-            let Some((number, start, line)) = lines.at(at) else { return Ok(()) };
+            let Some((number, start, raw)) = lines.at(at) else { return Ok(()) };
+            let line = raw.strip_suffix(b"\n").unwrap_or(raw);
             let next_line = start + line.len() + 1;
             from = matched.as_ref().map_or(next_line, |found| found.end.max(next_line));
             if number <= after {
@@ -240,7 +246,7 @@ impl<'v> Matcher<'v> {
                 return Ok(());
             }
             let column = u32::try_from(column + 1).unwrap_or(u32::MAX);
-            let text = shown(line);
+            let text = shown(raw);
             hits.items.push(Hit { path: path.to_owned(), line: number, column, text });
         }
         Ok(())
@@ -268,13 +274,14 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    /// The line that holds the byte `at`: its number, where it starts, its bytes without the newline.
+    /// The line that holds the byte `at`: its number, where it starts, its bytes with the newline.
     fn at(&mut self, at: usize) -> Option<(u32, usize, &'t [u8])> {
         loop {
             let rest = self.text.get(self.end..).filter(|rest| !rest.is_empty())?;
-            let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            let newline = rest.iter().position(|byte| *byte == b'\n');
+            let length = newline.map_or(rest.len(), |at| at + 1);
             let start = self.end;
-            self.end += length + 1;
+            self.end += length;
             self.number = self.number.saturating_add(1);
             if at < self.end {
                 return Some((self.number, start, &rest[..length]));
@@ -283,14 +290,16 @@ impl<'t> Lines<'t> {
     }
 }
 
-fn shown(line: &[u8]) -> String {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let text = String::from_utf8_lossy(&line[..line.len().min(MAX_HIT_BYTES)]);
-    let mut end = text.len().min(MAX_HIT_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+/// A line as whoever reads the file sees it.
+fn shown(raw: &[u8]) -> String {
+    let Line { text, ending } = Line::of(raw);
+    // A character that this splits lies behind the cut.
+    let head = &text[..text.len().min(MAX_HIT_BYTES + 4)];
+    let shown = Line { text: head, ending }.shown();
+    match shown.floor_char_boundary(MAX_HIT_BYTES) {
+        cut if cut < shown.len() => format!("{}…", &shown[..cut]),
+        _ => shown.into_owned(),
     }
-    text[..end].trim_end_matches('\u{fffd}').to_owned()
 }
 
 #[cfg(test)]

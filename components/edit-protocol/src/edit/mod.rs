@@ -10,7 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
+    #[serde(deserialize_with = "crate::index")]
     pub start: usize,
+    #[serde(deserialize_with = "crate::index")]
     pub end: usize,
     pub new: String,
 }
@@ -68,12 +70,12 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
     }
     let count = document.lines.len();
     for (at, edit) in edits.iter().enumerate() {
+        if edit.start.max(edit.end) > count {
+            return Err((at, Refusal::IndexOutOfBounds { max_index: document.max_index() }));
+        }
         if edit.start > edit.end {
             let message = format!("start {} is behind end {}", edit.start, edit.end);
             return Err((at, bad(message)));
-        }
-        if edit.end > count {
-            return Err((at, Refusal::IndexOutOfBounds { max_index: document.max_index() }));
         }
         check_text("new", &edit.new).map_err(|refusal| (at, refusal))?;
     }

@@ -144,7 +144,7 @@ fn print(output: &Output, document: &impl serde::Serialize, lines: impl FnOnce()
     if output.is_json() {
         output.document(document);
     } else {
-        lines().iter().for_each(|line| output.result_folded(line));
+        lines().iter().for_each(|line| output.result_line(line));
     }
 }
 

@@ -18,11 +18,17 @@ use crate::task::TaskId;
 use image::LocalImage;
 use repository::Place;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act demo
+  act demo --verbose";
+
 /// Watch a whole task on a small repository, with a scripted model
 ///
 /// Makes a repository with a real bug in a temporary directory and runs an ordinary task on it. The first
 /// attempt fails, the second is green. Needs Docker, but no key, no network and no registry.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Demo {
     /// Show everything that `act run --verbose` shows
     #[arg(short, long)]

@@ -18,11 +18,17 @@ use crate::task::{self, ScoutArgs, WhichScout};
 
 const NAME: &str = "agent.yaml";
 
+const AFTER_HELP: &str = "\
+Examples:
+  act init
+  act init --repo ../other --json";
+
 /// Write an agent.yaml to begin with
 ///
 /// Image and steps come from what Scout B finds in manifests, CI and documents, each with its place. Look at them
 /// before the first task: they decide when a task is done. An agent.yaml that is there is never touched.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {
     /// Repository, or a directory in it
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -116,7 +122,7 @@ impl Init {
             output.result_line(&Line::plain(line));
         }
         output.result_line(&Line::plain(starter.check()));
-        output.result_line(&Line::plain("Then: act doctor"));
+        output.result_line(&Line::plain(format!("Then: {}", output.command("act doctor"))));
         Ok(Exit::Ok)
     }
 }

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use super::*;
+use crate::workspace::reading::{Slice, read};
 use crate::workspace::testing::Fixture;
 use crate::workspace::view::{Last, Profile};
 
@@ -96,10 +97,31 @@ fn a_long_line_is_cut_at_a_character() {
     let line = "ü".repeat(1_000);
     let repo = Fixture::new(&[("a", &line)]);
     let hits = found(&repo.view(Profile::Scout), &pattern("ü"));
-    assert_eq!(hits[0].3, "ü".repeat(MAX_HIT_BYTES / 2));
+    assert_eq!(hits[0].3, format!("{}…", "ü".repeat(MAX_HIT_BYTES / 2)));
     let repo = Fixture::new(&[("a", &format!("x{line}"))]);
     let hits = found(&repo.view(Profile::Scout), &pattern("ü"));
-    assert_eq!(hits[0].3, format!("x{}", "ü".repeat(MAX_HIT_BYTES / 2 - 1)));
+    assert_eq!(hits[0].3, format!("x{}…", "ü".repeat(MAX_HIT_BYTES / 2 - 1)));
+    let whole = "x".repeat(MAX_HIT_BYTES);
+    let repo = Fixture::new(&[("a", &whole)]);
+    assert_eq!(found(&repo.view(Profile::Scout), &pattern("x"))[0].3, whole);
+}
+
+// WORKSPACE-16, EDIT-1, EDIT-3, EDIT-4
+#[test]
+fn a_hit_is_the_text_that_a_reader_of_the_file_sees() {
+    let repo = Fixture::new(&[]);
+    repo.write("a", b"\xef\xbb\xbffirst\ncaf\xe9\ncrlf\r\nlast\r");
+    let view = repo.view(Profile::Scout);
+    let bytes = read(&view, &Slice { path: "a".into(), ..Slice::default() }, None).unwrap().bytes;
+    let document = edit_protocol::Document::parse(&bytes).unwrap();
+    let lines: Vec<_> = document.lines.iter().map(|line| line.shown().into_owned()).collect();
+    assert_eq!(lines, ["first", "caf\u{fffd}", "crlf", "last\r"]);
+    for want in [pattern("."), Pattern { multi_line: true, ..pattern("(?-u:.)+") }] {
+        let hits = found(&view, &want);
+        assert_eq!(hits.iter().map(|hit| hit.3.clone()).collect::<Vec<_>>(), lines);
+        assert!(hits.iter().map(|hit| (hit.1, hit.2)).eq((1..5).map(|line| (line, 1))), "{hits:?}");
+    }
+    assert_eq!(found(&view, &pattern("^first"))[0], hit("a", 1, 1, "first"));
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Where a command works when that is not where it was typed: with it, what a hint tells to type works as it is.
+
+use std::borrow::Cow;
+
+/// What `--repo` named.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Absolute, as a shell takes it as one word.
+    pub directory: String,
+    /// Whether a command, as words behind `act`, takes `--repo`.
+    pub takes: fn(&[&str]) -> bool,
+}
+
+impl Place {
+    /// The text with every command in backticks completed.
+    pub(super) fn complete<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.contains("`act ") {
+            return Cow::Borrowed(text);
+        }
+        // Even pieces stand between commands; one that nothing closes is none.
+        let pieces: Vec<_> = text.split('`').collect();
+        let closed = |at: usize| at % 2 == 1 && at + 1 < pieces.len();
+        let pieces = pieces.iter().enumerate().map(|(at, piece)| match closed(at) {
+            true => self.command(piece),
+            false => Cow::Borrowed(*piece),
+        });
+        Cow::Owned(pieces.collect::<Vec<_>>().join("`"))
+    }
+
+    /// One command, as it is typed.
+    pub(super) fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
+        let words: Vec<_> = command.split_whitespace().collect();
+        match words.split_first() {
+            Some((&"act", rest)) if !rest.contains(&"--repo") && (self.takes)(rest) => {
+                Cow::Owned(format!("{command} --repo {}", self.directory))
+            }
+            _ => Cow::Borrowed(command),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CLI-54
+    #[test]
+    fn commands_in_backticks_name_the_repository_and_nothing_else_changes() {
+        let takes = |words: &[&str]| words.first() != Some(&"demo");
+        let place = Place { directory: "'/a b'".into(), takes };
+        for (text, completed) in [
+            ("run `act init`, or not", "run `act init --repo '/a b'`, or not"),
+            ("`act apply t-abc123` makes", "`act apply t-abc123 --repo '/a b'` makes"),
+            ("act init and `act demo`", "act init and `act demo`"),
+            ("`agent.yaml` and `act init", "`agent.yaml` and `act init"),
+            (
+                "`act status`; `act queue --repo x`",
+                "`act status --repo '/a b'`; `act queue --repo x`",
+            ),
+            ("`actual` text", "`actual` text"),
+        ] {
+            assert_eq!(place.complete(text), completed);
+        }
+    }
+}
