@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 /// Words of a question that are looked for.
 const MOST: usize = 32;
+/// A longer one is data, and no name that anybody gave.
+const LONGEST: usize = 80;
 
 /// Words that say nothing about code.
 const COMMON: [&str; 62] = [
@@ -94,7 +96,7 @@ impl Terms {
         let split = question.split(|c: char| !c.is_alphanumeric() && c != '_');
         let mut words = BTreeSet::new();
         let mut names = BTreeSet::new();
-        for name in split.filter(|name| !name.is_empty()) {
+        for name in split.filter(|name| (1..=LONGEST).contains(&name.len())) {
             let parts = parts(name);
             if name.len() >= 3 && !COMMON.contains(&name.to_lowercase().as_str()) {
                 names.insert(name.to_lowercase());
@@ -218,6 +220,14 @@ mod tests {
         for (name, expected) in cases {
             assert_eq!(parts(name), expected, "{name}");
         }
+    }
+
+    // What the host takes to look for is bounded, and one text that is not would hide all the others.
+    #[test]
+    fn data_in_a_question_is_no_name() {
+        let blob = "0a".repeat(200);
+        let terms = Terms::of(&format!("why does {blob} break parse_price?"));
+        assert_eq!(terms, Terms::of("why does break parse_price?"));
     }
 
     #[test]

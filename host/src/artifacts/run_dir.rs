@@ -134,7 +134,7 @@ impl RunDir {
         archive: impl Read,
         allowance: &mut Allowance,
     ) -> io::Result<LeftOut> {
-        unpack(directory(&self.handle, part)?, part, archive, allowance)
+        unpack(directory(&self.handle, part)?, archive, allowance)
     }
 
     /// Removes the view and what was lent. Only after the container is gone.

@@ -41,16 +41,17 @@ pub struct LeftOut {
     pub cut: bool,
 }
 
-/// Writes the content of the archived directory `top` below `into`. Setuid bits and owners do not travel.
+/// Writes the content of the archived directory below `into`. It is called as its first entry is: an engine may name a
+/// volume after the place where it keeps that. Setuid bits and owners do not travel.
 pub(super) fn unpack(
     into: OwnedFd,
-    top: &str,
     archive: impl Read,
     allowance: &mut Allowance,
 ) -> io::Result<LeftOut> {
     let mut archive = ArchiveReader::new(archive);
     let mut at = Descent::new(into);
     let mut left_out = LeftOut::default();
+    let mut top: Option<Vec<u8>> = None;
     while let Some(entry) = archive.next_entry()? {
         if allowance.entries == 0 || allowance.bytes < entry.size {
             left_out.cut = true;
@@ -58,6 +59,8 @@ pub(super) fn unpack(
         }
         allowance.entries -= 1;
         allowance.bytes -= entry.size;
+        let first = || entry.path.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+        let top = top.get_or_insert_with(first);
         let taken = match below(&entry.path, top) {
             Some(parts) => take(&mut at, &parts, &entry, top, &mut archive)?,
             None => false,
@@ -68,10 +71,10 @@ pub(super) fn unpack(
 }
 
 /// The plain names below the archived directory; None for a path that is not there.
-fn below<'a>(path: &'a [u8], top: &str) -> Option<Vec<&'a OsStr>> {
+fn below<'a>(path: &'a [u8], top: &[u8]) -> Option<Vec<&'a OsStr>> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let mut parts = path.split(|byte| *byte == b'/');
-    if parts.next() != Some(top.as_bytes()) {
+    if parts.next() != Some(top) {
         return None;
     }
     let plain = |name: &[u8]| {
@@ -87,7 +90,7 @@ fn take(
     at: &mut Descent,
     parts: &[&OsStr],
     entry: &ArchiveEntry,
-    top: &str,
+    top: &[u8],
     content: &mut impl Read,
 ) -> io::Result<bool> {
     let Some((name, parents)) = parts.split_last() else { return Ok(true) };
@@ -176,18 +179,19 @@ mod tests {
         with(&mut builder);
         let archive = builder.into_inner().unwrap();
         let handle = fs::File::open(into).unwrap().into();
-        unpack(handle, "build", &archive[..], &mut allowance.clone())
+        unpack(handle, &archive[..], &mut allowance.clone())
     }
 
     #[test]
     fn files_links_and_directories_arrive_without_setuid() {
         let dir = tempfile::tempdir().unwrap();
         let left = unpacked(dir.path(), PLENTY, |builder| {
-            entry(builder, "build/", EntryType::Directory, "", "");
-            entry(builder, "build/a/b/", EntryType::Directory, "", "");
-            entry(builder, "build/a/run", EntryType::Regular, "", "text");
-            entry(builder, "build/same", EntryType::Link, "build/a/run", "");
-            entry(builder, "build/link", EntryType::Symlink, "/anywhere", "");
+            // Podman's name for the root of a volume.
+            entry(builder, "_data/", EntryType::Directory, "", "");
+            entry(builder, "_data/a/b/", EntryType::Directory, "", "");
+            entry(builder, "_data/a/run", EntryType::Regular, "", "text");
+            entry(builder, "_data/same", EntryType::Link, "_data/a/run", "");
+            entry(builder, "_data/link", EntryType::Symlink, "/anywhere", "");
         });
         assert_eq!(left.unwrap(), LeftOut::default());
         let run = fs::metadata(dir.path().join("a/run")).unwrap();
@@ -207,6 +211,7 @@ mod tests {
         fs::write(outside.join("secret"), "secret").unwrap();
         let target = outside.display().to_string();
         let left = unpacked(&into, PLENTY, |builder| {
+            entry(builder, "build/", EntryType::Directory, "", "");
             for path in [
                 "../outside/a",
                 "build/../../outside/a",
@@ -258,7 +263,7 @@ mod tests {
         header.set_size(1 << 40);
         header.set_cksum();
         let handle = fs::File::open(dir.path()).unwrap().into();
-        let left = unpack(handle, "build", &header.as_bytes()[..], &mut PLENTY.clone());
+        let left = unpack(handle, &header.as_bytes()[..], &mut PLENTY.clone());
         assert!(left.unwrap().cut && fs::read_dir(dir.path()).unwrap().count() == 0);
         let deep = format!("build/{}x", "d/".repeat(MAX_DEPTH));
         assert!(below(deep.as_bytes(), "build").is_none());

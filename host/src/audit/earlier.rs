@@ -65,7 +65,7 @@ impl Verification {
             Some(run) if !gap => {
                 let seq = self.earlier.last().map_or(1, |log| log.seq + 1);
                 let why = format!("no log has the record that the manifest of {run} names");
-                self.bad = Some(Bad { seq, line: None, why });
+                self.bad.get_or_insert(Bad { seq, line: None, why });
             }
             _ => {
                 let unknown = runs.into_iter().map(|(run_id, manifest)| {
@@ -154,12 +154,14 @@ fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Look
     let mut verifier =
         Verifier::new(before.head, rest.runs, rest.asked).restarted(rest.restarts).aside();
     read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
-    let (accepted, next, rest) = (verifier.accepted(), verifier.begun(), verifier.rest());
+    let (mut accepted, next, rest) = (verifier.accepted(), verifier.begun(), verifier.rest());
     let disputes = verifier.disputes();
     let told = verifier.finish();
     if let Some(bad) = &told.bad {
         log.reason = Some("broken".to_owned());
         log.missing = Some(format!("its record {} is not what it was: {}", bad.seq, bad.why));
+        // Whoever changed it would have accepted much.
+        accepted = Accepted::default();
     }
     (log.records, log.head) = (told.records, told.head);
     let (runs_compared, asked_seq) = (told.runs_compared, told.asked_seq);

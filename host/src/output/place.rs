@@ -12,10 +12,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The text with every command in backticks completed.
+    /// The text with every command in backticks completed, and one that it ends with.
     pub(super) fn complete<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        if !text.contains("`act ") {
+        if !text.contains("act ") {
             return Cow::Borrowed(text);
+        }
+        if let Some(at) = last_command(text) {
+            let (before, command) = text.split_at(at);
+            return Cow::Owned(format!("{}{}", self.complete(before), self.command(command)));
         }
         // Even pieces stand between commands; one that nothing closes is none.
         let pieces: Vec<_> = text.split('`').collect();
@@ -39,6 +43,13 @@ impl Place {
     }
 }
 
+/// Where a command begins that stands alone or behind a colon and is all the rest, so that it can be copied to the end
+/// of the line.
+fn last_command(text: &str) -> Option<usize> {
+    let at = if text.starts_with("act ") { 0 } else { text.rfind(": act ")? + 2 };
+    (!text[at..].contains(['`', ';', ','])).then_some(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +69,12 @@ mod tests {
                 "`act status --repo '/a b'`; `act queue --repo x`",
             ),
             ("`actual` text", "`actual` text"),
+            (
+                "look with `act status`; to approve it: act components approve x --name y",
+                "look with `act status --repo '/a b'`; to approve it: act components approve x --name y --repo '/a b'",
+            ),
+            ("act components revoke x", "act components revoke x --repo '/a b'"),
+            ("act components revoke x, then more", "act components revoke x, then more"),
         ] {
             assert_eq!(place.complete(text), completed);
         }

@@ -134,7 +134,7 @@ impl Refused {
                 approve(name, path, sha256, asked.as_deref())
             }
             Self::OtherManifest { name, .. } => {
-                format!("act components revoke {name}, then approve it anew")
+                format!("`act components revoke {name}`, then approve it anew")
             }
             Self::NoScout { .. } => {
                 "there are a and b; `act components` lists what else was approved".to_owned()

@@ -51,7 +51,7 @@ pub(super) fn differences(guard: &Guard, archive: impl Read) -> io::Result<Found
             if !source.is_content(content.as_ref()) {
                 found.source(path.to_vec(), Change::Changed);
             }
-        } else if is_content(&entry) && (path.len() > MAX_PATH || guard.is_new_source(path)) {
+        } else if is_content(&entry) && guard.is_new_source(shortened(path)) {
             found.new_file(path);
         }
         names += path.len();
@@ -98,6 +98,12 @@ fn within(path: &[u8]) -> Option<&[u8]> {
     let slash = path.iter().position(|byte| *byte == b'/')?;
     let path = &path[slash + 1..];
     Some(path.strip_suffix(b"/").unwrap_or(path)).filter(|path| !path.is_empty())
+}
+
+/// The directory that is not entered where the view is walked, of a path that is longer than any source's.
+fn shortened(path: &[u8]) -> &[u8] {
+    let Some(known) = path.get(..MAX_PATH) else { return path };
+    known.iter().rposition(|byte| *byte == b'/').map_or(known, |at| &known[..at])
 }
 
 /// Git's own directories and ours are no source.
