@@ -266,6 +266,6 @@ mod tests {
         let left = unpack(handle, &header.as_bytes()[..], &mut PLENTY.clone());
         assert!(left.unwrap().cut && fs::read_dir(dir.path()).unwrap().count() == 0);
         let deep = format!("build/{}x", "d/".repeat(MAX_DEPTH));
-        assert!(below(deep.as_bytes(), "build").is_none());
+        assert!(below(deep.as_bytes(), b"build").is_none());
     }
 }
