@@ -287,7 +287,7 @@ fn what_lies_in_the_way_of_the_store_changes_nothing() {
     assert_eq!(count(&act, "component_refused"), 5);
 }
 
-/// CLI-58: on a narrow terminal a value stays beside its name, and a digest in one piece; a program gets whole lines.
+/// CLI-55: on a narrow terminal a value stays beside its name, and a digest in one piece; a program gets whole lines.
 #[test]
 fn who_may_do_what_can_be_read_on_a_narrow_terminal() {
     let act = without_engine();

@@ -313,7 +313,9 @@ impl Verifier {
                 Some(_) if changed => "is not what was written",
                 Some(_) => return,
             };
-            let why = format!("the manifest of {run_id} {why}");
+            let why = format!(
+                "the manifest of {run_id} {why}; bring back what it was, or take that run's directory away"
+            );
             match &mut self.disputes {
                 Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
                 None => self.fail(line, &why),

@@ -7,11 +7,18 @@ use crate::output::{Failure, Line, Output, Tone};
 use crate::task::{ClaimCheck, Note, Said};
 use crate::verifier::Status;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act verify-claim run_20261121_213557_u3sq3x
+  act verify-claim run_20261121_213557_u3sq3x --json | jq .differences";
+
 /// Run a verification again and compare what it said
 ///
 /// Gate and tree must be what they were, by their digests in the audit log; else it is refused and says what has
-/// changed. The image is the recorded one, also where its tag has moved. Exit code 0: both say the same. 1: they do not. 4: the second one has no verdict.
+/// changed. The image is the recorded one, also where its tag has moved, and no earlier download is used. Exit code
+/// 0: both say the same. 1: they do not. 4: the second one has no verdict.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct VerifyClaim {
     #[arg(value_name = "RUN_ID")]
     run_id: String,
