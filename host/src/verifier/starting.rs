@@ -13,7 +13,7 @@ use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
 use super::environment::step_environment;
-use super::image_probe::passwd_of;
+use super::image::passwd_of;
 use super::owner;
 use super::passwd::{PASSWD, with_user};
 use super::prepare::{Order, Prepared, prepare};

@@ -3,10 +3,10 @@
 use bollard::models::ImageInspect;
 use tokio_util::sync::CancellationToken;
 
-use super::docker_error::InfraError;
-use super::engine::Engine;
-use super::image::{ResolvedImage, is_reference, resolved, split_reference};
+use super::{ResolvedImage, is_reference, resolved, split_reference};
 use crate::event::Events;
+use crate::verifier::docker_error::InfraError;
+use crate::verifier::engine::Engine;
 
 /// What the audit log says of it.
 #[derive(Debug, Clone, Copy)]
