@@ -1,6 +1,7 @@
 //! The container engine: what is known of it, and every call bounded in time.
 
 mod connect;
+mod host;
 mod orphans;
 
 use std::future::Future;

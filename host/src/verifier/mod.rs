@@ -17,7 +17,6 @@ mod depot;
 mod docker_error;
 mod docker_verifier;
 mod engine;
-mod engine_host;
 mod environment;
 mod gate_inputs;
 mod hint;
