@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::blocking::blocking;
 use super::conclusion::Facts;
-use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
+use super::elsewhere::Depot;
 use super::pipeline::{Judged, Verdict};
 use super::reclaim::reclaim;
 use super::response::Warning;

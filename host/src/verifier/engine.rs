@@ -16,7 +16,7 @@ use bollard::query_parameters::{
 };
 
 use super::docker_error::{EngineError, InfraError, Phase};
-use super::sight::Sight;
+use super::elsewhere::Sight;
 use crate::artifacts::EngineIdentity;
 
 /// For questions that an engine answers from memory.

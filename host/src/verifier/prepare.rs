@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::ca_bundle;
 use super::copy_view::Directory;
-use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::Downloads;
+use super::elsewhere::Depot;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};

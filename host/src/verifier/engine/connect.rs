@@ -10,7 +10,7 @@ use super::host::{self, Address};
 use super::{Engine, PODMAN, QUICK};
 use crate::artifacts::EngineIdentity;
 use crate::verifier::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
-use crate::verifier::sight::Sight;
+use crate::verifier::elsewhere::Sight;
 
 /// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
 const NO_LIMIT: u64 = 24 * 60 * 60;

@@ -8,24 +8,24 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::blocking::blocking;
-use super::ca_bundle;
-use super::cache_there::CacheThere;
-use super::copy_view;
+use super::cache::CacheThere;
 use super::depot::Depot;
-use super::docker_error::InfraError;
-use super::docker_verifier::Downloads;
-use super::engine::Engine;
-use super::environment::CA_BUNDLE;
-use super::image::ResolvedImage;
-use super::overlay;
 use super::pack::bytes_within;
-use super::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
-use super::response::{ErrorType, Warning};
-use super::source_writes::{Guard, Place};
-use super::view::{View, WORKSPACE};
 use crate::artifacts::RunDir;
 use crate::audit::Audit;
+use crate::verifier::blocking::blocking;
+use crate::verifier::ca_bundle;
+use crate::verifier::copy_view;
+use crate::verifier::docker_error::InfraError;
+use crate::verifier::docker_verifier::Downloads;
+use crate::verifier::engine::Engine;
+use crate::verifier::environment::CA_BUNDLE;
+use crate::verifier::image::ResolvedImage;
+use crate::verifier::overlay;
+use crate::verifier::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
+use crate::verifier::response::{ErrorType, Warning};
+use crate::verifier::source_writes::{Guard, Place};
+use crate::verifier::view::{View, WORKSPACE};
 use crate::workspace::{CopySet, GitPlace, git_place, head_commit};
 
 /// A larger git directory is not sent. It travels piece by piece, so this bounds a wait and a disk, no memory.
@@ -50,7 +50,7 @@ enum Git {
 }
 
 /// `ids` are whom the steps run as. None when cancelled; what was sent until then is gone.
-pub(super) async fn prepare_elsewhere(
+pub(in crate::verifier) async fn prepare_elsewhere(
     engine: &Engine,
     image: &ResolvedImage,
     order: Order,
