@@ -20,7 +20,6 @@ mod gate_inputs;
 mod hint;
 mod image;
 mod kill_counter;
-mod marks;
 mod no_tests;
 mod oom;
 mod overlay;
@@ -28,7 +27,6 @@ mod owner;
 mod passwd;
 mod pipeline;
 mod prepare;
-mod reach;
 mod reclaim;
 mod request;
 mod response;
@@ -37,10 +35,9 @@ mod source_writes;
 mod starting;
 mod step;
 mod step_log;
-mod test_files;
-mod test_marks;
 mod view;
 mod walls;
+mod warning_marks;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -49,13 +46,14 @@ pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::{DockerVerifier, Downloads};
 pub use elsewhere::CacheVolume;
 pub use engine::{Engine, Machine};
-pub use gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, is_test};
+pub use gate_inputs::{
+    GateChange, GateInput, Look, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests, is_test,
+    touches_tests,
+};
 pub use image::{FoundImage, Named, RecordedImage, ResolvedImage};
-pub use marks::{lessens, marks};
 pub use pipeline::Gate;
-pub use reach::{Look, MAX_SCRIPT};
 pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
-pub use test_files::{has_tests, touches_tests};
+pub use warning_marks::{lessens, marks};
 
 /// Where nothing is to be verified: whoever asks is told so by the Editor's rules before.
 pub struct NoVerifier;

@@ -1,6 +1,6 @@
 //! One step as an exec in the run's container, and when its result counts.
 
-mod behind;
+mod cause;
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-use self::behind::gone;
+use self::cause::gone;
 use super::blocking::blocking;
 use super::container::Container;
 use super::docker_error::{EngineError, InfraError, Phase};
