@@ -132,13 +132,13 @@ impl DockerVerifier {
             return Ok(cancelled());
         };
         // In this order, so that the files outlive the container whatever happens.
-        let Started { depot, container, guard, view } = started;
+        let Started { depot, container, watch, view } = started;
 
         let mut steps = ContainerSteps {
             container: &container,
             gate: &self.gate,
             view,
-            guard: Some(guard),
+            watch: Some(watch),
             depot: depot.as_ref(),
             run,
             log: &mut log,

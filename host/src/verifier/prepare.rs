@@ -17,7 +17,7 @@ use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};
 use super::response::{ErrorType, Warning};
-use super::source_writes::{Guard, Place};
+use super::source_writes::{Place, SourceWatch};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
 use crate::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
@@ -45,7 +45,7 @@ pub(super) struct Order {
 
 pub(super) struct Prepared {
     pub(super) view: View,
-    pub(super) guard: Guard,
+    pub(super) watch: SourceWatch,
     pub(super) mounts: Vec<Mount>,
     pub(super) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
@@ -137,11 +137,11 @@ pub(super) fn prepare(
             .map_err(doing("copy the certificates"))?;
         mounts.push(bind(&copy, CA_BUNDLE, true)?);
     }
-    let guard = Guard::new(set, tree, place).map_err(doing(copying))?;
+    let watch = SourceWatch::new(set, tree, place).map_err(doing(copying))?;
     let commit = head_commit(&order.repo);
     Ok(Prepared {
         view,
-        guard,
+        watch,
         mounts,
         volume: overlay_volume,
         files: vec![],

@@ -22,7 +22,7 @@ use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
 use super::pipeline::{Gate, StepEnd, StepReport, StepRunner};
 use super::response::Warning;
-use super::source_writes::{Guard, Writes};
+use super::source_writes::{SourceWatch, Writes};
 use super::step_log::RunLog;
 use super::view::View;
 use crate::artifacts::RunDir;
@@ -42,7 +42,7 @@ pub(super) struct ContainerSteps<'a> {
     pub(super) gate: &'a Gate,
     pub(super) view: View,
     /// Away only while it looks.
-    pub(super) guard: Option<Guard>,
+    pub(super) watch: Option<SourceWatch>,
     /// Where the tree is, if not on this machine.
     pub(super) depot: Option<&'a Depot>,
     pub(super) run: &'a RunDir,
@@ -167,26 +167,26 @@ impl ContainerSteps<'_> {
         if !matches!(end, StepEnd::Exited(_) | StepEnd::TimedOut) {
             return Ok(Writes::default());
         }
-        let Some(mut guard) = self.guard.take() else { return Ok(Writes::default()) };
+        let Some(mut watch) = self.watch.take() else { return Ok(Writes::default()) };
         let failed =
             |error: std::io::Error| InfraError::from_io("compare the view with the source", &error);
-        let (guard, looked) = match self.depot.filter(|_| guard.is_elsewhere()) {
+        let (watch, looked) = match self.depot.filter(|_| watch.is_elsewhere()) {
             Some(depot) => {
                 let read = depot.read_tree(move |archive| {
-                    let looked = guard.look_into(archive);
-                    Ok((guard, looked))
+                    let looked = watch.look_into(archive);
+                    Ok((watch, looked))
                 });
                 read.await?
             }
             None => {
                 let looked = blocking(move || {
-                    let looked = guard.look();
-                    Ok((guard, looked))
+                    let looked = watch.look();
+                    Ok((watch, looked))
                 });
                 looked.await.map_err(failed)?
             }
         };
-        self.guard = Some(guard);
+        self.watch = Some(watch);
         looked.map_err(failed)
     }
 

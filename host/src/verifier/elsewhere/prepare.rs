@@ -1,5 +1,5 @@
-//! The same for an engine that does not see our files: what it needs is sent, and the container gets volumes in
-//! the places where it otherwise gets directories of this machine.
+//! What a run needs before there is a container: it is sent to the engine, and the container gets volumes in the
+//! places where it otherwise gets directories of this machine.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use crate::verifier::image::ResolvedImage;
 use crate::verifier::overlay;
 use crate::verifier::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
 use crate::verifier::response::{ErrorType, Warning};
-use crate::verifier::source_writes::{Guard, Place};
+use crate::verifier::source_writes::{Place, SourceWatch};
 use crate::verifier::view::{View, WORKSPACE};
 use crate::workspace::{CopySet, GitPlace, git_place, head_commit};
 
@@ -120,11 +120,11 @@ async fn fill(
     }
     let place = if view == View::Readonly { Place::Sealed } else { Place::Engine };
     let digest = tree.digest.clone();
-    let guard = Guard::new(set, tree, place)
+    let watch = SourceWatch::new(set, tree, place)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
     Ok(Prepared {
         view,
-        guard,
+        watch,
         mounts: depot.mounts(view, &targets),
         volume: None,
         files: certificates.map(|text| (CA_BUNDLE, text.into_bytes())).into_iter().collect(),
