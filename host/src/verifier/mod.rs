@@ -52,7 +52,7 @@ pub use gate_inputs::{
 };
 pub use image::{FoundImage, Named, RecordedImage, ResolvedImage};
 pub use pipeline::Gate;
-pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
+pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning, WarningCode};
 pub use warning_marks::{lessens, marks};
 
 /// Where nothing is to be verified: whoever asks is told so by the Editor's rules before.

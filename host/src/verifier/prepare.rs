@@ -16,7 +16,7 @@ use super::elsewhere::Depot;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};
-use super::response::{ErrorType, Warning};
+use super::response::{ErrorType, Warning, WarningCode};
 use super::source_writes::{Place, SourceWatch};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
@@ -213,7 +213,7 @@ fn lend_git(
 
 pub(super) fn git_elsewhere() -> Warning {
     Warning {
-        code: "git_unavailable".to_owned(),
+        code: WarningCode::GitUnavailable,
         step: None,
         message: ".git points elsewhere (a submodule, or a link?); steps have no git history here"
             .to_owned(),
@@ -278,7 +278,7 @@ fn unseen(set: &CopySet, found: &Special) -> Option<String> {
 fn hidden_mounts(found: &Special) -> Option<Warning> {
     let first = found.mounts.first()?;
     Some(Warning {
-        code: "mount_hidden".to_owned(),
+        code: WarningCode::MountHidden,
         step: None,
         message: format!(
             "{} (of {}) is another file system mounted in the repository; steps do not see what is in it",

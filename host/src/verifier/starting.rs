@@ -18,7 +18,7 @@ use super::owner;
 use super::passwd::{PASSWD, with_user};
 use super::prepare::{Order, Prepared, prepare};
 use super::request::{ContainerRequest, StepUser, bind};
-use super::response::{ErrorType, Warning};
+use super::response::{ErrorType, Warning, WarningCode};
 use super::source_writes::SourceWatch;
 use super::view::View;
 use crate::artifacts::RunDir;
@@ -127,7 +127,7 @@ impl DockerVerifier {
                         without_overlay = true;
                         facts.warnings.clear();
                         facts.warnings.push(Warning {
-                            code: "overlay_unavailable".to_owned(),
+                            code: WarningCode::OverlayUnavailable,
                             step: None,
                             message: format!("the tree was copied instead: {}", error.message),
                         });

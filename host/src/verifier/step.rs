@@ -21,7 +21,7 @@ use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
 use super::pipeline::{Gate, StepEnd, StepReport, StepRunner};
-use super::response::Warning;
+use super::response::{Warning, WarningCode};
 use super::source_writes::{SourceWatch, Writes};
 use super::step_log::RunLog;
 use super::view::View;
@@ -144,19 +144,22 @@ impl ContainerSteps<'_> {
     /// What the step's output says beside its exit code.
     fn listen(&mut self, step: &Step, end: &StepEnd) {
         let Some(output) = self.log.heard() else { return };
-        let mut warn = |code: &str, message: String| {
+        let mut warn = |code: WarningCode, message: String| {
             let step = Some(step.name.clone());
-            self.warnings.push(Warning { code: code.to_owned(), step, message });
+            self.warnings.push(Warning { code, step, message });
         };
         match end {
             StepEnd::Exited(0) => {
                 if let Some(runner) = no_tests_ran(&step.command, &output) {
-                    warn("no_tests_ran", format!("step {:?} ran no test ({runner})", step.name));
+                    warn(
+                        WarningCode::NoTestsRan,
+                        format!("step {:?} ran no test ({runner})", step.name),
+                    );
                 }
             }
             _ => {
                 if let Some(message) = needs_writable_view(self.view, &output) {
-                    warn("needs_writable_view", message);
+                    warn(WarningCode::NeedsWritableView, message);
                 }
             }
         }
@@ -262,7 +265,7 @@ impl ContainerSteps<'_> {
             if matches!(frame, LogOutput::Console { .. }) {
                 // Not a frame of this protocol: the stream was cut within one.
                 self.warnings.push(Warning {
-                    code: "log_incomplete".to_owned(),
+                    code: WarningCode::LogIncomplete,
                     step: Some(step.name.clone()),
                     message: "the engine's output stream was cut; the log may lack its end"
                         .to_owned(),
