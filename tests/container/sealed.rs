@@ -192,7 +192,7 @@ async fn nothing_dangerous_survives_in_the_runs_directory() {
     let response = world.run().await;
     assert_eq!(response.status, Status::Pass, "{response:?}");
     assert_eq!(response.warnings.len(), 1);
-    assert_eq!(response.warnings[0].code, "artifacts_changed");
+    assert_eq!(response.warnings[0].code.as_str(), "artifacts_changed");
     let build = world.run_dir(&response).join("build");
     assert_eq!(std::fs::metadata(build.join("su")).unwrap().permissions().mode() & 0o7777, 0o755);
     assert!(build.join("a/b/new\nline").exists());

@@ -36,7 +36,7 @@ async fn an_oom_of_a_child_is_a_warning_beside_the_steps_own_verdict() {
         let response = world.run().await;
         assert_eq!(response.status, status, "{response:?}");
         assert_eq!(response.warnings.len(), 1, "{response:?}");
-        assert_eq!(response.warnings[0].code, "oom");
+        assert_eq!(response.warnings[0].code.as_str(), "oom");
         assert_eq!(response.manifest.unwrap()["commands_executed"][0]["oom"], true);
     }
 }
@@ -148,7 +148,7 @@ async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
     let manifest = response.manifest.unwrap();
     assert_eq!(manifest["commands_executed"].as_array().unwrap().len(), 1);
     assert!(manifest["commands_executed"][0]["exit_code"].is_null());
-    assert_eq!(response.warnings[0].code, "container_left");
+    assert_eq!(response.warnings[0].code.as_str(), "container_left");
 }
 
 // VERIFIER-19

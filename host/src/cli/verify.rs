@@ -83,7 +83,7 @@ fn last_step(response: &VerifyResponse) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verifier::{ErrorType, FailReason, Warning};
+    use crate::verifier::{ErrorType, FailReason, Warning, WarningCode};
 
     fn response(status: Status) -> VerifyResponse {
         VerifyResponse {
@@ -108,7 +108,7 @@ mod tests {
         let mut failed = response(Status::Fail);
         failed.reason = Some(FailReason::StepFailed);
         failed.warnings =
-            vec![Warning { code: "x".into(), step: None, message: "mind this".into() }];
+            vec![Warning { code: WarningCode::Oom, step: None, message: "mind this".into() }];
         assert_eq!(
             text(&failed),
             "broken\n\nwarning: mind this\nFAIL run_x: step_failed in step \"b\"\n"

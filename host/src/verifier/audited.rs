@@ -3,8 +3,8 @@
 use super::blocking::blocking;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
-use super::marks::marks;
 use super::response::{ErrorType, FailReason, Status, Warning};
+use super::warning_marks::marks;
 use crate::artifacts::{Manifest, manifest_digest};
 use crate::audit::{AuditError, Decision, Entry, Event};
 use crate::workspace::digest;

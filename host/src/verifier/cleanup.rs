@@ -8,12 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::blocking::blocking;
 use super::conclusion::Facts;
-use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
+use super::elsewhere::Depot;
 use super::pipeline::{Judged, Verdict};
 use super::reclaim::reclaim;
-use super::response::Warning;
+use super::response::{Warning, WarningCode};
 use super::view::View;
 use crate::artifacts::{ARTIFACTS, Cache, RunDir, STEP_PARTS, Swept};
 use crate::config::User;
@@ -28,8 +28,8 @@ impl DockerVerifier {
         facts: &mut Facts,
         cancel: &CancellationToken,
     ) {
-        let mut warn = |code: &str, message: String| {
-            judged.warnings.push(Warning { code: code.to_owned(), step: None, message });
+        let mut warn = |code: WarningCode, message: String| {
+            judged.warnings.push(Warning { code, step: None, message });
         };
         if judged.verdict != Verdict::Cancelled && !facts.container_left {
             let fetched = tokio::select! {
@@ -40,16 +40,16 @@ impl DockerVerifier {
             match fetched {
                 Ok(incomplete) => {
                     if let Some(message) = incomplete {
-                        warn("artifacts_incomplete", message);
+                        warn(WarningCode::ArtifactsIncomplete, message);
                     }
                 }
-                Err(error) => warn("artifacts_incomplete", error.message),
+                Err(error) => warn(WarningCode::ArtifactsIncomplete, error.message),
             }
         }
         if let Err(error) = depot.remove().await {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
-            warn("container_left", message);
+            warn(WarningCode::ContainerLeft, message);
         }
     }
 
@@ -71,7 +71,7 @@ impl DockerVerifier {
         }
         if let Err(error) = self.reclaim(run, facts).await {
             facts.warnings.push(Warning {
-                code: "cleanup_failed".to_owned(),
+                code: WarningCode::CleanupFailed,
                 step: None,
                 message: format!("root's files in the run's directory stay root's: {error}"),
             });
@@ -86,21 +86,22 @@ impl DockerVerifier {
             swept += run.sweep()?;
             Ok(swept)
         });
-        let mut warn = |code: &str, message: String| {
-            facts.warnings.push(Warning { code: code.to_owned(), step: None, message });
+        let mut warn = |code: WarningCode, message: String| {
+            facts.warnings.push(Warning { code, step: None, message });
         };
         match cleaned.await {
             Ok(swept) if swept == Swept::default() => {}
             Ok(Swept { privileged, foreign, too_deep }) => warn(
-                "artifacts_changed",
+                WarningCode::ArtifactsChanged,
                 format!(
                     "made harmless in the run's directory: {privileged} setuid or setgid files, \
                      {foreign} files of another owner and {too_deep} too deep directories removed"
                 ),
             ),
-            Err(error) => {
-                warn("cleanup_failed", format!("failed to clean the run's directory: {error}"))
-            }
+            Err(error) => warn(
+                WarningCode::CleanupFailed,
+                format!("failed to clean the run's directory: {error}"),
+            ),
         }
     }
 }

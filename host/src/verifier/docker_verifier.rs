@@ -13,7 +13,7 @@ use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::image::ResolvedImage;
 use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps};
-use super::response::{ErrorType, VerifyResponse, Warning};
+use super::response::{ErrorType, VerifyResponse, Warning, WarningCode};
 use super::same_tree::compare;
 use super::starting::{CANCELLED_CLEANUP, Started};
 use super::step::ContainerSteps;
@@ -132,13 +132,13 @@ impl DockerVerifier {
             return Ok(cancelled());
         };
         // In this order, so that the files outlive the container whatever happens.
-        let Started { depot, container, guard, view } = started;
+        let Started { depot, container, watch, view } = started;
 
         let mut steps = ContainerSteps {
             container: &container,
             gate: &self.gate,
             view,
-            guard: Some(guard),
+            watch: Some(watch),
             depot: depot.as_ref(),
             run,
             log: &mut log,
@@ -164,11 +164,7 @@ impl DockerVerifier {
         if let Err(error) = removed {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
-            judged.warnings.push(Warning {
-                code: "container_left".to_owned(),
-                step: None,
-                message,
-            });
+            judged.warnings.push(Warning { code: WarningCode::ContainerLeft, step: None, message });
             facts.container_left = true;
         }
         if let Some(depot) = depot {

@@ -1,6 +1,7 @@
 //! The container engine: what is known of it, and every call bounded in time.
 
 mod connect;
+mod host;
 mod orphans;
 
 use std::future::Future;
@@ -15,7 +16,7 @@ use bollard::query_parameters::{
 };
 
 use super::docker_error::{EngineError, InfraError, Phase};
-use super::sight::Sight;
+use super::elsewhere::Sight;
 use crate::artifacts::EngineIdentity;
 
 /// For questions that an engine answers from memory.

@@ -2,10 +2,16 @@
 //! tests or CI, a build script, rules of what is ignored, a file that a step's command names or reaches through
 //! scripts. Told, never refused: most are honest.
 
+mod reach;
+mod test_files;
+mod test_marks;
+
 use std::collections::BTreeMap;
 
-use super::reach::{Look, reached};
-use super::test_marks::{declared, skips};
+use self::reach::reached;
+pub use self::reach::{Look, MAX_SCRIPT};
+pub use self::test_files::{has_tests, touches_tests};
+use self::test_marks::{declared, skips};
 
 /// One file that a task left different from how it found it.
 #[derive(Debug, Clone, Copy)]

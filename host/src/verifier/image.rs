@@ -1,5 +1,9 @@
 //! Resolving the image, and pulling it when the engine does not have it. Never twice: no retry.
 
+mod import;
+mod probe;
+mod recorded;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -7,6 +11,9 @@ use bollard::models::{CreateImageInfo, ImageInspect};
 use bollard::query_parameters::CreateImageOptions;
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
+
+pub(super) use self::probe::passwd_of;
+pub use self::recorded::{FoundImage, Named, RecordedImage};
 
 use super::docker_error::{EngineError, Fault, InfraError, Phase};
 use super::engine::{Engine, QUICK};
@@ -83,7 +90,7 @@ impl Engine {
         }
     }
 
-    pub(super) async fn inspect(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
+    async fn inspect(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
         match self.call(Phase::Pull, QUICK, self.docker.inspect_image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
@@ -91,7 +98,7 @@ impl Engine {
         }
     }
 
-    pub(super) async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
+    async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
         let (name, tag) = split_reference(image);
         let options = CreateImageOptions {
             from_image: Some(name.to_owned()),
@@ -124,7 +131,7 @@ impl Engine {
     }
 }
 
-pub(super) fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
+fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
     let id = found.id.unwrap_or_else(|| image.to_owned());
     let registry = found.repo_digests.unwrap_or_default();
     let digest = registry.first().and_then(|known| known.split_once('@')).map(|(_, digest)| digest);
@@ -142,7 +149,7 @@ pub(super) fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
 }
 
 /// The name becomes part of an address at the engine, so it is held to the characters of image names.
-pub(super) fn is_reference(image: &str) -> bool {
+fn is_reference(image: &str) -> bool {
     const LONGEST: usize = 512;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
     let plain = |part: &str| part.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -150,7 +157,7 @@ pub(super) fn is_reference(image: &str) -> bool {
 }
 
 /// Name, and tag or digest. Without a tag the engine would pull every tag there is.
-pub(super) fn split_reference(image: &str) -> (&str, &str) {
+fn split_reference(image: &str) -> (&str, &str) {
     if let Some(parts) = image.split_once('@') {
         return parts;
     }

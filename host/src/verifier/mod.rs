@@ -7,66 +7,53 @@ mod audited;
 mod blocking;
 mod build_product;
 mod ca_bundle;
-mod cache_there;
-mod cache_volumes;
 mod cleanup;
 mod conclusion;
 mod container;
 mod copy_view;
-mod depot;
 mod docker_error;
 mod docker_verifier;
+mod elsewhere;
 mod engine;
-mod engine_host;
 mod environment;
 mod gate_inputs;
 mod hint;
 mod image;
-mod image_probe;
-mod import;
 mod kill_counter;
-mod marks;
 mod no_tests;
 mod oom;
 mod overlay;
 mod owner;
-mod pack;
 mod passwd;
 mod pipeline;
 mod prepare;
-mod prepare_elsewhere;
-mod reach;
 mod reclaim;
-mod recorded_image;
 mod request;
 mod response;
 mod same_tree;
-mod sight;
 mod source_writes;
 mod starting;
 mod step;
 mod step_log;
-mod test_files;
-mod test_marks;
-mod transfer;
 mod view;
 mod walls;
+mod warning_marks;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use cache_volumes::CacheVolume;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::{DockerVerifier, Downloads};
+pub use elsewhere::CacheVolume;
 pub use engine::{Engine, Machine};
-pub use gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, is_test};
-pub use image::ResolvedImage;
-pub use marks::{lessens, marks};
+pub use gate_inputs::{
+    GateChange, GateInput, Look, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests, is_test,
+    touches_tests,
+};
+pub use image::{FoundImage, Named, RecordedImage, ResolvedImage};
 pub use pipeline::Gate;
-pub use reach::{Look, MAX_SCRIPT};
-pub use recorded_image::{FoundImage, Named, RecordedImage};
-pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning};
-pub use test_files::{has_tests, touches_tests};
+pub use response::{ErrorType, FailReason, Status, VerifyResponse, Warning, WarningCode};
+pub use warning_marks::{lessens, marks};
 
 /// Where nothing is to be verified: whoever asks is told so by the Editor's rules before.
 pub struct NoVerifier;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use super::docker_error::InfraError;
-use super::response::{ErrorType, FailReason, Warning};
+use super::response::{ErrorType, FailReason, Warning, WarningCode};
 use super::source_writes::{Writes, listed};
 use crate::artifacts::CommandExecuted;
 use crate::config::{Config, Pipeline, SourceWrites, Step};
@@ -89,7 +89,7 @@ pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) 
         }
         if !report.writes.told.is_empty() {
             judged.warnings.push(Warning {
-                code: "source_writes".to_owned(),
+                code: WarningCode::SourceWrites,
                 step: Some(step.name.clone()),
                 message: format!(
                     "step {:?} wrote to the source: {}",
@@ -149,7 +149,7 @@ fn record(step: &Step, report: &StepReport) -> CommandExecuted {
 fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
     let steps: Vec<_> = pipeline.cut_off.iter().map(|name| format!("{name:?}")).collect();
     (!steps.is_empty()).then(|| Warning {
-        code: "network_cut_off".to_owned(),
+        code: WarningCode::NetworkCutOff,
         step: None,
         message: format!(
             "the administrator's policy.toml takes the network from every step, agent.yaml gives it to {}",
@@ -160,7 +160,7 @@ fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
 
 pub(super) fn oom_warning(step: Option<&Step>) -> Warning {
     Warning {
-        code: "oom".to_owned(),
+        code: WarningCode::Oom,
         step: step.map(|step| step.name.clone()),
         message:
             "the kernel killed a process at the memory limit; raise verification.limits.memory_mb \
@@ -227,7 +227,7 @@ mod tests {
         let judged = judged.unwrap();
         assert!(judged.commands.iter().all(|command| command.network == "off"));
         assert_eq!(judged.warnings.len(), 1);
-        assert_eq!(judged.warnings[0].code, "network_cut_off");
+        assert_eq!(judged.warnings[0].code, WarningCode::NetworkCutOff);
         assert!(judged.warnings[0].message.ends_with("gives it to \"s1\""));
     }
 

@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::ca_bundle;
 use super::copy_view::Directory;
-use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::Downloads;
+use super::elsewhere::Depot;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};
-use super::response::{ErrorType, Warning};
-use super::source_writes::{Guard, Place};
+use super::response::{ErrorType, Warning, WarningCode};
+use super::source_writes::{Place, SourceWatch};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
 use crate::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
@@ -45,7 +45,7 @@ pub(super) struct Order {
 
 pub(super) struct Prepared {
     pub(super) view: View,
-    pub(super) guard: Guard,
+    pub(super) watch: SourceWatch,
     pub(super) mounts: Vec<Mount>,
     pub(super) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
@@ -137,11 +137,11 @@ pub(super) fn prepare(
             .map_err(doing("copy the certificates"))?;
         mounts.push(bind(&copy, CA_BUNDLE, true)?);
     }
-    let guard = Guard::new(set, tree, place).map_err(doing(copying))?;
+    let watch = SourceWatch::new(set, tree, place).map_err(doing(copying))?;
     let commit = head_commit(&order.repo);
     Ok(Prepared {
         view,
-        guard,
+        watch,
         mounts,
         volume: overlay_volume,
         files: vec![],
@@ -213,7 +213,7 @@ fn lend_git(
 
 pub(super) fn git_elsewhere() -> Warning {
     Warning {
-        code: "git_unavailable".to_owned(),
+        code: WarningCode::GitUnavailable,
         step: None,
         message: ".git points elsewhere (a submodule, or a link?); steps have no git history here"
             .to_owned(),
@@ -278,7 +278,7 @@ fn unseen(set: &CopySet, found: &Special) -> Option<String> {
 fn hidden_mounts(found: &Special) -> Option<Warning> {
     let first = found.mounts.first()?;
     Some(Warning {
-        code: "mount_hidden".to_owned(),
+        code: WarningCode::MountHidden,
         step: None,
         message: format!(
             "{} (of {}) is another file system mounted in the repository; steps do not see what is in it",

@@ -1,6 +1,8 @@
 //! What a run answers: one JSON document, its fields fixed by `specs/verifier.md`.
 
-use serde::Serialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as NoCode, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 use super::docker_error::InfraError;
 
@@ -68,10 +70,76 @@ impl ErrorType {
     }
 }
 
+/// What a warning is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningCode {
+    ArtifactsChanged,
+    ArtifactsIncomplete,
+    CleanupFailed,
+    ContainerLeft,
+    GitUnavailable,
+    LogIncomplete,
+    MountHidden,
+    NeedsWritableView,
+    NetworkCutOff,
+    NoTestsRan,
+    Oom,
+    OverlayUnavailable,
+    SourceWrites,
+}
+
+impl WarningCode {
+    /// None of a word that is no code.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        let word: StrDeserializer<'_, NoCode> = word.into_deserializer();
+        Self::deserialize(word).ok()
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ArtifactsChanged => "artifacts_changed",
+            Self::ArtifactsIncomplete => "artifacts_incomplete",
+            Self::CleanupFailed => "cleanup_failed",
+            Self::ContainerLeft => "container_left",
+            Self::GitUnavailable => "git_unavailable",
+            Self::LogIncomplete => "log_incomplete",
+            Self::MountHidden => "mount_hidden",
+            Self::NeedsWritableView => "needs_writable_view",
+            Self::NetworkCutOff => "network_cut_off",
+            Self::NoTestsRan => "no_tests_ran",
+            Self::Oom => "oom",
+            Self::OverlayUnavailable => "overlay_unavailable",
+            Self::SourceWrites => "source_writes",
+        }
+    }
+
+    /// Whether a verdict is worth less than it seems: not all was tested, not as configured, or not to its end.
+    /// The others are about cleaning up and about how the tree came to the steps.
+    pub fn lessens_verdict(self) -> bool {
+        match self {
+            Self::LogIncomplete
+            | Self::MountHidden
+            | Self::NetworkCutOff
+            | Self::NoTestsRan
+            | Self::Oom
+            | Self::SourceWrites => true,
+            Self::ArtifactsChanged
+            | Self::ArtifactsIncomplete
+            | Self::CleanupFailed
+            | Self::ContainerLeft
+            | Self::GitUnavailable
+            | Self::NeedsWritableView
+            | Self::OverlayUnavailable => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Warning {
-    pub code: String,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub code: WarningCode,
     pub step: Option<String>,
     pub message: String,
 }
@@ -163,5 +231,21 @@ mod tests {
         ] {
             assert_eq!(word(error), error.as_str());
         }
+    }
+    // VERIFIER-32
+    #[test]
+    fn the_codes_of_warnings_are_those_of_the_specification() {
+        let rules =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../specs/verifier.md"))
+                .unwrap();
+        let rule = rules.split("**VERIFIER-32**").nth(1).unwrap().split("\n\n").next().unwrap();
+        let listed: Vec<_> = rule.split('`').skip(1).step_by(2).collect();
+        assert_eq!(listed.len(), WarningCode::SourceWrites as usize + 1, "{listed:?}");
+        for word in listed {
+            let code = WarningCode::of(word).expect(word);
+            assert_eq!(code.as_str(), word);
+            assert_eq!(serde_json::to_value(code).unwrap(), word);
+        }
+        assert_eq!(WarningCode::of("Oom"), None);
     }
 }

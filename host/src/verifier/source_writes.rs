@@ -66,7 +66,7 @@ pub(super) struct Writes {
     pub(super) more: usize,
 }
 
-pub(super) struct Guard {
+pub(super) struct SourceWatch {
     set: CopySet,
     sources: BTreeMap<Vec<u8>, Source>,
     /// Files of the copy as they were made: one that looks the same was not touched.
@@ -81,7 +81,7 @@ pub(super) struct Guard {
 /// The change time cannot be set back.
 type Stamp = (u64, i64, i64, i64);
 
-impl Guard {
+impl SourceWatch {
     /// `tree` is the set's. A copy must be complete, and no step may have begun.
     pub(super) fn new(set: CopySet, tree: Tree, place: Place) -> io::Result<Self> {
         let mut sources = BTreeMap::new();
@@ -93,7 +93,7 @@ impl Guard {
             let source = Source { mode: file.mode, sha256: file.sha256, size: file.size };
             sources.insert(file.path.into_os_string().into_encoded_bytes(), source);
         }
-        let mut guard = Self {
+        let mut watch = Self {
             set,
             sources,
             stamps: HashMap::new(),
@@ -101,17 +101,17 @@ impl Guard {
             known: BTreeSet::new(),
             known_beyond: 0,
         };
-        if let Place::Copy(view) = &guard.place {
+        if let Place::Copy(view) = &watch.place {
             let mut stamps = HashMap::new();
-            guard.walk(view.as_fd(), &mut |met| {
+            watch.walk(view.as_fd(), &mut |met| {
                 if let Met::File { path, stat, .. } = met {
                     stamps.insert(path.to_vec(), stamp(stat));
                 }
                 Ok(())
             })?;
-            guard.stamps = stamps;
+            watch.stamps = stamps;
         }
-        Ok(guard)
+        Ok(watch)
     }
 
     /// What was written since the last look.

@@ -9,18 +9,17 @@ use tokio_util::sync::CancellationToken;
 use super::blocking::blocking;
 use super::conclusion::Facts;
 use super::container::Container;
-use super::depot::Depot;
 use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
+use super::elsewhere::{Depot, prepare_elsewhere};
 use super::environment::step_environment;
-use super::image_probe::passwd_of;
+use super::image::passwd_of;
 use super::owner;
 use super::passwd::{PASSWD, with_user};
 use super::prepare::{Order, Prepared, prepare};
-use super::prepare_elsewhere::prepare_elsewhere;
 use super::request::{ContainerRequest, StepUser, bind};
-use super::response::{ErrorType, Warning};
-use super::source_writes::Guard;
+use super::response::{ErrorType, Warning, WarningCode};
+use super::source_writes::SourceWatch;
 use super::view::View;
 use crate::artifacts::RunDir;
 use crate::config::{User, Workspace};
@@ -36,7 +35,7 @@ pub(super) const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
 pub(super) struct Started {
     pub(super) depot: Option<Depot>,
     pub(super) container: Container,
-    pub(super) guard: Guard,
+    pub(super) watch: SourceWatch,
     pub(super) view: View,
 }
 
@@ -78,7 +77,7 @@ impl DockerVerifier {
                 prepare_elsewhere(engine, image, order, run, ids, &self.audit, cancel).await?
             };
             let Some(prepared) = prepared else { return Ok(None) };
-            let Prepared { view, guard, mut mounts, volume, mut files, cache, depot, .. } =
+            let Prepared { view, watch, mut mounts, volume, mut files, cache, depot, .. } =
                 prepared;
             (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
             (facts.view, facts.cache) = (Some(view), cache);
@@ -110,7 +109,7 @@ impl DockerVerifier {
             let (image, audit) = (&self.image, &self.audit);
             match Container::start(&self.engine, name, request, image, audit, cancel).await {
                 Ok(Some(container)) => {
-                    return Ok(Some(Started { depot, container, guard, view }));
+                    return Ok(Some(Started { depot, container, watch, view }));
                 }
                 Ok(None) => {
                     if let Some(depot) = depot {
@@ -128,7 +127,7 @@ impl DockerVerifier {
                         without_overlay = true;
                         facts.warnings.clear();
                         facts.warnings.push(Warning {
-                            code: "overlay_unavailable".to_owned(),
+                            code: WarningCode::OverlayUnavailable,
                             step: None,
                             message: format!("the tree was copied instead: {}", error.message),
                         });

@@ -1,6 +1,6 @@
 //! One step as an exec in the run's container, and when its result counts.
 
-mod behind;
+mod cause;
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tokio_util::sync::CancellationToken;
 
-use self::behind::gone;
+use self::cause::gone;
 use super::blocking::blocking;
 use super::container::Container;
-use super::depot::Depot;
 use super::docker_error::{EngineError, InfraError, Phase};
+use super::elsewhere::Depot;
 use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
 use super::pipeline::{Gate, StepEnd, StepReport, StepRunner};
-use super::response::Warning;
-use super::source_writes::{Guard, Writes};
+use super::response::{Warning, WarningCode};
+use super::source_writes::{SourceWatch, Writes};
 use super::step_log::RunLog;
 use super::view::View;
 use crate::artifacts::RunDir;
@@ -42,7 +42,7 @@ pub(super) struct ContainerSteps<'a> {
     pub(super) gate: &'a Gate,
     pub(super) view: View,
     /// Away only while it looks.
-    pub(super) guard: Option<Guard>,
+    pub(super) watch: Option<SourceWatch>,
     /// Where the tree is, if not on this machine.
     pub(super) depot: Option<&'a Depot>,
     pub(super) run: &'a RunDir,
@@ -144,19 +144,22 @@ impl ContainerSteps<'_> {
     /// What the step's output says beside its exit code.
     fn listen(&mut self, step: &Step, end: &StepEnd) {
         let Some(output) = self.log.heard() else { return };
-        let mut warn = |code: &str, message: String| {
+        let mut warn = |code: WarningCode, message: String| {
             let step = Some(step.name.clone());
-            self.warnings.push(Warning { code: code.to_owned(), step, message });
+            self.warnings.push(Warning { code, step, message });
         };
         match end {
             StepEnd::Exited(0) => {
                 if let Some(runner) = no_tests_ran(&step.command, &output) {
-                    warn("no_tests_ran", format!("step {:?} ran no test ({runner})", step.name));
+                    warn(
+                        WarningCode::NoTestsRan,
+                        format!("step {:?} ran no test ({runner})", step.name),
+                    );
                 }
             }
             _ => {
                 if let Some(message) = needs_writable_view(self.view, &output) {
-                    warn("needs_writable_view", message);
+                    warn(WarningCode::NeedsWritableView, message);
                 }
             }
         }
@@ -167,26 +170,26 @@ impl ContainerSteps<'_> {
         if !matches!(end, StepEnd::Exited(_) | StepEnd::TimedOut) {
             return Ok(Writes::default());
         }
-        let Some(mut guard) = self.guard.take() else { return Ok(Writes::default()) };
+        let Some(mut watch) = self.watch.take() else { return Ok(Writes::default()) };
         let failed =
             |error: std::io::Error| InfraError::from_io("compare the view with the source", &error);
-        let (guard, looked) = match self.depot.filter(|_| guard.is_elsewhere()) {
+        let (watch, looked) = match self.depot.filter(|_| watch.is_elsewhere()) {
             Some(depot) => {
                 let read = depot.read_tree(move |archive| {
-                    let looked = guard.look_into(archive);
-                    Ok((guard, looked))
+                    let looked = watch.look_into(archive);
+                    Ok((watch, looked))
                 });
                 read.await?
             }
             None => {
                 let looked = blocking(move || {
-                    let looked = guard.look();
-                    Ok((guard, looked))
+                    let looked = watch.look();
+                    Ok((watch, looked))
                 });
                 looked.await.map_err(failed)?
             }
         };
-        self.guard = Some(guard);
+        self.watch = Some(watch);
         looked.map_err(failed)
     }
 
@@ -262,7 +265,7 @@ impl ContainerSteps<'_> {
             if matches!(frame, LogOutput::Console { .. }) {
                 // Not a frame of this protocol: the stream was cut within one.
                 self.warnings.push(Warning {
-                    code: "log_incomplete".to_owned(),
+                    code: WarningCode::LogIncomplete,
                     step: Some(step.name.clone()),
                     message: "the engine's output stream was cut; the log may lack its end"
                         .to_owned(),

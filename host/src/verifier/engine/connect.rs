@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bollard::errors::Error;
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 
+use super::host::{self, Address};
 use super::{Engine, PODMAN, QUICK};
 use crate::artifacts::EngineIdentity;
 use crate::verifier::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
-use crate::verifier::engine_host::{self, Address};
-use crate::verifier::sight::Sight;
+use crate::verifier::elsewhere::Sight;
 
 /// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
 const NO_LIMIT: u64 = 24 * 60 * 60;
@@ -26,7 +26,7 @@ impl Engine {
     pub async fn connect_with(
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, EngineUnavailable> {
-        Self::connect_at(&engine_host::find(env)).await
+        Self::connect_at(&host::find(env)).await
     }
 
     /// The engine at `unix://PATH` or `tcp://HOST:PORT`, without TLS.

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use sha2::{Digest, Sha256};
 
 use super::found::Found;
-use super::{Change, Guard, MAX_PATH, Source, hex};
+use super::{Change, MAX_PATH, Source, SourceWatch, hex};
 use crate::artifacts::{ArchiveEntry, ArchiveReader};
 use crate::workspace::AGENT_DIR;
 
@@ -28,8 +28,8 @@ impl Source {
     }
 }
 
-pub(super) fn differences(guard: &Guard, archive: impl Read) -> io::Result<Found> {
-    let sizes: HashSet<u64> = guard.sources.values().map(|source| source.size).collect();
+pub(super) fn differences(watch: &SourceWatch, archive: impl Read) -> io::Result<Found> {
+    let sizes: HashSet<u64> = watch.sources.values().map(|source| source.size).collect();
     let mut archive = ArchiveReader::new(archive);
     let mut found = Found::default();
     let mut met: HashSet<Vec<u8>> = HashSet::new();
@@ -46,12 +46,12 @@ pub(super) fn differences(guard: &Guard, archive: impl Read) -> io::Result<Found
             continue;
         }
         let content = content(&entry, &sizes, &contents, &mut archive)?;
-        if let Some(source) = guard.sources.get(path) {
+        if let Some(source) = watch.sources.get(path) {
             met.insert(path.to_vec());
             if !source.is_content(content.as_ref()) {
                 found.source(path.to_vec(), Change::Changed);
             }
-        } else if is_content(&entry) && guard.is_new_source(shortened(path)) {
+        } else if is_content(&entry) && watch.is_new_source(shortened(path)) {
             found.new_file(path);
         }
         names += path.len();
@@ -59,7 +59,7 @@ pub(super) fn differences(guard: &Guard, archive: impl Read) -> io::Result<Found
             contents.insert(path.to_vec(), content);
         }
     }
-    for path in guard.sources.keys().filter(|path| !met.contains(*path)) {
+    for path in watch.sources.keys().filter(|path| !met.contains(*path)) {
         found.source(path.clone(), Change::Deleted);
     }
     Ok(found)

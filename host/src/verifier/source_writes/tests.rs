@@ -10,12 +10,12 @@ use crate::workspace::PathGlobs;
 struct Tried {
     _dirs: [tempfile::TempDir; 2],
     view: std::path::PathBuf,
-    guard: Guard,
+    watch: SourceWatch,
     /// The same for an engine that archives the copy.
-    elsewhere: Guard,
+    elsewhere: SourceWatch,
 }
 
-/// A small repository, its copy, and the guards between them.
+/// A small repository, its copy, and the watches between them.
 fn tried() -> Tried {
     let (repo, view) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let at = |path: &str| repo.path().join(path);
@@ -31,9 +31,9 @@ fn tried() -> Tried {
     let handle = || OwnedFd::from(fs::File::open(view.path()).unwrap());
     let mut into = copy_view::Directory::new(handle());
     let tree = copy_view::copy(&set(), &mut into, &CancellationToken::new()).unwrap();
-    let guard = Guard::new(set(), tree.clone(), Place::Copy(handle())).unwrap();
-    let elsewhere = Guard::new(set(), tree, Place::Engine).unwrap();
-    Tried { view: view.path().to_owned(), _dirs: [repo, view], guard, elsewhere }
+    let watch = SourceWatch::new(set(), tree.clone(), Place::Copy(handle())).unwrap();
+    let elsewhere = SourceWatch::new(set(), tree, Place::Engine).unwrap();
+    Tried { view: view.path().to_owned(), _dirs: [repo, view], watch, elsewhere }
 }
 
 /// As an engine sends it.
@@ -47,13 +47,13 @@ fn archived(view: &Path) -> Vec<u8> {
 /// Whether it is looked at here or fetched, the same is found.
 fn told_both(tried: &mut Tried) -> Vec<String> {
     let fetched = tried.elsewhere.look_into(&archived(&tried.view)[..]).unwrap();
-    let looked = tried.guard.look().unwrap();
+    let looked = tried.watch.look().unwrap();
     assert_eq!(fetched, looked);
     looked.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
 }
 
-fn told(guard: &mut Guard) -> Vec<String> {
-    let writes = guard.look().unwrap();
+fn told(watch: &mut SourceWatch) -> Vec<String> {
+    let writes = watch.look().unwrap();
     writes.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
 }
 
@@ -141,7 +141,7 @@ fn many_writes_are_told_in_part_and_counted() {
     for number in 0..MOST + 7 {
         fs::write(tried.view.join(format!("new-{number:04}")), "").unwrap();
     }
-    let writes = tried.guard.look().unwrap();
+    let writes = tried.watch.look().unwrap();
     assert_eq!((writes.told.len(), writes.more), (MOST, 7));
     let text = listed(&writes);
     assert!(text.starts_with("new-0000 (new), ") && text.ends_with("and 197 more"), "{text}");
@@ -161,13 +161,13 @@ fn an_upper_layer_tells_of_changed_and_new_files_and_of_replaced_directories() {
     let deep = fs::File::open(at("src/deep")).unwrap();
     let opaque =
         rustix::fs::fsetxattr(&deep, "user.overlay.opaque", b"y", rustix::fs::XattrFlags::empty());
-    tried.guard.place = Place::Upper(fs::File::open(upper.path()).unwrap().into());
-    tried.guard.stamps.clear();
+    tried.watch.place = Place::Upper(fs::File::open(upper.path()).unwrap().into());
+    tried.watch.stamps.clear();
     let mut expected = vec!["changed top", "new src/new.rs"];
     if opaque.is_ok() {
         expected.insert(0, "deleted src/deep/b.rs");
     }
-    let mut found = told(&mut tried.guard);
+    let mut found = told(&mut tried.watch);
     found.sort();
     expected.sort();
     assert_eq!(found, expected);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::{Guard, as_path};
+use super::{SourceWatch, as_path};
 use crate::no_follow::DIRECTORY;
 use crate::verifier::build_product::is_product_directory;
 use crate::workspace::AGENT_DIR;
@@ -24,7 +24,7 @@ pub(super) enum Met<'a> {
     Directory { path: &'a [u8], handle: Option<&'a OwnedFd>, stat: Option<&'a Stat> },
 }
 
-impl Guard {
+impl SourceWatch {
     /// Whether what lies in a directory can matter.
     fn enters(&self, name: &CStr, path: &[u8]) -> bool {
         self.has_below(path)

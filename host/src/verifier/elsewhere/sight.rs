@@ -6,27 +6,27 @@ use std::sync::OnceLock;
 
 use bollard::query_parameters::ContainerArchiveInfoOptions;
 
-use super::container::Guard;
-use super::docker_error::{InfraError, Phase};
-use super::engine::{Engine, QUICK};
-use super::image::ResolvedImage;
-use super::owner;
-use super::request::{ContainerRequest, bind};
 use crate::artifacts::RunDir;
 use crate::process::{self, Process};
+use crate::verifier::container::Guard;
+use crate::verifier::docker_error::{InfraError, Phase};
+use crate::verifier::engine::{Engine, QUICK};
+use crate::verifier::image::ResolvedImage;
+use crate::verifier::owner;
+use crate::verifier::request::{ContainerRequest, bind};
 
 const SEEN_AT: &str = "/act-sight";
 
 /// What is known, or believed until it is disproved.
 #[derive(Debug, Default)]
-pub(super) struct Sight {
+pub(in crate::verifier) struct Sight {
     known: OnceLock<bool>,
     /// Nobody asks before something goes wrong.
     believed: bool,
 }
 
 impl Sight {
-    pub(super) fn of(host: &str, podman: bool, hostname: Option<&str>) -> Self {
+    pub(in crate::verifier) fn of(host: &str, podman: bool, hostname: Option<&str>) -> Self {
         let known = |sees: bool| Self { known: OnceLock::from(sees), believed: false };
         if host.starts_with("unix://") {
             // Podman makes a directory where it finds nothing to mount, on a machine that is not ours: it is
@@ -56,13 +56,13 @@ fn is_loopback(host: &str) -> bool {
 
 impl Engine {
     /// As far as it is known or believed.
-    pub(super) fn sees_files(&self) -> bool {
+    pub(in crate::verifier) fn sees_files(&self) -> bool {
         self.sight.so_far() == Some(true)
     }
 
     /// Asked once per engine, if at all. `run` lends the file, whose directory has a name that no other machine
     /// has.
-    pub(super) async fn find_sight(
+    pub(in crate::verifier) async fn find_sight(
         &self,
         run: &RunDir,
         image: &ResolvedImage,
@@ -75,7 +75,7 @@ impl Engine {
 
     /// After the engine could not make a container with our files: whether it was wrong to believe that it
     /// sees them.
-    pub(super) async fn was_blind(
+    pub(in crate::verifier) async fn was_blind(
         &self,
         run: &RunDir,
         image: &ResolvedImage,

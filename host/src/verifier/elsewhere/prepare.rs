@@ -1,5 +1,5 @@
-//! The same for an engine that does not see our files: what it needs is sent, and the container gets volumes in
-//! the places where it otherwise gets directories of this machine.
+//! What a run needs before there is a container: it is sent to the engine, and the container gets volumes in the
+//! places where it otherwise gets directories of this machine.
 
 use std::fs::File;
 use std::io;
@@ -8,24 +8,24 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::blocking::blocking;
-use super::ca_bundle;
-use super::cache_there::CacheThere;
-use super::copy_view;
+use super::cache::CacheThere;
 use super::depot::Depot;
-use super::docker_error::InfraError;
-use super::docker_verifier::Downloads;
-use super::engine::Engine;
-use super::environment::CA_BUNDLE;
-use super::image::ResolvedImage;
-use super::overlay;
 use super::pack::bytes_within;
-use super::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
-use super::response::{ErrorType, Warning};
-use super::source_writes::{Guard, Place};
-use super::view::{View, WORKSPACE};
 use crate::artifacts::RunDir;
 use crate::audit::Audit;
+use crate::verifier::blocking::blocking;
+use crate::verifier::ca_bundle;
+use crate::verifier::copy_view;
+use crate::verifier::docker_error::InfraError;
+use crate::verifier::docker_verifier::Downloads;
+use crate::verifier::engine::Engine;
+use crate::verifier::environment::CA_BUNDLE;
+use crate::verifier::image::ResolvedImage;
+use crate::verifier::overlay;
+use crate::verifier::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
+use crate::verifier::response::{ErrorType, Warning};
+use crate::verifier::source_writes::{Place, SourceWatch};
+use crate::verifier::view::{View, WORKSPACE};
 use crate::workspace::{CopySet, GitPlace, git_place, head_commit};
 
 /// A larger git directory is not sent. It travels piece by piece, so this bounds a wait and a disk, no memory.
@@ -50,7 +50,7 @@ enum Git {
 }
 
 /// `ids` are whom the steps run as. None when cancelled; what was sent until then is gone.
-pub(super) async fn prepare_elsewhere(
+pub(in crate::verifier) async fn prepare_elsewhere(
     engine: &Engine,
     image: &ResolvedImage,
     order: Order,
@@ -120,11 +120,11 @@ async fn fill(
     }
     let place = if view == View::Readonly { Place::Sealed } else { Place::Engine };
     let digest = tree.digest.clone();
-    let guard = Guard::new(set, tree, place)
+    let watch = SourceWatch::new(set, tree, place)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
     Ok(Prepared {
         view,
-        guard,
+        watch,
         mounts: depot.mounts(view, &targets),
         volume: None,
         files: certificates.map(|text| (CA_BUNDLE, text.into_bytes())).into_iter().collect(),

@@ -13,8 +13,8 @@ use rustix::fs::{Dir, FileType, Mode, fstat, openat};
 use rustix::io::Errno;
 use tar::{EntryType, Header};
 
-use super::copy_view::Destination;
 use crate::no_follow::{DIRECTORY, READ};
+use crate::verifier::copy_view::Destination;
 use crate::workspace::CopyEntry;
 
 const BLOCK: u64 = 512;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::response::Warning;
+use super::response::{Warning, WarningCode};
 
 /// Bytes of a mark; a longer one names no steps.
 const LONGEST: usize = 320;
@@ -12,7 +12,7 @@ const LONGEST: usize = 320;
 pub fn marks(warnings: &[Warning], steps: &[&str]) -> Vec<String> {
     let mut by_code = BTreeMap::<&str, Option<BTreeSet<usize>>>::new();
     for warning in warnings {
-        let about = by_code.entry(&warning.code).or_insert_with(|| Some(BTreeSet::new()));
+        let about = by_code.entry(warning.code.as_str()).or_insert_with(|| Some(BTreeSet::new()));
         let named = |name: &String| {
             let numbers = (1..).zip(steps).filter(|(_, step)| *step == name);
             numbers.map(|(number, _)| number).collect::<Vec<usize>>()
@@ -31,50 +31,43 @@ pub fn marks(warnings: &[Warning], steps: &[&str]) -> Vec<String> {
     by_code.into_iter().map(mark).collect()
 }
 
-/// Code and steps of one that says that a verdict is worth less than it seems: not all was tested, not as
-/// configured, or not to its end. The others are about cleaning up and about how the tree came to the steps. None
-/// of the steps: all of them.
+/// The steps of one whose code lessens a verdict; none of the steps: all of them.
 pub fn lessens(mark: &str) -> Option<Vec<usize>> {
-    const CODES: [&str; 6] = [
-        "log_incomplete",
-        "mount_hidden",
-        "network_cut_off",
-        "no_tests_ran",
-        "oom",
-        "source_writes",
-    ];
     let mut words = mark.split(' ');
-    let code = words.next().unwrap_or_default();
-    CODES.contains(&code).then(|| words.filter_map(|number| number.parse().ok()).collect())
+    let code = WarningCode::of(words.next()?)?;
+    code.lessens_verdict().then(|| words.filter_map(|number| number.parse().ok()).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn warning(code: &str, step: Option<&str>) -> Warning {
-        Warning { code: code.to_owned(), step: step.map(str::to_owned), message: "x".to_owned() }
+    fn warning(code: WarningCode, step: Option<&str>) -> Warning {
+        Warning { code, step: step.map(str::to_owned), message: "x".to_owned() }
     }
 
     // AUDIT-24
     #[test]
     fn a_mark_names_the_steps_or_is_about_all_of_them() {
         let told = [
-            warning("no_tests_ran", Some("unit")),
-            warning("mount_hidden", None),
-            warning("no_tests_ran", Some("slow")),
-            warning("oom", Some("unit")),
-            warning("oom", None),
-            warning("cleanup_failed", None),
+            warning(WarningCode::NoTestsRan, Some("unit")),
+            warning(WarningCode::MountHidden, None),
+            warning(WarningCode::NoTestsRan, Some("slow")),
+            warning(WarningCode::Oom, Some("unit")),
+            warning(WarningCode::Oom, None),
+            warning(WarningCode::CleanupFailed, None),
         ];
         let all = marks(&told, &["build", "unit", "slow"]);
         assert_eq!(all, ["cleanup_failed", "mount_hidden", "no_tests_ran 2 3", "oom"]);
         let lessening: Vec<_> = all.iter().map(|mark| lessens(mark)).collect();
         assert_eq!(lessening, [None, Some(vec![]), Some(vec![2, 3]), Some(vec![])]);
-        assert_eq!(marks(&[warning("oom", Some("same"))], &["same", "x", "same"]), ["oom 1 3"]);
+        assert_eq!(
+            marks(&[warning(WarningCode::Oom, Some("same"))], &["same", "x", "same"]),
+            ["oom 1 3"]
+        );
         // A step that nobody knows is no step.
-        assert_eq!(marks(&[warning("oom", Some("other"))], &["x"]), ["oom"]);
+        assert_eq!(marks(&[warning(WarningCode::Oom, Some("other"))], &["x"]), ["oom"]);
         let steps = vec!["same"; 500];
-        assert_eq!(marks(&[warning("oom", Some("same"))], &steps), ["oom"]);
+        assert_eq!(marks(&[warning(WarningCode::Oom, Some("same"))], &steps), ["oom"]);
     }
 }

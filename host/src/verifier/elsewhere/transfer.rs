@@ -10,9 +10,9 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
-use super::blocking::blocking;
-use super::docker_error::{EngineError, InfraError, Phase};
-use super::engine::{Engine, WORK};
+use crate::verifier::blocking::blocking;
+use crate::verifier::docker_error::{EngineError, InfraError, Phase};
+use crate::verifier::engine::{Engine, WORK};
 
 const PIECE: usize = 128 * 1024;
 /// Pieces on their way at once.

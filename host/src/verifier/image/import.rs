@@ -4,8 +4,8 @@ use bollard::query_parameters::CreateImageOptions;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
-use super::docker_error::{InfraError, Phase};
-use super::engine::{Engine, QUICK, WORK};
+use crate::verifier::docker_error::{InfraError, Phase};
+use crate::verifier::engine::{Engine, QUICK, WORK};
 
 impl Engine {
     /// Imports a root file system, a tar archive, as `NAME:TAG`. An image of that name stays as it is: the

@@ -7,21 +7,21 @@ use std::io::Read;
 use bollard::query_parameters::{ContainerArchiveInfoOptions, DownloadFromContainerOptions};
 use futures_util::StreamExt;
 
-use super::container::{Guard, creation_failed};
-use super::docker_error::{EngineError, InfraError, Phase};
-use super::engine::{Engine, QUICK, WORK};
-use super::image::ResolvedImage;
-use super::passwd::PASSWD;
-use super::request::ContainerRequest;
-use super::response::ErrorType;
+use super::ResolvedImage;
 use crate::artifacts::ArtifactDir;
+use crate::verifier::container::{Guard, creation_failed};
+use crate::verifier::docker_error::{EngineError, InfraError, Phase};
+use crate::verifier::engine::{Engine, QUICK, WORK};
+use crate::verifier::passwd::PASSWD;
+use crate::verifier::request::ContainerRequest;
+use crate::verifier::response::ErrorType;
 
 /// An image's own file beyond this is not read, and then not replaced either.
 const MAX_PASSWD: usize = 1024 * 1024;
 
 /// The image's `/etc/passwd`, empty if it has none. None when it is no ordinary file: a link, or far too big.
 /// An image without a shell is an error. `name` is for a container.
-pub(super) async fn passwd_of(
+pub(in crate::verifier) async fn passwd_of(
     engine: &Engine,
     image: &ResolvedImage,
     artifacts: &ArtifactDir,
@@ -102,8 +102,8 @@ fn single_file(archive: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::passwd::archive;
     use super::*;
+    use crate::verifier::passwd::archive;
 
     #[test]
     fn only_one_ordinary_file_is_read_from_what_the_image_sends() {

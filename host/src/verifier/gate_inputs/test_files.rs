@@ -1,7 +1,7 @@
 //! Whether a repository has tests, and which of a task's files are some. By name, and for languages that keep
 //! tests beside the code, by what stands in the file.
 
-use super::gate_inputs::is_test;
+use super::is_test;
 use crate::workspace::{Kind, MAX_ENTRIES, Pattern, RepoView, Selection, list, search};
 
 /// Pages of a listing that are looked through; a tree without tests in so many files counts as having some.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use bollard::query_parameters::ListVolumesOptions;
 
-use super::cache_there::{IMAGE, OWNER, REPO, owner};
-use super::docker_error::{InfraError, Phase};
-use super::engine::{Engine, QUICK};
+use super::cache::{IMAGE, OWNER, REPO, owner};
+use crate::verifier::docker_error::{InfraError, Phase};
+use crate::verifier::engine::{Engine, QUICK};
 
 /// A download cache in a volume of the engine; its size only the engine's machine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use bollard::models::ImageInspect;
 use tokio_util::sync::CancellationToken;
 
-use super::docker_error::InfraError;
-use super::engine::Engine;
-use super::image::{ResolvedImage, is_reference, resolved, split_reference};
+use super::{ResolvedImage, is_reference, resolved, split_reference};
 use crate::event::Events;
+use crate::verifier::docker_error::InfraError;
+use crate::verifier::engine::Engine;
 
 /// What the audit log says of it.
 #[derive(Debug, Clone, Copy)]
@@ -55,23 +55,20 @@ impl Engine {
         recorded: RecordedImage<'_>,
         events: &Events,
     ) -> Result<FoundImage, InfraError> {
-        let Some(ways) = recorded.ways() else {
+        let Some((ways, by_digest)) = recorded.ways() else {
             return Ok(FoundImage::Gone("the log names no digest of an image".to_owned()));
         };
-        for way in &ways {
+        for way in ways.iter().chain([&by_digest]) {
             if let Some(found) = self.inspect(way).await?
                 && recorded.is(&found)
             {
                 return self.named(recorded, found).await;
             }
         }
-        let Some(by_digest) = ways.last() else {
-            return Ok(FoundImage::Gone(String::new()));
-        };
-        if let Err(error) = self.pull(by_digest, events).await {
+        if let Err(error) = self.pull(&by_digest, events).await {
             return Ok(FoundImage::Gone(error.message));
         }
-        match self.inspect(by_digest).await? {
+        match self.inspect(&by_digest).await? {
             Some(found) if recorded.is(&found) => self.named(recorded, found).await,
             _ => Ok(FoundImage::Gone("the pull ended without it".to_owned())),
         }
@@ -94,9 +91,9 @@ impl Engine {
 }
 
 impl RecordedImage<'_> {
-    /// How to ask the engine for it, the surest first, the one to pull it by last. None where the log holds something
-    /// else than digests: these words become part of an address.
-    fn ways(&self) -> Option<Vec<String>> {
+    /// How to ask the engine for it, the surest first, and at last the one to pull it by. None where the log holds
+    /// something else than digests: these words become part of an address.
+    fn ways(&self) -> Option<(Vec<String>, String)> {
         let is_digest =
             |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let digests = self.id.into_iter().chain([self.digest]).map(bare);
@@ -109,10 +106,8 @@ impl RecordedImage<'_> {
         }
         ways.dedup();
         let (name, _) = split_reference(self.name);
-        is_reference(self.name).then(|| {
-            ways.push(format!("{name}@sha256:{}", bare(self.digest)));
-            ways
-        })
+        let by_digest = format!("{name}@sha256:{}", bare(self.digest));
+        is_reference(self.name).then_some((ways, by_digest))
     }
 
     /// Not by its name.
@@ -141,13 +136,12 @@ mod tests {
         let recorded = |id| RecordedImage { name: "host:5000/py:3", id, digest: &digest };
         assert_eq!(
             recorded(Some(&id)).ways().unwrap(),
-            [
-                format!("sha256:{id}"),
-                format!("sha256:{digest}"),
+            (
+                vec![format!("sha256:{id}"), format!("sha256:{digest}")],
                 format!("host:5000/py@sha256:{digest}")
-            ]
+            )
         );
-        assert_eq!(recorded(None).ways().unwrap().len(), 2);
+        assert_eq!(recorded(None).ways().unwrap().0.len(), 1);
         let long = "g".repeat(64);
         for wrong in ["", "../x", "sha256:zz", &long] {
             assert_eq!(recorded(Some(wrong)).ways(), None, "{wrong}");

@@ -5,16 +5,16 @@ use std::io::{Read, Write};
 
 use bollard::models::{Mount, VolumeCreateRequest};
 
-use super::cache_there::CacheThere;
-use super::container::Guard;
-use super::docker_error::{EngineError, InfraError, Phase};
-use super::engine::{Engine, WORK};
-use super::image::ResolvedImage;
+use super::cache::CacheThere;
 use super::pack::Packer;
-use super::request::{ContainerRequest, scaffold, volume};
 use super::transfer;
-use super::view::{COPY, View, WORKSPACE};
 use crate::artifacts::STEP_PARTS;
+use crate::verifier::container::Guard;
+use crate::verifier::docker_error::{EngineError, InfraError, Phase};
+use crate::verifier::engine::{Engine, WORK};
+use crate::verifier::image::ResolvedImage;
+use crate::verifier::request::{ContainerRequest, scaffold, volume};
+use crate::verifier::view::{COPY, View, WORKSPACE};
 
 /// Where the container that never starts has the volumes.
 const PLACE: &str = "/act";
@@ -25,7 +25,7 @@ const CACHE: &str = "cache";
 const TREE: &str = "/act/tree";
 const GIT: &str = "/act/git";
 
-pub(super) struct Depot {
+pub(in crate::verifier) struct Depot {
     engine: Engine,
     /// Of the container that holds the volumes, and of the volumes but for their endings.
     name: String,
@@ -142,7 +142,7 @@ impl Depot {
     }
 
     /// The tree as it is now, archived below `tree/`.
-    pub(super) async fn read_tree<T: Send + 'static>(
+    pub(in crate::verifier) async fn read_tree<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
     ) -> Result<T, InfraError> {
@@ -150,7 +150,7 @@ impl Depot {
     }
 
     /// One of the parts that steps write, archived below its name. The tree is not in it.
-    pub(super) async fn read_part<T: Send + 'static>(
+    pub(in crate::verifier) async fn read_part<T: Send + 'static>(
         &self,
         part: &str,
         read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
@@ -159,7 +159,7 @@ impl Depot {
     }
 
     /// Only after the container of the steps is gone.
-    pub(super) async fn remove(self) -> Result<(), EngineError> {
+    pub(in crate::verifier) async fn remove(self) -> Result<(), EngineError> {
         let released = match self.cache {
             Some(cache) => cache.release().await,
             None => Ok(()),

@@ -16,15 +16,15 @@ use futures_util::StreamExt;
 use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 
-use super::container::Guard;
-use super::docker_error::{EngineError, InfraError, Phase};
-use super::engine::{Engine, QUICK, WORK};
-use super::image::ResolvedImage;
-use super::request::{ContainerRequest, volume};
-use super::walls;
 use crate::artifacts::{cache_names, tidying_script};
 use crate::audit::Audit;
 use crate::process;
+use crate::verifier::container::Guard;
+use crate::verifier::docker_error::{EngineError, InfraError, Phase};
+use crate::verifier::engine::{Engine, QUICK, WORK};
+use crate::verifier::image::ResolvedImage;
+use crate::verifier::request::{ContainerRequest, volume};
+use crate::verifier::walls;
 
 /// Whose it is; what `act cache` looks for.
 pub(super) const OWNER: &str = "act.cache.owner";
