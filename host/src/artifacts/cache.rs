@@ -16,6 +16,7 @@ use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
 use super::sweep::{Swept, remove_named, sweep};
 use crate::no_follow::{DIRECTORY, READ};
+use crate::workspace::bare_digest;
 
 /// A record of Maven's at most.
 const MAX_RECORD: u64 = 64 * 1024;
@@ -209,7 +210,7 @@ pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
 }
 
 pub(super) fn image_name(digest: &str) -> String {
-    safe_name(digest.strip_prefix("sha256:").unwrap_or(digest))
+    safe_name(bare_digest(digest))
 }
 
 /// The directory's own name for people, its path for uniqueness.
