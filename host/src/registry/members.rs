@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::shelf::{MAX_WASM, Taken};
+use super::shelf::Taken;
 use super::{Approval, Refused, Registry, is_reserved};
-use crate::component::{ComponentName, Grant, Inspection, Kind, Terms, builtin, effective};
+use crate::component::{
+    ComponentName, Grant, Inspection, Kind, MAX_WASM, Terms, builtin, effective,
+};
 use crate::config::{ComponentKind, ComponentRequest};
 use crate::workspace::{Last, Profile, RepoView, digest};
 

@@ -9,12 +9,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::component::Sha256;
+use crate::component::{MAX_WASM, Sha256};
 use crate::no_follow::{DIRECTORY, READ};
 use crate::workspace::digest;
-
-/// The largest component that any grant allows.
-pub(super) const MAX_WASM: u64 = 64 << 20;
 
 /// Nothing is in it where there is no directory.
 #[derive(Debug)]
