@@ -1,6 +1,7 @@
 //! Why a component cannot take part: facts, a stable code, and the command that would change it.
 
 use crate::component::{Kind, Mismatch};
+use crate::output::shell_word;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refused {
@@ -167,19 +168,8 @@ fn approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> Stri
     let replaces = replaces.map(|name| format!(" --replaces {name}")).unwrap_or_default();
     format!(
         "look at it with `act components inspect {path}`; to approve it: act components approve {path} --name {name} --sha256 {sha256}{replaces}",
-        path = quoted(path)
+        path = shell_word(path)
     )
-}
-
-/// A path as a shell takes it as one word: it may come from a repository, and the command is there to be copied.
-pub fn quoted(path: &str) -> String {
-    let plain = |c: char| {
-        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '=' | '@')
-    };
-    if !path.is_empty() && !path.starts_with('-') && path.chars().all(plain) {
-        return path.to_owned();
-    }
-    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
