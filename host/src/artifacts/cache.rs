@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -15,7 +15,8 @@ use super::layout::{ArtifactDir, directory};
 use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
 use super::sweep::{Swept, remove_named, sweep};
-use crate::no_follow::DIRECTORY;
+use crate::no_follow::{DIRECTORY, READ};
+use crate::workspace::bare_digest;
 
 /// A record of Maven's at most.
 const MAX_RECORD: u64 = 64 * 1024;
@@ -150,8 +151,7 @@ fn keep_remote(directory: &OwnedFd) -> io::Result<()> {
 }
 
 fn read_small(directory: &OwnedFd, name: &str) -> Option<String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: File = openat(directory, name, flags, Mode::empty()).ok()?.into();
+    let file: File = openat(directory, name, READ, Mode::empty()).ok()?.into();
     if !file.metadata().ok()?.is_file() {
         return None;
     }
@@ -210,7 +210,7 @@ pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
 }
 
 pub(super) fn image_name(digest: &str) -> String {
-    safe_name(digest.strip_prefix("sha256:").unwrap_or(digest))
+    safe_name(bare_digest(digest))
 }
 
 /// The directory's own name for people, its path for uniqueness.

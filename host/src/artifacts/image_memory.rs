@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::cache::image_name;
 use super::layout::{ArtifactDir, directory};
 use super::run_id::RunId;
+use crate::no_follow::READ;
 
 const PASSWD: &str = "passwd";
 const MAX_PASSWD: u64 = 1 << 20;
@@ -17,8 +18,7 @@ impl ArtifactDir {
     /// The `/etc/passwd` of an image that a run has looked at; empty where it has none.
     pub fn image_passwd(&self, image_id: &str) -> Option<Vec<u8>> {
         let image = directory(&self.cache, &image_name(image_id)).ok()?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file: File = openat(image, PASSWD, flags, Mode::empty()).ok()?.into();
+        let file: File = openat(image, PASSWD, READ, Mode::empty()).ok()?.into();
         let length = file.metadata().ok().filter(|meta| meta.is_file())?.len();
         let mut text = vec![];
         file.take(MAX_PASSWD).read_to_end(&mut text).ok()?;

@@ -8,6 +8,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, unlinkat}
 use rustix::io::Errno;
 
 use super::layout::{ArtifactDir, directory, existing};
+use crate::no_follow::READ;
 
 /// Of a last line; a summary stands in it.
 const LONGEST_LINE: u64 = 1024 * 1024;
@@ -102,8 +103,7 @@ impl ArtifactDir {
         let state = self.existing_state()?;
         let journals = state.map(|state| existing(&state, "journal")).transpose()?.flatten();
         let Some(journals) = journals else { return Ok(None) };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match openat(journals, name(task_id), flags, Mode::empty()) {
+        match openat(journals, name(task_id), READ, Mode::empty()) {
             Ok(file) => regular(file.into()).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode};
 
-use crate::no_follow::DIRECTORY;
+use crate::no_follow::{DIRECTORY, READ};
 
 /// Of the tasks that were written about last, the newest first, at most `most`; none where there is no such
 /// directory. `path` is ARTIFACT_DIR.
@@ -29,8 +29,7 @@ fn find(path: &Path, most: usize) -> rustix::io::Result<Vec<File>> {
         }
     }
     names.sort_unstable();
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let open = |name: &str| rustix::fs::openat(&dir, name, flags, Mode::empty()).ok();
+    let open = |name: &str| rustix::fs::openat(&dir, name, READ, Mode::empty()).ok();
     Ok(names.iter().rev().take(most).filter_map(|(.., name)| Some(open(name)?.into())).collect())
 }
 

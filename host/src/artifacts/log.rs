@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{Dir, FileType, Mode, fstat, openat};
 
 use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
 use super::run_id::{RunId, RunIdError};
-use crate::no_follow::DIRECTORY;
+use crate::no_follow::{DIRECTORY, READ};
 
 /// The end of a log as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,8 +78,7 @@ impl ArtifactDir {
             }
         };
         // Non-blocking, so that a FIFO in the file's place cannot hang the host.
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let opened = openat(&logs, name.as_str(), flags, Mode::empty())
+        let opened = openat(&logs, name.as_str(), READ, Mode::empty())
             .map_err(|error| unreadable(error.into()))?;
         let stat = fstat(&opened).map_err(|error| unreadable(error.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {

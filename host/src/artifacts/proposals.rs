@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::ArtifactDir;
 use super::layout::directory;
+use crate::no_follow::READ;
 
 /// Bytes of a proposal at most, far above what a dry run may hold.
 const MOST: u64 = 256 << 20;
@@ -29,9 +30,8 @@ impl ArtifactDir {
 
     /// None when it is not there. A link, a pipe or a file beyond all bounds is refused.
     pub fn read_proposal(&self, task_id: &str) -> io::Result<Option<Vec<u8>>> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: std::fs::File =
-            match openat(self.proposals()?, name(task_id), flags, Mode::empty()) {
+            match openat(self.proposals()?, name(task_id), READ, Mode::empty()) {
                 Ok(file) => file.into(),
                 Err(Errno::NOENT) => return Ok(None),
                 Err(errno) => return Err(errno.into()),

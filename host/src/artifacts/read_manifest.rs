@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{FileType, Mode, fstat, openat};
 
 use super::layout::ArtifactDir;
 use super::run_id::RunId;
+use crate::no_follow::READ;
 
 /// Bytes of a manifest at most; the longest of ours lists what some hundred steps wrote.
 const MOST: u64 = 16 << 20;
@@ -18,8 +19,7 @@ impl ArtifactDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let handle = match openat(&run, "manifest.json", flags, Mode::empty()) {
+        let handle = match openat(&run, "manifest.json", READ, Mode::empty()) {
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             other => other?,
         };

@@ -6,15 +6,14 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
 
 use super::Cli;
-use crate::output::Place;
-use crate::registry::quoted;
+use crate::output::{Place, shell_word};
 
 const REPO: &str = "repo";
 
 /// Of a command line with `--repo`. One that is not text, and that no hint could name, is none.
 pub(super) fn place(matches: &ArgMatches) -> Option<Place> {
     let named = named(matches)?;
-    let directory = quoted(std::path::absolute(named).ok()?.to_str()?);
+    let directory = shell_word(std::path::absolute(named).ok()?.to_str()?);
     Some(Place { directory, takes })
 }
 

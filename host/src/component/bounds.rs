@@ -13,7 +13,7 @@ pub(super) const HOST_CALL: u64 = 128 << 20;
 pub(super) const RESULT: u64 = 64 << 20;
 pub(super) const LOG: u64 = 16 << 20;
 /// The store of components holds none that is larger.
-pub(super) const WASM: u64 = 64 << 20;
+pub const WASM: u64 = 64 << 20;
 pub(super) const FILE: u64 = 1 << 30;
 pub(super) const READ: u64 = 64 << 30;
 pub(super) const CALLS: u64 = 10_000;

@@ -46,6 +46,7 @@ use wasmtime::component::types::ComponentItem;
 
 pub use admission::{Capability, Mismatch, MissingGrant, Need, Terms, effective, usual};
 pub use audited::in_words;
+pub use bounds::WASM as MAX_WASM;
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use foreign::LeftOut;

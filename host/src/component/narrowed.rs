@@ -41,7 +41,7 @@ impl Narrowed {
 
     /// What is left of what is usually given for these needs.
     pub fn applied(&self, usual: Grant, needs: &[Need]) -> Grant {
-        let mut left = usual.meet(&self.most());
+        let mut left = usual.meet(&self.over(Grant::everything()));
         for need in needs.iter().filter(|need| self.withheld.contains(&need.grant)) {
             if let Some(capability) = Capability::named(&need.grant) {
                 capability.close(&mut left);
@@ -61,67 +61,55 @@ impl Narrowed {
             let gone = Capability::ALL.into_iter().filter(gone);
             self.withheld.extend(gone.map(|one| one.name().to_owned()));
         }
-        let is_less = |part: fn(&Grant) -> String| {
-            given.is_none_or(|given| part(&given.meet(held)) != part(given))
-        };
-        let both = self.most().meet(held);
-        if both.repo_read.is_some() && is_less(|grant| said(&grant.repo_read)) {
+        let both = self.over(Grant::everything()).meet(held);
+        if both.repo_read.is_some() && is_less(held, given, |grant| &grant.repo_read) {
             self.repo_read = both.repo_read;
         }
-        if both.llm.is_some() && is_less(|grant| said(&grant.llm)) {
+        if both.llm.is_some() && is_less(held, given, |grant| &grant.llm) {
             self.llm = both.llm;
         }
-        if both.http.is_some() && is_less(|grant| said(&grant.http)) {
+        if both.http.is_some() && is_less(held, given, |grant| &grant.http) {
             self.http = both.http;
         }
-        if !held.env.is_empty() && is_less(|grant| said(&grant.env)) {
+        if !held.env.is_empty() && is_less(held, given, |grant| &grant.env) {
             self.env = Some(both.env);
         }
-        if held.has(Capability::Clock) && is_less(|grant| said(&grant.clock)) {
+        if held.has(Capability::Clock) && is_less(held, given, |grant| &grant.clock) {
             self.clock = Some(both.clock);
         }
-        if held.has(Capability::Random) && is_less(|grant| said(&grant.random)) {
+        if held.has(Capability::Random) && is_less(held, given, |grant| &grant.random) {
             self.random = Some(both.random);
         }
-        if is_less(|grant| said(&grant.limits)) {
+        if is_less(held, given, |grant| &grant.limits) {
             self.limits = Some(both.limits);
         }
         self
     }
 
-    /// What nobody under this name gets more than.
-    fn most(&self) -> Grant {
-        let all = Grant::everything();
-        Grant {
-            env: self.env.clone().unwrap_or(all.env),
-            clock: self.clock.unwrap_or(all.clock),
-            random: self.random.unwrap_or(all.random),
-            repo_read: self.repo_read.clone().or(all.repo_read),
-            llm: self.llm.clone().or(all.llm),
-            http: self.http.clone().or(all.http),
-            limits: self.limits.clone().unwrap_or(all.limits),
-            ..all
-        }
-    }
-
     /// Only what is bounded, and not what is withheld.
     pub fn bounds(&self) -> Grant {
+        self.over(Grant::default())
+    }
+
+    /// What is bounded, and `rest` where nothing is.
+    fn over(&self, rest: Grant) -> Grant {
         let Self { env, clock, random, repo_read, llm, http, limits, withheld: _ } = self.clone();
         Grant {
-            env: env.unwrap_or_default(),
-            clock: clock.unwrap_or_default(),
-            random: random.unwrap_or_default(),
-            repo_read,
-            llm,
-            http,
-            limits: limits.unwrap_or_default(),
-            ..Grant::default()
+            env: env.unwrap_or(rest.env),
+            clock: clock.unwrap_or(rest.clock),
+            random: random.unwrap_or(rest.random),
+            repo_read: repo_read.or(rest.repo_read),
+            llm: llm.or(rest.llm),
+            http: http.or(rest.http),
+            limits: limits.unwrap_or(rest.limits),
+            ..rest
         }
     }
 }
 
-fn said(part: &impl Serialize) -> String {
-    serde_json::to_string(part).unwrap_or_default()
+/// Whether a part of what is held is less than what was given of it.
+fn is_less<T: PartialEq>(held: &Grant, given: Option<&Grant>, part: fn(&Grant) -> &T) -> bool {
+    given.is_none_or(|given| part(&given.meet(held)) != part(given))
 }
 
 #[cfg(test)]

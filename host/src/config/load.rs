@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::error::{ConfigError, Place, shown};
 use super::{Config, agent_yaml};
 use crate::no_follow;
+use crate::workspace::digest;
 
 const NAME: &str = "agent.yaml";
 const MAX_SIZE: u64 = 1 << 20;
@@ -66,7 +66,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
         step_timeout: yaml.step_timeout,
         scout_timeout: yaml.scout_timeout,
         components: yaml.components,
-        sha256: Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect(),
+        sha256: digest(text.as_bytes()),
     })
 }
 

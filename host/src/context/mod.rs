@@ -15,7 +15,7 @@ mod verified_run;
 
 pub use agent_files::AgentFiles;
 pub use failure_matrix::{Replan, Strategy};
-pub use notebook::{ContextError, Notebook, STUCK_REPORT, Written, WrittenReport, sha256};
+pub use notebook::{ContextError, Notebook, STUCK_REPORT, Written, WrittenReport};
 pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot};
 pub use stuck_report::{Hypothesis, StuckReport};
 pub use summary::Summary;

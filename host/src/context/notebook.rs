@@ -2,10 +2,9 @@
 
 use std::io;
 
-use sha2::{Digest, Sha256};
-
 use super::{AgentFiles, Snapshot, StuckReport, Summary};
 use crate::secret::Secrets;
+use crate::workspace::digest;
 
 /// Numbers beyond this are not ours; a repository could ship a name that leaves no next one.
 const LAST_NUMBER: u32 = 999_999;
@@ -89,7 +88,7 @@ impl<F: AgentFiles> Notebook<F> {
         let text = report.render();
         let text = self.secrets.redact(&text);
         let path = self.replace(STUCK_REPORT, &text)?;
-        Ok(WrittenReport { path, sha256: sha256(text.as_bytes()) })
+        Ok(WrittenReport { path, sha256: digest(text.as_bytes()) })
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
@@ -100,11 +99,6 @@ impl<F: AgentFiles> Notebook<F> {
 
 fn path(name: &str) -> String {
     format!("agent/{name}")
-}
-
-/// In hex.
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn write_error(name: &str) -> impl FnOnce(io::Error) -> ContextError {
@@ -253,7 +247,7 @@ mod tests {
         let written = notebook.stuck_report(&StuckReport::default()).unwrap();
         let files = notebook.files.files.borrow();
         assert_eq!(written.path, "agent/stuck_report.md");
-        assert_eq!(written.sha256, sha256(files["stuck_report.md"].as_bytes()));
+        assert_eq!(written.sha256, digest(files["stuck_report.md"].as_bytes()));
         assert!(files["summary.md"].contains("> second") && !files["summary.md"].contains("first"));
         assert!(files["stuck_report.md"].starts_with("# Stuck report"));
     }

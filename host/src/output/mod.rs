@@ -20,6 +20,7 @@ mod place;
 mod progress;
 #[cfg(test)]
 mod schemas;
+mod shell_word;
 mod step_lines;
 mod terminal;
 pub mod terminal_text;
@@ -40,6 +41,7 @@ pub use failure::Failure;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 pub use place::Place;
+pub use shell_word::shell_word;
 
 /// Of a line for which no terminal says how long it may be.
 const COLUMNS: usize = 100;

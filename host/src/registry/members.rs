@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::shelf::{MAX_WASM, Taken};
+use super::shelf::Taken;
 use super::{Approval, Refused, Registry, is_reserved};
-use crate::component::{ComponentName, Grant, Inspection, Kind, Terms, builtin, effective};
+use crate::component::{
+    ComponentName, Grant, Inspection, Kind, MAX_WASM, Terms, builtin, effective,
+};
 use crate::config::{ComponentKind, ComponentRequest};
 use crate::workspace::{Last, Profile, RepoView, digest};
 
@@ -73,36 +75,25 @@ impl Registry {
 
     /// The Scout of this name that is asked by itself, among those that take part here.
     pub fn scout<'m>(&self, name: &str, members: &'m [Member]) -> Result<&'m Member, Refused> {
-        let unknown = |sha256: Option<&str>, why: String| {
-            let (name, sha256) = (name.to_owned(), sha256.map(str::to_owned));
-            Err(Refused::NoScout { name, sha256, why })
-        };
-        if let Some(member) = members.iter().find(|member| member.name == name) {
+        let known = members.iter().find(|member| member.name == name);
+        let name = name.to_owned();
+        if let Some(member) = known {
             let sha256 = member.sha256.clone();
             return match &member.replaces {
-                _ if member.kind != Kind::Scout => {
-                    Err(Refused::NotAScout { name: name.to_owned(), sha256 })
-                }
-                Some(place) => unknown(
-                    Some(&sha256),
-                    format!(
-                        " under that name: it has the place of `{place}`, and is asked as that"
-                    ),
-                ),
+                _ if member.kind != Kind::Scout => Err(Refused::NotAScout { name, sha256 }),
+                Some(place) => Err(Refused::HasPlace { name, place: place.clone(), sha256 }),
                 None => Ok(member),
             };
         }
-        match self.grants.of(name) {
-            Some(Approval { sha256, revoked_at: Some(_), .. }) => Err(Refused::Revoked {
-                name: name.to_owned(),
-                path: None,
-                sha256: sha256.to_string(),
-            }),
-            Some(Approval { sha256, .. }) => {
-                unknown(Some(sha256.as_str()), ": it is, in another repository alone".to_owned())
+        Err(match self.grants.of(&name) {
+            Some(Approval { sha256, revoked_at: Some(_), .. }) => {
+                Refused::Revoked { name, path: None, sha256: sha256.to_string() }
             }
-            None => unknown(None, String::new()),
-        }
+            Some(Approval { sha256, .. }) => {
+                Refused::Elsewhere { name, sha256: sha256.to_string() }
+            }
+            None => Refused::NoScout { name },
+        })
     }
 
     /// Whether what the repository asks for is what the user approved.

@@ -29,7 +29,7 @@ pub use listing::list;
 pub use members::Member;
 pub use past::{Past, past};
 pub use policy::Policy;
-pub use refused::{Refused, quoted};
+pub use refused::Refused;
 pub use shelf::{Shelf, Taken, read_file};
 pub use state::{State, Stored, state};
 pub use toml_file::FileError;

@@ -1,6 +1,7 @@
 //! Why a component cannot take part: facts, a stable code, and the command that would change it.
 
 use crate::component::{Kind, Mismatch};
+use crate::output::shell_word;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refused {
@@ -45,8 +46,14 @@ pub enum Refused {
     TwoReplace { first: String, second: String, builtin: String },
     #[error("component `{name}` is refused: {mismatch}")]
     Mismatch { name: String, mismatch: Mismatch },
-    #[error("no Scout `{name}` is approved here{why}")]
-    NoScout { name: String, sha256: Option<String>, why: String },
+    #[error("no Scout `{name}` is approved here")]
+    NoScout { name: String },
+    #[error("no Scout `{name}` is approved here: it is, in another repository alone")]
+    Elsewhere { name: String, sha256: String },
+    #[error(
+        "no Scout `{name}` is approved here under that name: it has the place of `{place}`, and is asked as that"
+    )]
+    HasPlace { name: String, place: String, sha256: String },
     #[error("`{name}` is a tool component and answers no question")]
     NotAScout { name: String, sha256: String },
     #[error("component `{name}` cannot be read: {why}")]
@@ -73,7 +80,9 @@ impl Refused {
             | Self::OtherManifest { .. }
             | Self::NotAScout { .. }
             | Self::TwoReplace { .. } => "component_conflict",
-            Self::NoScout { .. } => "scout_unknown",
+            Self::NoScout { .. } | Self::Elsewhere { .. } | Self::HasPlace { .. } => {
+                "scout_unknown"
+            }
             Self::NoSuchName { .. } => "name_reserved",
             Self::Mismatch { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
@@ -87,8 +96,9 @@ impl Refused {
             | Self::Revoked { name, sha256, .. }
             | Self::Missing { name, sha256 }
             | Self::NotAScout { name, sha256 }
+            | Self::Elsewhere { name, sha256 }
+            | Self::HasPlace { name, sha256, .. }
             | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
-            Self::NoScout { name, sha256, .. } => Some((name, sha256.as_deref())),
             Self::RevokedHere { again, .. } => again.about(),
             Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
                 Some((name, Some(found)))
@@ -98,7 +108,7 @@ impl Refused {
             | Self::OtherManifest { name, .. }
             | Self::Mismatch { name, .. }
             | Self::Unreadable { name, .. } => Some((name, None)),
-            Self::NoSuchName { name, .. } => Some((name, None)),
+            Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
             Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
         }
     }
@@ -136,10 +146,14 @@ impl Refused {
             Self::OtherManifest { name, .. } => {
                 format!("`act components revoke {name}`, then approve it anew")
             }
-            Self::NoScout { .. } => {
+            Self::NoScout { .. } | Self::Elsewhere { .. } => {
                 "there are a and b; `act components` lists what else was approved".to_owned()
             }
-            Self::NotAScout { .. } => "name a Scout".to_owned(),
+            Self::HasPlace { place, .. } => {
+                let which = place.strip_prefix("scout-").unwrap_or(place);
+                format!("`act scout {which}` asks it")
+            }
+            Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
             Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
             Self::Mismatch { .. } => {
@@ -154,19 +168,8 @@ fn approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> Stri
     let replaces = replaces.map(|name| format!(" --replaces {name}")).unwrap_or_default();
     format!(
         "look at it with `act components inspect {path}`; to approve it: act components approve {path} --name {name} --sha256 {sha256}{replaces}",
-        path = quoted(path)
+        path = shell_word(path)
     )
-}
-
-/// A path as a shell takes it as one word: it may come from a repository, and the command is there to be copied.
-pub fn quoted(path: &str) -> String {
-    let plain = |c: char| {
-        c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '=' | '@')
-    };
-    if !path.is_empty() && !path.starts_with('-') && path.chars().all(plain) {
-        return path.to_owned();
-    }
-    format!("'{}'", path.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -9,15 +9,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::component::Sha256;
+use crate::component::{MAX_WASM, Sha256};
+use crate::no_follow::{DIRECTORY, READ};
 use crate::workspace::digest;
-
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-const FILE: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-/// The largest component that any grant allows.
-pub(super) const MAX_WASM: u64 = 64 << 20;
 
 /// Nothing is in it where there is no directory.
 #[derive(Debug)]
@@ -93,13 +87,13 @@ fn name(sha256: &Sha256) -> String {
 }
 
 fn read(dir: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
-    let file = rustix::fs::openat(dir, name, FILE, Mode::empty())?;
+    let file = rustix::fs::openat(dir, name, READ, Mode::empty())?;
     whole(file)
 }
 
 /// The bytes of a file that somebody names, if they can be a component's: a regular file of bounded size.
 pub fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let flags = FILE.difference(OFlags::NOFOLLOW);
+    let flags = READ.difference(OFlags::NOFOLLOW);
     Ok(whole(rustix::fs::open(path, flags, Mode::empty())?)?)
 }
 

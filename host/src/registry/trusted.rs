@@ -12,9 +12,10 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-const FILE: OFlags =
-    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+use crate::no_follow::{self, READ};
+
+/// Links lead to it as well.
+const DIRECTORY: OFlags = no_follow::DIRECTORY.difference(OFlags::NOFOLLOW);
 /// Directories above one, more than any path has.
 const MAX_ABOVE: usize = 512;
 
@@ -101,7 +102,7 @@ pub(super) fn text(
     most: u64,
     owner: Owner,
 ) -> Result<Option<String>, String> {
-    let file = match rustix::fs::openat(dir, name, FILE, Mode::empty()) {
+    let file = match rustix::fs::openat(dir, name, READ, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return Err("is a symbolic link, not a file".to_owned()),

@@ -5,11 +5,12 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, fstat, openat, statat};
 use rustix::io::Errno;
 
 use super::StoreError;
 use super::schema::{APPLICATION_ID, VERSION};
+use crate::no_follow::READ;
 
 pub(super) const NAME: &str = "act.db";
 /// What SQLite keeps beside it.
@@ -72,8 +73,7 @@ fn word(kind: FileType) -> &'static str {
 }
 
 fn header(state: &OwnedFd, path: &Path) -> Result<(), StoreError> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file: File = openat(state, NAME, flags, Mode::empty())
+    let file: File = openat(state, NAME, READ, Mode::empty())
         .map_err(|errno| StoreError::io(path, errno))?
         .into();
     let stat = fstat(&file).map_err(|errno| StoreError::io(path, errno))?;

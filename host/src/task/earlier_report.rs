@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use super::status::{Origin, StuckReportNote};
-use crate::context::{STUCK_REPORT, sha256};
+use crate::context::STUCK_REPORT;
 use crate::editor::EarlierReport;
 use crate::store::{Store, StoreError, StuckReportRecord};
-use crate::workspace::{AGENT_DIR, AgentDir};
+use crate::workspace::{AGENT_DIR, AgentDir, digest};
 
 /// More than any report of ours; a longer file is not read to its end, and is foreign.
 const MOST: u64 = 256 * 1024;
@@ -46,7 +46,7 @@ fn read(root: &Path) -> Option<Option<Vec<u8>>> {
 /// By the last record of the repository (pure).
 fn judge(bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> Found {
     let path = format!("{AGENT_DIR}/{STUCK_REPORT}");
-    let digest = bytes.filter(|bytes| bytes.len() as u64 <= MOST).map(sha256);
+    let digest = bytes.filter(|bytes| bytes.len() as u64 <= MOST).map(digest);
     let text = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     match record.filter(|ours| Some(&ours.sha256) == digest.as_ref() && ours.path == path) {
         Some(ours) => Found {
@@ -80,7 +80,7 @@ mod tests {
             task_id: "t-abc123".into(),
             repo: "repo".into(),
             path: "agent/stuck_report.md".into(),
-            sha256: sha256(TEXT.as_bytes()),
+            sha256: digest(TEXT.as_bytes()),
             run_ids: vec!["run_20261121_100000_abc123".into()],
             written_at: "2026-11-21T10:00:00.000Z".into(),
             resolved_at: None,
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_file_beyond_all_bounds_is_foreign_even_with_a_digest_to_match() {
         let large = "x".repeat(MOST as usize + 1);
-        let record = record(|record| record.sha256 = sha256(large.as_bytes()));
+        let record = record(|record| record.sha256 = digest(large.as_bytes()));
         assert_eq!(judge(Some(large.as_bytes()), record).note.origin, Origin::Foreign);
     }
 }

@@ -10,7 +10,7 @@ use super::policy;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
-use crate::audit::{Audit, AuditError, Keeper};
+use crate::audit::{Audit, AuditError, Keeper, Unkept};
 use crate::component::{self, Grant};
 use crate::config::{self, ComponentRequest, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
@@ -335,6 +335,18 @@ impl From<EngineUnavailable> for Failure {
 impl From<AuditError> for Failure {
     fn from(error: AuditError) -> Self {
         Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<Unkept> for Failure {
+    fn from(error: Unkept) -> Self {
+        let hint = match error.full {
+            true => "make room in the artifact directory, or set AGENT_ARTIFACT_DIR",
+            false => {
+                "look at the owner, the modes and the free space of the artifact directory, or set AGENT_ARTIFACT_DIR"
+            }
+        };
+        Self::refused("store_unusable", error.reason).hint(hint)
     }
 }
 

@@ -4,11 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::ticket::Desk;
-use crate::context::sha256;
 use crate::editor::Draft;
 use crate::output::Failure;
 use crate::store::{ProposalRecord, ProposalState};
-use crate::workspace::{Blob, ProposedFile, is_repo_path};
+use crate::workspace::{Blob, ProposedFile, digest, is_repo_path};
 
 /// Of this form of the file.
 const VERSION: u32 = 1;
@@ -72,7 +71,7 @@ pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<()
     let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
     let Desk { store, artifacts, repo, .. } = desk;
     artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
-    store.add_proposal(task_id, repo, &sha256(&bytes)).map_err(|error| error.to_string())?;
+    store.add_proposal(task_id, repo, &digest(&bytes)).map_err(|error| error.to_string())?;
     for old in store.old_proposals(KEPT).map_err(|error| error.to_string())? {
         artifacts.remove_proposal(&old.task_id).map_err(|error| error.to_string())?;
         let gone = store.set_proposal(&old.task_id, ProposalState::Removed, None);
@@ -129,7 +128,7 @@ pub(super) fn open(desk: &Desk, record: &ProposalRecord) -> Result<Proposal, Fai
     let read = desk.artifacts.read_proposal(&record.task_id);
     let bytes = read.map_err(|error| altered(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
-    if sha256(&bytes) != record.sha256 {
+    if digest(&bytes) != record.sha256 {
         return Err(altered("its file is not the one that was written".to_owned()));
     }
     parse(&bytes, record).map_err(altered)
@@ -214,7 +213,7 @@ mod tests {
         json!({
             "v": 1, "task_id": "t-aaaaaa", "repo": "r",
             "files": [{"path": "a", "from": null, "before": null,
-                "after": {"sha256": sha256(b"x\xff"), "mode": 0o644, "hex": "78ff"}}],
+                "after": {"sha256": digest(b"x\xff"), "mode": 0o644, "hex": "78ff"}}],
             "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
                 "reports": [], "decisions": [], "had_tests": null, "account": null},
         })
@@ -248,8 +247,8 @@ mod tests {
             ("path", json!("../a")),
             ("path", json!("/a")),
             ("path", json!("./a")),
-            ("after", json!({"sha256": sha256(b"y"), "mode": 420, "text": "x"})),
-            ("after", json!({"sha256": sha256(b""), "mode": 420})),
+            ("after", json!({"sha256": digest(b"y"), "mode": 420, "text": "x"})),
+            ("after", json!({"sha256": digest(b""), "mode": 420})),
             ("after", json!(null)),
             ("more", json!(1)),
         ] {

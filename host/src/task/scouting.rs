@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
+use super::capabilities::component_file;
 use super::preflight::{self, Heard};
 use super::signals;
 use super::staff::{self, Incomplete, Staff};
@@ -21,7 +22,7 @@ use crate::event::{Events, Milestone, ModelUsage};
 use crate::exit::Exit;
 use crate::model::{TimerPause, TokenLedger};
 use crate::output::{Failure, Output};
-use crate::registry::{Member, Refused, Registry, read_file};
+use crate::registry::{Member, Refused, Registry};
 use crate::scout::query::{self, QueryEnd};
 use crate::scout::{Grounded, Question, Scout};
 use crate::workspace::digest;
@@ -192,11 +193,7 @@ impl Inquiry {
 
     /// A Scout of the user's choice, which was approved for here in the bytes of this file.
     pub(super) fn candidate(&self, file: &Path) -> Result<Member, Failure> {
-        let bytes = read_file(file).map_err(|error| {
-            let message = format!("{} cannot be read as a component: {error}", file.display());
-            Failure::refused("component_unreadable", message)
-                .hint("name a regular file of at most 64 MiB")
-        })?;
+        let bytes = component_file(file)?;
         let member = self.registry.member_of(file, &digest(&bytes)).and_then(|member| {
             let Member { name, sha256, kind, .. } = &member;
             match kind {

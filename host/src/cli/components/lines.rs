@@ -51,57 +51,69 @@ fn tone(state: State) -> Tone {
 
 /// Each grant in a few words; `nothing` where there is none.
 pub(super) fn grants(grant: &Grant) -> Vec<String> {
-    let mut words = vec![];
-    if let Some(read) = &grant.repo_read {
-        words.push(match &read.paths {
-            Set::Any => "repo.read".to_owned(),
-            Set::Only(parts) if parts.is_empty() => "repo.read of nothing".to_owned(),
-            Set::Only(parts) => format!("repo.read of {}", joined(parts.iter())),
-        });
+    let words = in_words(grant);
+    if words.is_empty() { vec!["nothing".to_owned()] } else { words }
+}
+
+fn in_words(grant: &Grant) -> Vec<String> {
+    held(grant).into_iter().map(|(held, values)| words(held, &values)).collect()
+}
+
+fn words(held: Capability, values: &str) -> String {
+    if values.is_empty() { held.name().to_owned() } else { format!("{} {values}", held.name()) }
+}
+
+/// Each grant, and what it is bounded to.
+fn held(grant: &Grant) -> Vec<(Capability, String)> {
+    let held = Capability::ALL.into_iter().filter(|one| grant.has(*one));
+    held.map(|one| (one, values(one, grant).unwrap_or_default())).collect()
+}
+
+fn values(of: Capability, grant: &Grant) -> Option<String> {
+    match of {
+        Capability::RepoRead => match &grant.repo_read.as_ref()?.paths {
+            Set::Any => None,
+            Set::Only(parts) if parts.is_empty() => Some("of nothing".to_owned()),
+            Set::Only(parts) => Some(format!("of {}", joined(parts.iter()))),
+        },
+        Capability::Llm => {
+            let llm = grant.llm.as_ref()?;
+            Some(format!("({} calls, {} tokens)", llm.calls, llm.tokens))
+        }
+        Capability::Http => {
+            let http = grant.http.as_ref()?;
+            let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
+            Some(format!("({methods} to {origins})"))
+        }
+        Capability::Env => Some(joined(grant.env.values())),
+        Capability::Clock => Some(format!("({:?})", grant.clock).to_lowercase()),
+        Capability::RepoWrite | Capability::Random | Capability::Sockets => None,
     }
-    if grant.repo_write {
-        words.push("repo.write".to_owned());
-    }
-    if let Some(llm) = &grant.llm {
-        words.push(format!("llm ({} calls, {} tokens)", llm.calls, llm.tokens));
-    }
-    if let Some(http) = &grant.http {
-        let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
-        words.push(format!("http ({methods} to {origins})"));
-    }
-    if !grant.env.is_empty() {
-        words.push(format!("env {}", joined(grant.env.values())));
-    }
-    if grant.has(Capability::Clock) {
-        words.push(format!("clock ({:?})", grant.clock).to_lowercase());
-    }
-    if grant.has(Capability::Random) {
-        words.push("random".to_owned());
-    }
-    if words.is_empty() {
-        words.push("nothing".to_owned());
-    }
-    words
 }
 
 /// Each grant with what it means, for somebody who reads of it for the first time.
 fn may(grant: &Grant) -> Vec<Line> {
-    let line = |words: String| {
-        let (name, values) = words.split_once(' ').unwrap_or((&words, ""));
-        let means = match name {
-            "repo.read" => "reads files of the repository, but no secrets and nothing hidden",
-            "repo.write" => "changes files by way of act, but none that is protected",
-            "llm" => "asks your model; counted for each query",
-            "http" => "sends requests to these addresses; counted for each query",
-            "env" => "sees these variables, and no others",
-            "clock" => "sees the time",
-            "random" => "gets unpredictable numbers",
-            _ => "has no right at all",
-        };
-        let values = if values.is_empty() { String::new() } else { format!(" {values}") };
-        Line::of(Tone::Strong, format!("  {name}{values}")).and(Tone::Plain, format!(": {means}"))
+    let line = |what: &str, means: &str| {
+        Line::of(Tone::Strong, format!("  {what}")).and(Tone::Plain, format!(": {means}"))
     };
-    grants(grant).into_iter().map(line).collect()
+    let held = held(grant);
+    if held.is_empty() {
+        return vec![line("nothing", "has no right at all")];
+    }
+    held.iter().map(|(held, values)| line(&words(*held, values), meaning(*held))).collect()
+}
+
+fn meaning(of: Capability) -> &'static str {
+    match of {
+        Capability::RepoRead => "reads files of the repository, but no secrets and nothing hidden",
+        Capability::RepoWrite => "changes files by way of act, but none that is protected",
+        Capability::Llm => "asks your model; counted for each query",
+        Capability::Http => "sends requests to these addresses; counted for each query",
+        Capability::Env => "sees these variables, and no others",
+        Capability::Clock => "sees the time",
+        Capability::Random => "gets unpredictable numbers",
+        Capability::Sockets => "opens connections of its own",
+    }
 }
 
 fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
@@ -262,8 +274,7 @@ fn taken_away(narrowed: &Narrowed) -> Vec<Line> {
     let bounds = narrowed.bounds();
     let mut words: Vec<_> = narrowed.withheld.iter().map(|name| format!("no {name}")).collect();
     if bounds != Grant::default() {
-        let most = grants(&bounds).into_iter().filter(|word| word != "nothing");
-        words.extend(most.map(|word| format!("at most {word}")));
+        words.extend(in_words(&bounds).iter().map(|word| format!("at most {word}")));
     }
     if bounds.limits != Grant::default().limits {
         words.push("lower limits".to_owned());

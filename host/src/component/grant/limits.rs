@@ -50,7 +50,7 @@ impl Default for Limits {
             host_call_bytes: 8 << 20,
             result_bytes: 4 << 20,
             log_bytes: 64 << 10,
-            wasm_bytes: 64 << 20,
+            wasm_bytes: bounds::WASM,
         }
     }
 }

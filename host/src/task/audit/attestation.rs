@@ -9,6 +9,7 @@ use super::evidence::{Evidence, StepClaim};
 use super::explain::ManifestCheck;
 use crate::output::Failure;
 use crate::verifier::lessens;
+use crate::workspace::bare_digest;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const TEST_RESULT: &str = "https://in-toto.io/attestation/test-result/v0.1";
@@ -73,9 +74,8 @@ impl Resource {
     }
 
     fn by(algorithm: &'static str, role: &'static str, name: impl Into<String>, hex: &str) -> Self {
-        let hex = hex.strip_prefix("sha256:").unwrap_or(hex).to_owned();
-        let (digest, annotations) = (BTreeMap::from([(algorithm, hex)]), BTreeMap::new());
-        Self { name: name.into(), digest, annotations }.note("role", role)
+        let digest = BTreeMap::from([(algorithm, bare_digest(hex).to_owned())]);
+        Self { name: name.into(), digest, annotations: BTreeMap::new() }.note("role", role)
     }
 
     fn note(mut self, what: &'static str, text: impl Into<String>) -> Self {

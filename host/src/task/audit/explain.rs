@@ -205,7 +205,7 @@ impl Explanation {
         let Some(end) = self.finished_seq.filter(|_| self.verdict().is_some()) else {
             return Ok(None);
         };
-        let kept = store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+        let kept = store.head()?;
         let edge = kept.map_or(0, |head| head.seq);
         let why = match store.run(&self.run_id)? {
             _ if edge < end => format!(

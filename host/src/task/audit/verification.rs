@@ -28,7 +28,7 @@ pub(super) fn verify_but(
 ) -> Result<Verification, Failure> {
     let book = Logbook::open(start)?;
     let store = preflight::store(&book.artifacts)?;
-    let kept = store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+    let kept = store.head()?;
     // After the heads: what is appended meanwhile must not look like something that is missing.
     let mut runs = BTreeMap::new();
     let all = book.artifacts.run_ids().unwrap_or_default().into_iter();
@@ -48,8 +48,7 @@ pub(super) fn verify_but(
         };
         runs.insert(run.to_string(), said);
     }
-    let restarts =
-        store.restarts().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+    let restarts = store.restarts()?;
     let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
     let (state, path) = book.state()?;
     Ok(verify_all(&state, &path, verifier)?)
@@ -98,7 +97,7 @@ pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Fa
     let root = config::find_root(start)?.map(|root| root.path);
     let lookup = Lookup::open(start)?;
     let audit = lookup.audit()?;
-    let kept = lookup.store.head().map_err(|why| Failure::refused("store_unusable", why.reason))?;
+    let kept = lookup.store.head()?;
     let sent = anchoring::before_restart(root.as_deref(), kept)?;
     let kept_as = audit.restart()?;
     let seq = audit.head().map_or(0, |head| head.seq);

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use super::difference::{Difference, Terms, Version, difference};
 use super::said::Said;
-use super::{Here, apply, component_name, not_a_component, used, what};
+use super::{Here, apply, component_file, component_name, not_a_component, used, what};
 use crate::component::{
     self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits,
     Narrowed, Need, SuggestedLimits, builtin, usual,
 };
 use crate::event::Events;
 use crate::output::{Failure, Output};
-use crate::registry::{Approval, Change, ComponentDocument, Taken, is_reserved, read_file};
+use crate::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
 use crate::scout::report_schema;
 
 /// A tool's name as the model takes it.
@@ -243,11 +243,7 @@ impl Proposal {
 }
 
 fn read(file: &Path) -> Result<(Vec<u8>, Inspection), Failure> {
-    let bytes = read_file(file).map_err(|error| {
-        let message = format!("{} cannot be read as a component: {error}", file.display());
-        Failure::refused("component_unreadable", message)
-            .hint("name a regular file of at most 64 MiB")
-    })?;
+    let bytes = component_file(file)?;
     let inspection = Inspection::of(&bytes)
         .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
     Ok((bytes, inspection))

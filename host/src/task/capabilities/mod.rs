@@ -128,6 +128,15 @@ fn component_name(name: &str) -> Result<ComponentName, Failure> {
     name.parse().map_err(|error: NotAWord| Failure::usage(error.to_string()))
 }
 
+/// The bytes of a file that the user names as a component.
+pub(super) fn component_file(file: &Path) -> Result<Vec<u8>, Failure> {
+    registry::read_file(file).map_err(|error| {
+        let message = format!("{} cannot be read as a component: {error}", file.display());
+        Failure::refused("component_unreadable", message)
+            .hint("name a regular file of at most 64 MiB")
+    })
+}
+
 fn unknown(name: &str) -> Failure {
     Failure::refused("component_unknown", format!("there is no component `{name}` here"))
         .hint("`act components` lists what there is")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
 use crate::component::{Capability, Grant, NotAWord, Origin, RepoPart, Set};
-use crate::output::{Failure, Output};
+use crate::output::{Failure, Output, shell_word};
 use crate::registry::{Change, ComponentDocument, Past, State};
 
 /// What to take away.
@@ -31,7 +31,7 @@ impl Narrow {
             [("--drop", &self.drop), ("--path", &self.paths), ("--origin", &self.origins)]
         {
             for value in values {
-                command.push_str(&format!(" {option} {}", crate::registry::quoted(value)));
+                command.push_str(&format!(" {option} {}", shell_word(value)));
             }
         }
         command

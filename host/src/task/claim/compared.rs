@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::task::audit::evidence::{Evidence, StepClaim, steps};
 use crate::verifier::{Status, VerifyResponse, lessens, marks};
+use crate::workspace::bare_digest;
 
 /// What came of it; `act verify-claim --json` prints it as it is.
 #[derive(Debug, Clone, Serialize)]
@@ -106,8 +107,7 @@ fn claimed(evidence: &Evidence) -> Said {
 
 fn found(response: &VerifyResponse) -> Said {
     let text = |name: &str| response.manifest.as_ref()?.get(name)?.as_str().map(str::to_owned);
-    let prefixed =
-        |digest: String| format!("sha256:{}", digest.strip_prefix("sha256:").unwrap_or(&digest));
+    let prefixed = |digest: String| format!("sha256:{}", bare_digest(&digest));
     let steps = response.manifest.as_ref().map(steps).unwrap_or_default();
     let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
     let warnings = marks(&response.warnings, &names).into_iter();

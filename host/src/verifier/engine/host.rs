@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use crate::workspace::digest;
 
 const DEFAULT: &str = "/var/run/docker.sock";
 /// Bytes of one of the Docker client's files.
@@ -73,8 +73,7 @@ fn context(client: &Path, chosen: Option<String>) -> Option<Address> {
     if chosen.is_empty() || chosen == "default" {
         return None;
     }
-    let digest = Sha256::digest(chosen.as_bytes());
-    let directory: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let directory = digest(chosen.as_bytes());
     let meta = json(&client.join("contexts/meta").join(&directory).join("meta.json"))?;
     let host = meta.get("Endpoints")?.get("docker")?.get("Host")?.as_str()?.to_owned();
     let certificates = client.join("contexts/tls").join(&directory).join("docker");
@@ -109,9 +108,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let client = home.path().join(".docker");
         // The directory of a context is the digest of its name; this is that of `far`.
-        let digest: String =
-            Sha256::digest(b"far").iter().map(|byte| format!("{byte:02x}")).collect();
-        let meta = client.join("contexts/meta").join(digest);
+        let meta = client.join("contexts/meta").join(digest(b"far"));
         fs::create_dir_all(&meta).unwrap();
         fs::write(client.join("config.json"), r#"{"currentContext":"far"}"#).unwrap();
         let text = r#"{"Name":"far","Endpoints":{"docker":{"Host":"tcp://127.0.0.1:9"}}}"#;

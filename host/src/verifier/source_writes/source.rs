@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::no_follow::READ;
+use crate::workspace::digest;
 
 pub(super) struct Source {
     pub(super) mode: &'static str,
@@ -27,9 +28,7 @@ impl Source {
                 Err(Errno::INVAL | Errno::NOENT) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            return Ok(
-                self.mode == "120000" && hex(Sha256::digest(target.as_bytes())) == self.sha256
-            );
+            return Ok(self.mode == "120000" && digest(target.as_bytes()) == self.sha256);
         }
         let executable = stat.st_mode & 0o100 != 0;
         let mode = if executable { "100755" } else { "100644" };
