@@ -108,7 +108,8 @@ fn pid_namespace() -> String {
     namespace.to_string_lossy().into_owned()
 }
 
-/// A process that runs or is stopped; none when there is none. A zombie is none.
+/// A process that runs or is stopped; none when there is none. Neither a zombie nor one that is on its way to be
+/// one is any: its locks are free already, and nothing of its own runs any more.
 #[cfg(target_os = "linux")]
 pub fn look(pid: u32) -> Look {
     let stat = match std::fs::read(format!("/proc/{pid}/stat")) {
@@ -123,13 +124,18 @@ pub fn look(pid: u32) -> Look {
     parse(&String::from_utf8_lossy(&stat)).ok_or(Errno::IO)
 }
 
+/// The kernel's PF_EXITING, set before a process lets go of its files.
+#[cfg(target_os = "linux")]
+const EXITING: u32 = 0x4;
+
 /// The program's name stands in parentheses and may hold any character.
 #[cfg(target_os = "linux")]
 fn parse(stat: &str) -> Option<Option<Seen>> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
-    let start_time = fields.nth(18)?.to_owned();
-    let gone = matches!(state, "Z" | "X" | "x");
+    let flags: u32 = fields.nth(5)?.parse().ok()?;
+    let start_time = fields.nth(12)?.to_owned();
+    let gone = matches!(state, "Z" | "X" | "x") || flags & EXITING != 0;
     Some((!gone).then_some(Seen { start_time, stopped: state == "T" }))
 }
 
@@ -166,7 +172,7 @@ fn pid_namespace() -> String {
     String::new()
 }
 
-/// The same through `ps`, which every Unix has. It says nothing of one that is not there.
+/// The same through `ps`, which every Unix has. It says nothing of one that is not there; `E` is one that exits.
 #[cfg(not(target_os = "linux"))]
 pub fn look(pid: u32) -> Look {
     let mut ps = std::process::Command::new("/bin/ps");
@@ -178,7 +184,7 @@ pub fn look(pid: u32) -> Look {
     }
     let (state, start_time) = told.trim().split_once(' ').ok_or(Errno::IO)?;
     let seen = Seen { start_time: start_time.trim().to_owned(), stopped: state.starts_with('T') };
-    Ok((!state.starts_with('Z')).then_some(seen))
+    Ok((!state.contains(['Z', 'E'])).then_some(seen))
 }
 
 #[cfg(test)]
@@ -231,11 +237,14 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything_and_what_is_cut_off_is_no_answer() {
         // TASK-20
-        let rest = "0 ".repeat(18);
-        let seen = |state: &str| parse(&format!("7 (a) b) {state} {rest}4711 0"));
+        let stat = |state: &str, flags: u32| {
+            let (before, after) = ("0 ".repeat(5), "0 ".repeat(12));
+            parse(&format!("7 (a) b) {state} {before}{flags} {after}4711 0"))
+        };
         let start_time = "4711".to_owned();
-        assert_eq!(seen("T"), Some(Some(Seen { start_time, stopped: true })));
-        assert_eq!(seen("Z"), Some(None));
+        assert_eq!(stat("T", 0x40_0000), Some(Some(Seen { start_time, stopped: true })));
+        assert_eq!(stat("Z", 0), Some(None));
+        assert_eq!(stat("R", 0x40_0004), Some(None), "its locks are free before it is a zombie");
         assert_eq!(parse("7 (a) S 1 2"), None);
         assert_eq!(missing(u32::MAX), Ok(None));
         assert_eq!(missing(std::process::id()), Err(Errno::ACCESS), "hidden, not gone");

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use act::verifier::{ResolvedImage, Verifier};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, StartContainerOptions,
 };
 use futures_util::FutureExt;
 
@@ -116,4 +116,31 @@ async fn only_containers_of_dead_owners_are_reaped() {
     world.cancel.cancel();
     assert!(run.await.unwrap().is_none());
     assert_eq!(left, (true, false, true));
+}
+
+// VERIFIER-18: several acts that start at the same time find the same orphans.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphan_that_somebody_else_removes_is_gone_when_reaping_ends() {
+    let world = World::new().await.step("noop", "true");
+    let image = world.gate().await.image.id.clone();
+    for round in 0..8 {
+        let run_id = format!("reaped-together-{}-{round}", std::process::id());
+        let body = ContainerCreateBody {
+            image: Some(image.clone()),
+            cmd: Some(vec!["/bin/sleep".into(), "600".into()]),
+            labels: Some(HashMap::from([
+                ("act.run_id".to_owned(), run_id.clone()),
+                ("act.deadline".to_owned(), "1".to_owned()),
+            ])),
+            ..Default::default()
+        };
+        let options = CreateContainerOptions { name: Some(run_id.clone()), ..Default::default() };
+        world.docker.create_container(Some(options), body).await.unwrap();
+        world.docker.start_container(&run_id, None::<StartContainerOptions>).await.unwrap();
+        let reap = async || {
+            world.engine.reap_orphans().await.unwrap();
+            world.containers_of(&run_id).await
+        };
+        assert_eq!(tokio::join!(reap(), reap(), reap()), (0, 0, 0), "round {round}");
+    }
 }

@@ -2,9 +2,11 @@
 //! so each question is asked by a child of the test, told by `SSL_CERT_FILE`.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use act::event::Events;
@@ -18,49 +20,69 @@ use tokio_util::sync::CancellationToken;
 
 const KEY: &str = "ak-canary-certificates";
 
-/// What came in on each connection, in the clear.
-type Heard = Arc<Mutex<Vec<Vec<u8>>>>;
-
 const ANSWER: &str = concat!(
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
     "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
     "data: {\"type\":\"message_stop\"}\n\n",
 );
 
-fn serve(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> (u16, Heard) {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let heard = Heard::default();
-    let record = heard.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let stream = stream.unwrap();
-            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            let connection = ServerConnection::new(config.clone()).unwrap();
-            let mut tls = StreamOwned::new(connection, stream);
-            let (mut seen, mut buffer) = (vec![], [0; 4096]);
-            // A request ends with its body, which here is one JSON object.
-            while !seen.ends_with(b"}") {
-                match tls.read(&mut buffer) {
-                    Ok(length @ 1..) => seen.extend_from_slice(&buffer[..length]),
-                    _ => break,
+struct Server {
+    port: u16,
+    enough: Arc<AtomicBool>,
+    /// What came in on each connection, in the clear.
+    heard: JoinHandle<Vec<Vec<u8>>>,
+}
+
+impl Server {
+    fn start(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Self {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let enough = Arc::new(AtomicBool::new(false));
+        let stop = enough.clone();
+        let heard = std::thread::spawn(move || {
+            let mut heard = vec![];
+            for stream in listener.incoming() {
+                if stop.load(Ordering::SeqCst) {
+                    break;
                 }
+                heard.push(answer(stream.unwrap(), config.clone()));
             }
-            record.lock().unwrap().push(seen);
-            let _ = tls.write_all(ANSWER.as_bytes());
-            tls.conn.send_close_notify();
-            let _ = tls.flush();
+            heard
+        });
+        Self { port, enough, heard }
+    }
+
+    /// Every connection before this one has been heard out by then.
+    fn stop(self) -> Vec<Vec<u8>> {
+        self.enough.store(true, Ordering::SeqCst);
+        TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        self.heard.join().unwrap()
+    }
+}
+
+fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Vec<u8> {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut tls = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
+    let (mut seen, mut buffer) = (vec![], [0; 4096]);
+    // A request ends with its body, which here is one JSON object.
+    while !seen.ends_with(b"}") {
+        match tls.read(&mut buffer) {
+            Ok(length @ 1..) => seen.extend_from_slice(&buffer[..length]),
+            _ => break,
         }
-    });
-    (port, heard)
+    }
+    let _ = tls.write_all(ANSWER.as_bytes());
+    tls.conn.send_close_notify();
+    let _ = tls.flush();
+    seen
 }
 
 /// Asks a server with this certificate for a turn, trusting `authority` alone.
@@ -70,7 +92,7 @@ fn ask(
     key: &KeyPair,
 ) -> (String, Vec<Vec<u8>>) {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let (port, heard) = serve(certificate, key);
+    let server = Server::start(certificate, key);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("authority.pem");
     std::fs::write(&file, authority).unwrap();
@@ -79,12 +101,11 @@ fn ask(
         .args(["--ignored", "--nocapture"])
         .env_clear()
         .env("SSL_CERT_FILE", file)
-        .env("ACT_TEST_ORIGIN", format!("https://localhost:{port}"))
+        .env("ACT_TEST_ORIGIN", format!("https://localhost:{}", server.port))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
-    let heard = heard.lock().unwrap().clone();
-    (said, heard)
+    (said, server.stop())
 }
 
 struct NoPause;

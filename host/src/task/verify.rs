@@ -84,7 +84,10 @@ async fn judge(
     let timing = Box::new(TimingSink::new(desk, None, output));
     let events = Events::new("", vec![runs, timing, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
-    let _ = engine.reap_orphans().await;
+    tokio::select! {
+        () = cancel.cancelled() => return Ok(None),
+        _ = engine.reap_orphans() => {}
+    }
     let name = &config.pipeline.image;
     let resolved = match claim {
         Some(claim) => claim.image(&engine, name, &events, cancel).await?,

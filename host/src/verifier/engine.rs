@@ -12,7 +12,8 @@ use bollard::Docker;
 use bollard::errors::Error;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
-    CreateContainerOptions, KillContainerOptions, RemoveContainerOptions, RemoveVolumeOptions,
+    CreateContainerOptions, InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
+    RemoveVolumeOptions,
 };
 
 use super::docker_error::{EngineError, InfraError, Phase};
@@ -23,6 +24,8 @@ use crate::artifacts::EngineIdentity;
 pub(super) const QUICK: Duration = Duration::from_secs(20);
 /// For work of the engine: unpacking, mounting, killing.
 pub(super) const WORK: Duration = Duration::from_secs(110);
+/// Between two looks at a container that somebody else removes.
+const AGAIN: Duration = Duration::from_millis(20);
 
 const PODMAN: &str = "podman";
 
@@ -103,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Kills and removes with anonymous volumes; a container that is gone already is fine.
+    /// Kills and removes with anonymous volumes; then it is gone, whoever removed it.
     pub(super) async fn remove(&self, container: &str) -> Result<(), EngineError> {
         if self.is_podman() {
             // Else it first asks politely, and waits.
@@ -114,10 +117,25 @@ impl Engine {
             Some(RemoveContainerOptions { v: true, force: true, link: false }),
         );
         match self.call(Phase::Remove, WORK, removed).await {
-            // 409: somebody else's removal is under way.
-            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            Err(error) if error.status() == Some(404) => Ok(()),
+            // Somebody else's removal is under way.
+            Err(error) if error.status() == Some(409) => self.gone(container, error).await,
             other => other,
         }
+    }
+
+    /// Waits until a container is gone; `why` it could not be removed by us when it stays.
+    async fn gone(&self, container: &str, why: EngineError) -> Result<(), EngineError> {
+        let deadline = tokio::time::Instant::now() + QUICK;
+        while tokio::time::Instant::now() < deadline {
+            let inspect = self.docker.inspect_container(container, None::<InspectContainerOptions>);
+            match self.call(Phase::Remove, QUICK, inspect).await {
+                Err(error) if error.status() == Some(404) => return Ok(()),
+                Err(error) if error.unreachable() => return Err(error),
+                _ => tokio::time::sleep(AGAIN).await,
+            }
+        }
+        Err(why)
     }
 
     pub(super) async fn call<T>(

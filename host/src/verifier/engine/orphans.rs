@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 
 use bollard::query_parameters::{ListContainersOptions, ListVolumesOptions};
+use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
 
 use super::{Engine, QUICK};
 use crate::process::{self, Process};
-use crate::verifier::docker_error::{InfraError, Phase};
+use crate::verifier::docker_error::{EngineError, InfraError, Phase};
 use crate::verifier::owner::{RUN_ID, is_orphan};
+
+/// Removals that an engine is asked for at once.
+const AT_ONCE: usize = 4;
 
 impl Engine {
     /// Names of the containers of runs whose owner is dead.
@@ -17,12 +21,12 @@ impl Engine {
         Ok(orphans.map(|(_, name)| name).collect())
     }
 
-    /// Removes the containers of runs whose owner is dead; how many.
+    /// Removes the containers of runs whose owner is dead; how many. Each is tried; the first that stays is the error.
     pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
         let orphans = self.orphans().await?;
-        for (id, _) in &orphans {
-            self.remove(id).await?;
-        }
+        let removals = stream::iter(&orphans).map(|(id, _)| self.remove(id));
+        let mut removed: Result<(), EngineError> =
+            removals.buffer_unordered(AT_ONCE).fold(Ok(()), async |all, one| all.and(one)).await;
         // Of runs that died between making their volume and their container as well.
         let (this, now) = (Process::this(), crate::clock::now().timestamp());
         let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
@@ -31,9 +35,10 @@ impl Engine {
             self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
         for volume in listed.volumes.unwrap_or_default() {
             if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
-                self.remove_volume(&volume.name).await?;
+                removed = removed.and(self.remove_volume(&volume.name).await);
             }
         }
+        removed?;
         Ok(orphans.len())
     }
 
