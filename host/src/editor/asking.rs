@@ -36,7 +36,9 @@ impl Session<'_> {
         if let Some(last) = self.last.as_ref().filter(|last| last.status == Status::Fail) {
             let log = last.tail_log.as_deref().unwrap_or_default();
             context.push(("tail_log".to_owned(), verification::tail(log).to_owned()));
-            if let Some(step) = self.attempts.last().and_then(|attempt| attempt.step.clone()) {
+            if let Some(step) =
+                self.plans.attempts().last().and_then(|attempt| attempt.step.clone())
+            {
                 context.push(("failing_step".to_owned(), step));
             }
         }

@@ -33,7 +33,7 @@ impl Session<'_> {
             test_files: self.test_files(),
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
-            attempts: self.last_attempt,
+            attempts: self.verified.last().map_or(0, |run| run.attempt),
             files_changed: self.changed(),
             gate_inputs_changed: gate_inputs
                 .iter()
@@ -48,7 +48,10 @@ impl Session<'_> {
             boundaries_unheld: self.editor.brief.unheld.clone(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
-            baseline: self.baseline.as_ref().map(|baseline| baseline.for_people(&self.attempts)),
+            baseline: self
+                .baseline
+                .as_ref()
+                .map(|baseline| baseline.for_people(self.plans.attempts())),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
             by_host,
             audit_head: self.audit_head(),
@@ -92,7 +95,7 @@ impl Session<'_> {
 
     /// What the host says where the Editor says nothing.
     fn account_of_host(&self) -> Done {
-        let strategy = self.strategies.last().map(|last| last.text.as_str());
+        let strategy = Some(self.strategies.in_hand()).filter(|text| !text.is_empty());
         let strategy = strategy.filter(|text| hand_over::found(text).is_none());
         let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
         Done {
@@ -157,11 +160,11 @@ impl Session<'_> {
                 let (theories, derived) = match ending {
                     Ending::HardStop => match self.hypotheses().await {
                         Some(items) => (items, false),
-                        None => (hypotheses::derived(&self.attempts), true),
+                        None => (hypotheses::derived(self.plans.attempts()), true),
                     },
                     // Nobody is left to be asked.
                     Ending::ModelIdle { .. } | Ending::Budget | Ending::ContextFull { .. } => {
-                        (hypotheses::derived(&self.attempts), true)
+                        (hypotheses::derived(self.plans.attempts()), true)
                     }
                     Ending::Infra { .. } => (vec![], false),
                 };
@@ -180,7 +183,7 @@ impl Session<'_> {
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
         conversation.say(&prompt::hard_stop(
             self.assignment(),
-            &self.attempts,
+            self.plans.attempts(),
             verification::tail(log),
         ));
         for _ in 0..2 {
@@ -193,7 +196,7 @@ impl Session<'_> {
                     Err(why) => wrong = why,
                 }
             }
-            let items = hypotheses::usable(items, &self.attempts);
+            let items = hypotheses::usable(items, self.plans.attempts());
             if items.len() >= hypotheses::NEEDED {
                 return Some(items);
             }
@@ -221,13 +224,16 @@ impl Session<'_> {
             hypotheses: theories,
             hypotheses_derived: derived,
             steps: editor.steps.iter().map(|step| step.name.clone()).collect(),
-            strategies: self.strategies_so_far(),
+            strategies: self.strategies.so_far(&self.changes()),
             runs: self.verified.clone(),
             files_modified: self.changed(),
             gate_inputs_changed: named(&self.gate_inputs()),
             edits_refused: self.refusals(),
             audit_head: self.audit_head(),
-            baseline: self.baseline.as_ref().map(|baseline| baseline.for_people(&self.attempts)),
+            baseline: self
+                .baseline
+                .as_ref()
+                .map(|baseline| baseline.for_people(self.plans.attempts())),
             ..StuckReport::default()
         };
         let finished =

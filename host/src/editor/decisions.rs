@@ -24,10 +24,52 @@ impl Conflict {
     }
 }
 
+/// Those of a task, and how the Editor settled them.
+#[derive(Debug, Default)]
+pub(super) struct Conflicts {
+    found: Vec<Conflict>,
+    open: Vec<Conflict>,
+    settled: Vec<String>,
+}
+
+impl Conflicts {
+    /// How those of a dry run were settled.
+    pub(super) fn take_up(&mut self, settled: Vec<String>) {
+        self.settled = settled;
+    }
+
+    /// Those between two reports that were not there before; they are open.
+    pub(super) fn add(&mut self, a: &ReportA, b: &ReportB) -> Vec<Conflict> {
+        let mut fresh = conflicts(a, b);
+        fresh.retain(|conflict| !self.found.contains(conflict));
+        self.found.extend(fresh.iter().cloned());
+        self.open.extend(fresh.iter().cloned());
+        fresh
+    }
+
+    pub(super) fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Settles all that are open; how, one by one.
+    pub(super) fn settle(&mut self, words: &str) -> Vec<String> {
+        let settled: Vec<_> =
+            std::mem::take(&mut self.open).iter().map(|conflict| conflict.settled(words)).collect();
+        self.settled.extend(settled.iter().cloned());
+        settled
+    }
+
+    /// For the record: what was settled, and what nobody said anything about.
+    pub(super) fn told(&self) -> Vec<String> {
+        let open = self.open.iter().map(|conflict| conflict.settled("(not said)"));
+        self.settled.iter().cloned().chain(open).collect()
+    }
+}
+
 /// Names in one conflict at most.
 const NAMES: usize = 5;
 
-pub(super) fn conflicts(a: &ReportA, b: &ReportB) -> Vec<Conflict> {
+fn conflicts(a: &ReportA, b: &ReportB) -> Vec<Conflict> {
     let tips = a.verification_tips.join("\n");
     let commands = commands(b);
     let runners_b: BTreeSet<_> =

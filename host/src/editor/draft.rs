@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::phase::Phase;
 use super::prompt::{self, Assignment, Known};
 use super::session::{End, Left, Session};
+use super::strategy::Changes;
 use super::tools::{Done, Goals, Plan};
 use super::turns::Step;
 use super::{Finished, State};
@@ -55,11 +56,11 @@ impl Session<'_> {
             question: report.question,
             payload: report.payload,
         });
-        let draft = self.plan.clone().map(|plan| Draft {
+        let draft = self.plans.in_force().cloned().map(|plan| Draft {
             plan,
-            goals: self.goals.clone(),
+            goals: self.plans.goals().clone(),
             reports: reports.collect(),
-            decisions: self.settlements(),
+            decisions: self.conflicts.told(),
             had_tests: self.has_tests,
             account: done.clone(),
         });
@@ -82,9 +83,10 @@ impl Session<'_> {
         let Draft { plan, goals, reports, decisions, had_tests, account } = draft.clone();
         self.tried.add_strategy(&plan.strategy);
         let text = plan.strategy.trim().to_owned();
-        self.strategies.push(Strategy { text, ..Strategy::default() });
-        (self.plan, self.goals, self.has_tests) = (Some(plan), goals, had_tests);
-        self.settled = decisions;
+        self.strategies.begin(Strategy { text, ..Strategy::default() }, Changes::default());
+        self.plans.take_up(plan, goals);
+        self.has_tests = had_tests;
+        self.conflicts.take_up(decisions);
         self.reports = reports
             .into_iter()
             .map(|report| ScoutPayload {
@@ -105,7 +107,7 @@ impl Session<'_> {
                 Ok(TakenUp::Finished(account))
             }
             Step::Answer(_) => {
-                let tried = self.tried_so_far();
+                let tried = self.plans.so_far();
                 let green = self.phase == Phase::Closing;
                 let word = |task: Assignment<'_>, known: Known<'_>| {
                     prompt::after_apply(task, known, green)

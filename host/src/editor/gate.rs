@@ -11,15 +11,16 @@ use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
 use super::session::{End, Left, Session};
-use super::strategy::SAME_STRATEGY_REFUSALS;
+use super::strategy::Repeat;
 use super::tools::Done;
 use super::turns::Step;
 use super::{prompt, verification};
+use crate::context::VerifiedRun;
 use crate::event::{EventKind, Milestone};
 use crate::verifier::{ErrorType, Status, VerifyResponse};
 
 /// Green runs in one task before the host closes it by itself.
-const GREEN_RUNS: u32 = 12;
+const GREEN_RUNS: usize = 12;
 
 impl Session<'_> {
     /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
@@ -74,17 +75,17 @@ impl Session<'_> {
 
     pub(super) async fn verify(&mut self) -> Result<Step, End> {
         let fingerprint = self.fingerprint();
-        if !self.verified_in_strategy
-            && self.debug_loop.replans() > 0
-            && self.tried.knows_tree(&fingerprint)
-        {
-            if self.same_tree < SAME_STRATEGY_REFUSALS {
-                self.same_tree += 1;
-                let message = "this tree was verified before and failed; change something first";
-                return Ok(Answer::refusal("same_strategy", message).into());
-            }
-            if let Some(last) = self.strategies.last_mut() {
-                last.text.push_str(" (verified an unchanged tree)");
+        if !self.verified_in_strategy && self.debug_loop.replans() > 0 {
+            match self.tried.judge_tree(&fingerprint) {
+                Repeat::No => {}
+                Repeat::Refused => {
+                    let message =
+                        "this tree was verified before and failed; change something first";
+                    return Ok(Answer::refusal("same_strategy", message).into());
+                }
+                Repeat::Accepted => {
+                    self.strategies.mark_in_hand(" (verified an unchanged tree)");
+                }
             }
         }
         self.verified_in_strategy = true;
@@ -92,8 +93,6 @@ impl Session<'_> {
         self.verified_tree.clone_from(&fingerprint);
 
         let number = self.debug_loop.next_attempt();
-        self.last_attempt = number;
-        self.verifications += 1;
         self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
         self.milestone(Milestone::Verifying);
         let response = self.editor.verifier.run(number, &self.editor.cancel).await;
@@ -102,15 +101,14 @@ impl Session<'_> {
         };
         self.record_gate_inputs(response.run_id.as_deref());
         let next = self.debug_loop.judge(verification::verdict(&response));
-        let failure = Attempt::of(number, self.strategies.len() as u32, &response);
+        let failure = Attempt::of(number, self.strategies.all().len() as u32, &response);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
         let told = answered(&verification::told(&response, &failure, as_before));
         self.verified.push(failure.shown(&response));
         if response.status == Status::Fail {
             self.milestone(Milestone::VerificationFailed);
             self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
-            self.failures.push(failure.clone());
-            self.attempts.push(failure);
+            self.plans.fail(failure);
             self.tried.add_tree(&fingerprint);
         }
         let diagnosis = response.error_message.clone().unwrap_or_default();
@@ -123,9 +121,12 @@ impl Session<'_> {
             }
             NextStep::Finish => {
                 self.phase = Phase::Closing;
-                self.greens += 1;
+                let green = |run: &&VerifiedRun| run.status == Status::Pass.as_str();
                 // A model that goes on editing a green tree for ever is closed while it is green.
-                if self.greens >= GREEN_RUNS { self.close_or(told).await } else { Ok(told.into()) }
+                if self.verified.iter().filter(green).count() >= GREEN_RUNS {
+                    return self.close_or(told).await;
+                }
+                Ok(told.into())
             }
             NextStep::Replan { number: replan } => {
                 Ok(Step::Leave(Left::Replan { number: replan, attempt: number }))

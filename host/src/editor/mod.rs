@@ -23,6 +23,7 @@ mod hypotheses;
 mod line_diff;
 mod phase;
 mod planning;
+mod plans;
 mod prompt;
 mod refused_edit;
 mod replan;

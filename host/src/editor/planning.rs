@@ -9,11 +9,12 @@ use super::debug_loop::REPLAN_AFTER;
 use super::ending::Ending;
 use super::hands::Answer;
 use super::phase::Phase;
-use super::prompt::{self, Assignment, FailedStrategy, Known};
+use super::plans::FailedStrategy;
+use super::prompt::{self, Assignment, Known};
 use super::session::{End, Session};
-use super::strategy::SAME_STRATEGY_REFUSALS;
+use super::strategy::Repeat;
 use super::tools::Plan;
-use super::{replan, strategy, verification};
+use super::{replan, verification};
 use crate::context::{EditorState, Moment, Replan, Snapshot, Strategy};
 use crate::event::{EventKind, Milestone};
 use crate::scout::Question;
@@ -21,17 +22,14 @@ use crate::scout::Question;
 impl Session<'_> {
     /// Closes the books on the strategy in hand and words the next conversation.
     pub(super) fn start_replan(&mut self, number: u32, attempt: u32) -> String {
-        if let Some(plan) = self.plan.take() {
-            self.failed.push(FailedStrategy { plan, attempts: std::mem::take(&mut self.failures) });
-        }
+        self.plans.give_up();
         self.phase = Phase::Planning;
         self.replanning = Some((number, attempt));
-        self.same_strategy = 0;
-        self.same_tree = 0;
+        self.tried.start_over();
         self.verified_in_strategy = false;
         self.reminded = false;
         self.reread.start_over();
-        self.facts_with(&self.failed, prompt::replanning)
+        self.facts_with(self.plans.failed(), prompt::replanning)
     }
 
     /// What is known goes into the first message of another conversation.
@@ -42,9 +40,9 @@ impl Session<'_> {
     ) -> String {
         let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
         let known = Known {
-            goals: &self.goals,
+            goals: self.plans.goals(),
             reports: &self.reports,
-            decisions: &self.settlements(),
+            decisions: &self.conflicts.told(),
             tried,
             changed: &self.whole_difference(),
             tail: verification::tail(log),
@@ -55,26 +53,19 @@ impl Session<'_> {
     /// The conversation has become longer than the model takes: a fresh one goes on with the same plan, once
     /// between two verifications. One that has no plan yet would only say the same again.
     pub(super) fn start_over(&mut self, said: String) -> Result<String, End> {
-        if self.plan.is_none() || self.phase == Phase::Planning {
+        if self.plans.in_force().is_none() || self.phase == Phase::Planning {
             return Err(End::Stuck(Ending::ContextFull { said }));
         }
-        if self.started_over.replace(self.verifications) == Some(self.verifications) {
+        if self.started_over.replace(self.verified.len()) == Some(self.verified.len()) {
             let said = format!("{said}; a fresh conversation became too long as well");
             return Err(End::Stuck(Ending::ContextFull { said }));
         }
         let text = format!("{said}; a fresh conversation goes on with the same plan");
         self.editor.events.emit(EventKind::Diagnosis { text });
-        let tried = self.tried_so_far();
+        let tried = self.plans.so_far();
         self.reread.start_over();
         let green = self.phase == Phase::Closing;
         Ok(self.facts_with(&tried, |task, known| prompt::going_on(task, known, green)))
-    }
-
-    /// Every strategy, the one in force with the attempts that failed so far.
-    pub(super) fn tried_so_far(&self) -> Vec<FailedStrategy> {
-        let attempts = self.failures.clone();
-        let in_force = self.plan.clone().map(|plan| FailedStrategy { plan, attempts });
-        self.failed.iter().cloned().chain(in_force).collect()
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
@@ -82,15 +73,18 @@ impl Session<'_> {
         if plan.strategy.trim().is_empty() {
             return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
         }
-        let first = self.strategies.is_empty();
-        let mut mark = "";
-        if !first && self.replanning.is_some() && self.tried.knows_strategy(&plan.strategy) {
-            if self.same_strategy < SAME_STRATEGY_REFUSALS {
-                self.same_strategy += 1;
+        let first = self.strategies.all().is_empty();
+        let repeat = match self.replanning {
+            Some(_) => self.tried.judge_strategy(&plan.strategy),
+            None => Repeat::No,
+        };
+        let mark = match repeat {
+            Repeat::No => "",
+            Repeat::Refused => {
                 return Ok(Answer::refusal("same_strategy", refusal_hint("same_strategy")));
             }
-            mark = " (repeats an earlier strategy)";
-        }
+            Repeat::Accepted => " (repeats an earlier strategy)",
+        };
         let unknown: Vec<_> =
             plan.questions.keys().filter(|name| !self.has_scout(name)).cloned().collect();
         if !unknown.is_empty() {
@@ -102,8 +96,9 @@ impl Session<'_> {
         let requery: Vec<String> = match self.replanning {
             None => vec![],
             Some(_) => {
-                let from = self.attempts.len().saturating_sub(REPLAN_AFTER as usize);
-                replan::requery(self.attempts.get(from..).unwrap_or_default())
+                let attempts = self.plans.attempts();
+                let from = attempts.len().saturating_sub(REPLAN_AFTER as usize);
+                replan::requery(attempts.get(from..).unwrap_or_default())
                     .into_iter()
                     .map(str::to_owned)
                     .collect()
@@ -136,26 +131,18 @@ impl Session<'_> {
             self.decisions.push(format!("asked {}", names.join(" and ")));
         }
 
-        self.strategies = self.strategies_so_far();
-        self.strategy_began = self.tree();
-        self.strategies.push(Strategy {
+        let strategy = Strategy {
             text: format!("{}{mark}", plan.strategy.trim()),
             replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
             requery: requery.clone(),
             changed: vec![],
-        });
+        };
+        self.strategies.begin(strategy, self.changes());
         self.tried.add_strategy(&plan.strategy);
-        self.goals.keep(&plan);
-        if let Some(replaced) = self.plan.replace(plan)
-            && !self.failures.is_empty()
-        {
-            // What it was tried with stays known to the next REPLAN.
-            let attempts = std::mem::take(&mut self.failures);
-            self.failed.push(FailedStrategy { plan: replaced, attempts });
-        }
+        self.plans.adopt(plan);
         match self.replanning.take() {
             Some((number, attempt)) => {
-                let strategy = self.strategies.last().cloned().unwrap_or_default().text;
+                let strategy = self.strategies.in_hand().to_owned();
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
                 self.snapshot_when_settled(Moment::Replan { number })?;
             }
@@ -169,24 +156,15 @@ impl Session<'_> {
         Ok(answered(&answer))
     }
 
-    /// With what the one in hand has changed until now.
-    pub(super) fn strategies_so_far(&self) -> Vec<Strategy> {
-        let mut strategies = self.strategies.clone();
-        if let Some(last) = strategies.last_mut() {
-            last.changed = strategy::changed(&self.strategy_began, &self.tree());
-        }
-        strategies
-    }
-
     pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {
         let Some(notes) = &self.editor.notes else { return Ok(()) };
-        let strategies = self.strategies.iter().enumerate();
+        let strategies = self.strategies.all().iter().enumerate();
         let mut decisions: Vec<String> =
             strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
         decisions.extend(self.decisions.iter().cloned());
-        decisions.extend(self.settlements());
+        decisions.extend(self.conflicts.told());
         let state = EditorState {
-            hypothesis: self.strategies.last().cloned().unwrap_or_default().text,
+            hypothesis: self.strategies.in_hand().to_owned(),
             files_modified: self.changed(),
             verify_attempts: self.verified.clone(),
             decisions,

@@ -3,8 +3,9 @@
 
 use super::EarlierReport;
 use super::attempt::Attempt;
+use super::plans::FailedStrategy;
 use super::told::told;
-use super::tools::{Goals, Plan};
+use super::tools::Goals;
 use crate::context::ScoutPayload;
 
 pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
@@ -82,13 +83,6 @@ pub(super) fn opening(task: Assignment<'_>, known: Beginning<'_>) -> String {
         list(&mut text, "`read_log` also takes its runs", &report.run_ids);
     }
     text
-}
-
-/// A strategy that failed, for the conversation after a REPLAN.
-#[derive(Debug, Clone)]
-pub(super) struct FailedStrategy {
-    pub plan: Plan,
-    pub attempts: Vec<Attempt>,
 }
 
 /// What a fresh conversation in the middle of a task has to know.
@@ -193,6 +187,7 @@ pub(super) fn attempt_line(attempt: &Attempt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::editor::tools::Plan;
 
     fn texts(items: &[&str]) -> Vec<String> {
         items.iter().map(|item| (*item).to_owned()).collect()

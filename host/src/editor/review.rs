@@ -64,7 +64,7 @@ impl Session<'_> {
 
     /// What the task is measured by, as far as its plans say.
     fn measures(&self) -> Map<String, Value> {
-        let goals = &self.goals;
+        let goals = self.plans.goals();
         let mut all = Map::new();
         for (name, items) in [
             ("criteria", &goals.criteria),

@@ -1,21 +1,19 @@
 //! One task from its first conversation to its end, and what is known on the way. `turns` holds a conversation,
 //! `calls` performs what it asks for, `gate` verifies; what happens next is decided in pure modules beside them.
 
-use std::collections::BTreeMap;
-
-use super::attempt::Attempt;
 use super::baseline::Baseline;
 use super::debug_loop::DebugLoop;
-use super::decisions::Conflict;
+use super::decisions::Conflicts;
 use super::draft::TakenUp;
 use super::ending::Ending;
 use super::phase::Phase;
-use super::prompt::{self, Assignment, FailedStrategy};
+use super::plans::Plans;
+use super::prompt::{self, Assignment};
 use super::reread::Reread;
-use super::strategy::Tried;
-use super::tools::{Done, Goals, Plan};
+use super::strategy::{Changes, Strategies, Tried};
+use super::tools::Done;
 use super::{Aim, Editor, Finished};
-use crate::context::{Moment, ScoutPayload, Strategy, VerifiedRun};
+use crate::context::{Moment, ScoutPayload, VerifiedRun};
 use crate::event::Milestone;
 use crate::verifier::VerifyResponse;
 
@@ -37,41 +35,25 @@ pub(super) struct Session<'a> {
     pub(super) editor: &'a Editor,
     pub(super) debug_loop: DebugLoop,
     pub(super) phase: Phase,
-    /// The plan in force, and what all plans of the task wanted.
-    pub(super) plan: Option<Plan>,
-    pub(super) goals: Goals,
+    pub(super) plans: Plans,
+    pub(super) strategies: Strategies,
+    pub(super) tried: Tried,
     /// Raw reports, newest per Scout, in the order of the Scouts.
     pub(super) reports: Vec<ScoutPayload>,
-    pub(super) tried: Tried,
-    pub(super) failed: Vec<FailedStrategy>,
-    /// Failures under the strategy in hand.
-    pub(super) failures: Vec<Attempt>,
-    pub(super) attempts: Vec<Attempt>,
+    pub(super) conflicts: Conflicts,
     /// What the pipeline said before the first edit, if it was asked.
     pub(super) baseline: Option<Baseline>,
     /// Every verification, green ones too, as snapshots show them.
     pub(super) verified: Vec<VerifiedRun>,
-    pub(super) strategies: Vec<Strategy>,
-    /// The task's changes when the strategy in hand began: path and digest.
-    pub(super) strategy_began: BTreeMap<String, Option<String>>,
     pub(super) decisions: Vec<String>,
-    pub(super) same_strategy: u32,
-    pub(super) same_tree: u32,
     /// REPLAN that a new plan still has to answer.
     pub(super) replanning: Option<(u32, u32)>,
     /// Fingerprint of the tree that the last verification judged.
     pub(super) verified_tree: String,
     pub(super) verified_in_strategy: bool,
     pub(super) last: Option<VerifyResponse>,
-    pub(super) last_attempt: u32,
-    pub(super) verifications: u32,
-    pub(super) greens: u32,
     /// Whether there were tests when the task began; none before the first plan.
     pub(super) has_tests: Option<bool>,
-    /// Contradictions between the Scouts: all, those not yet settled, and how the others were.
-    pub(super) conflicts: Vec<Conflict>,
-    pub(super) open_conflicts: Vec<Conflict>,
-    pub(super) settled: Vec<String>,
     /// To be written as soon as the Editor has spoken.
     pub(super) snapshot_due: Option<Moment>,
     /// What the model has seen of its changes.
@@ -83,7 +65,7 @@ pub(super) struct Session<'a> {
     /// Questions to Scouts since the last verification.
     pub(super) asked: u32,
     /// How many verifications there had been when a conversation was last given up for its length.
-    pub(super) started_over: Option<u32>,
+    pub(super) started_over: Option<usize>,
 }
 
 pub(super) async fn run(editor: &Editor) -> Finished {
@@ -102,31 +84,19 @@ impl<'a> Session<'a> {
             editor,
             debug_loop: DebugLoop::default(),
             phase: Phase::Planning,
-            plan: None,
-            goals: Goals::default(),
-            reports: vec![],
+            plans: Plans::default(),
+            strategies: Strategies::default(),
             tried: Tried::default(),
-            failed: vec![],
-            failures: vec![],
-            attempts: vec![],
+            reports: vec![],
+            conflicts: Conflicts::default(),
             baseline: None,
             verified: vec![],
-            strategies: vec![],
-            strategy_began: BTreeMap::new(),
             decisions: vec![],
-            same_strategy: 0,
-            same_tree: 0,
             replanning: None,
             verified_tree: String::new(),
             verified_in_strategy: false,
             last: None,
-            last_attempt: 0,
-            verifications: 0,
-            greens: 0,
             has_tests: None,
-            conflicts: vec![],
-            open_conflicts: vec![],
-            settled: vec![],
             snapshot_due: None,
             reread: Reread::default(),
             reminded: false,
@@ -190,8 +160,7 @@ impl<'a> Session<'a> {
         Ok(TakenUp::Opening(prompt::opening(self.assignment(), known)))
     }
 
-    /// The changes of this task so far: every changed file and what it is now.
-    pub(super) fn tree(&self) -> BTreeMap<String, Option<String>> {
+    pub(super) fn changes(&self) -> Changes {
         let files = self.editor.hands.changed().into_iter();
         files.map(|file| (file.path, file.sha256_now)).collect()
     }
@@ -199,7 +168,7 @@ impl<'a> Session<'a> {
     /// The same as one text that is equal when they are.
     pub(super) fn fingerprint(&self) -> String {
         let mut text = String::new();
-        for (path, sha256) in self.tree() {
+        for (path, sha256) in self.changes() {
             text.push_str(&format!("{} {path}\n", sha256.as_deref().unwrap_or("-")));
         }
         text

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::decisions::{Conflict, conflicts};
+use super::decisions::Conflict;
 use super::first_steps;
 use super::session::{End, Session};
 use crate::context::Moment;
@@ -41,8 +41,7 @@ impl Session<'_> {
     /// New contradictions between the reports as they stand.
     pub(super) fn put_conflicts(&mut self, answer: &mut Value) {
         let (Some(a), Some(b)) = (self.report_a(), self.report_b()) else { return };
-        let mut fresh = conflicts(&a, &b);
-        fresh.retain(|conflict| !self.conflicts.contains(conflict));
+        let fresh = self.conflicts.add(&a, &b);
         if fresh.is_empty() {
             return;
         }
@@ -50,28 +49,24 @@ impl Session<'_> {
             "found": fresh.iter().map(Conflict::stated).collect::<Vec<_>>(),
             "todo": "the Scouts disagree: say in your next message what you go by and why; it is recorded",
         });
-        self.open_conflicts.extend(fresh.iter().cloned());
-        self.conflicts.extend(fresh);
     }
 
     /// Writes the snapshot now, or after the Editor's next turn where that settles something.
     pub(super) fn snapshot_when_settled(&mut self, moment: Moment) -> Result<(), End> {
-        if self.open_conflicts.is_empty() {
-            return self.snapshot(moment);
+        if self.conflicts.are_open() {
+            self.snapshot_due = Some(moment);
+            return Ok(());
         }
-        self.snapshot_due = Some(moment);
-        Ok(())
+        self.snapshot(moment)
     }
 
     /// Looks at a turn before anything in it is performed.
     pub(super) fn settle(&mut self, turn: &Turn) -> Result<(), End> {
-        if !self.open_conflicts.is_empty()
+        if self.conflicts.are_open()
             && let Some(words) = words(turn)
         {
-            for conflict in std::mem::take(&mut self.open_conflicts) {
-                let text = conflict.settled(&words);
-                self.editor.events.emit(EventKind::Diagnosis { text: text.clone() });
-                self.settled.push(text);
+            for text in self.conflicts.settle(&words) {
+                self.editor.events.emit(EventKind::Diagnosis { text });
             }
         }
         self.write_due_snapshot()
@@ -79,12 +74,6 @@ impl Session<'_> {
 
     pub(super) fn write_due_snapshot(&mut self) -> Result<(), End> {
         self.snapshot_due.take().map_or(Ok(()), |moment| self.snapshot(moment))
-    }
-
-    /// For the record: what was settled, and what nobody said anything about.
-    pub(super) fn settlements(&self) -> Vec<String> {
-        let open = self.open_conflicts.iter().map(|conflict| conflict.settled("(not said)"));
-        self.settled.iter().cloned().chain(open).collect()
     }
 }
 

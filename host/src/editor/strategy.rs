@@ -1,15 +1,29 @@
-//! Whether a REPLAN is a new strategy or an old one in other clothes. Pure.
+//! The strategies of a task, and whether that of a REPLAN is a new one or an old one in other clothes. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::context::Strategy;
+
 /// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
-pub(super) const SAME_STRATEGY_REFUSALS: u32 = 2;
+const REFUSALS: u32 = 2;
 
 /// What has been tried: the words of every plan and the fingerprint of every tree that was verified.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tried {
     strategies: Vec<BTreeSet<String>>,
     trees: Vec<String>,
+    /// Refused since the last REPLAN.
+    refused_strategies: u32,
+    refused_trees: u32,
+}
+
+/// Whether something was tried before, and what comes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    No,
+    Refused,
+    /// Refused often enough.
+    Accepted,
 }
 
 /// Words that say nothing about what is going to be done.
@@ -45,7 +59,22 @@ impl Tried {
         self.strategies.push(essence(strategy));
     }
 
-    pub(super) fn knows_strategy(&self, strategy: &str) -> bool {
+    /// At a REPLAN refusals count anew.
+    pub(super) fn start_over(&mut self) {
+        (self.refused_strategies, self.refused_trees) = (0, 0);
+    }
+
+    pub(super) fn judge_strategy(&mut self, strategy: &str) -> Repeat {
+        let known = self.knows_strategy(strategy);
+        repeat(known, &mut self.refused_strategies)
+    }
+
+    pub(super) fn judge_tree(&mut self, fingerprint: &str) -> Repeat {
+        let known = self.knows_tree(fingerprint);
+        repeat(known, &mut self.refused_trees)
+    }
+
+    fn knows_strategy(&self, strategy: &str) -> bool {
         let essence = essence(strategy);
         self.strategies.iter().any(|known| alike(known, &essence))
     }
@@ -56,16 +85,66 @@ impl Tried {
         }
     }
 
-    pub(super) fn knows_tree(&self, fingerprint: &str) -> bool {
+    fn knows_tree(&self, fingerprint: &str) -> bool {
         self.trees.iter().any(|known| known == fingerprint)
     }
 }
 
-/// Paths that differ between two states of a task's changes, each a path and the digest of what it is now.
-pub(super) fn changed(
-    began: &BTreeMap<String, Option<String>>,
-    now: &BTreeMap<String, Option<String>>,
-) -> Vec<String> {
+fn repeat(known: bool, refused: &mut u32) -> Repeat {
+    if !known {
+        return Repeat::No;
+    }
+    if *refused >= REFUSALS {
+        return Repeat::Accepted;
+    }
+    *refused += 1;
+    Repeat::Refused
+}
+
+/// A state of a task's changes: each changed path with the digest of what it is now.
+pub(super) type Changes = BTreeMap<String, Option<String>>;
+
+/// The strategies of a task as snapshots and reports show them.
+#[derive(Debug, Default)]
+pub(super) struct Strategies {
+    all: Vec<Strategy>,
+    /// When the one in hand began.
+    began: Changes,
+}
+
+impl Strategies {
+    pub(super) fn begin(&mut self, strategy: Strategy, changes: Changes) {
+        self.all = self.so_far(&changes);
+        self.all.push(strategy);
+        self.began = changes;
+    }
+
+    pub(super) fn all(&self) -> &[Strategy] {
+        &self.all
+    }
+
+    /// The text of the one in hand; empty before the first.
+    pub(super) fn in_hand(&self) -> &str {
+        self.all.last().map_or("", |last| &last.text)
+    }
+
+    pub(super) fn mark_in_hand(&mut self, with: &str) {
+        if let Some(last) = self.all.last_mut() {
+            last.text.push_str(with);
+        }
+    }
+
+    /// With what the one in hand has changed until now.
+    pub(super) fn so_far(&self, changes: &Changes) -> Vec<Strategy> {
+        let mut strategies = self.all.clone();
+        if let Some(last) = strategies.last_mut() {
+            last.changed = changed(&self.began, changes);
+        }
+        strategies
+    }
+}
+
+fn changed(began: &Changes, now: &Changes) -> Vec<String> {
     let undone = began.keys().filter(|path| !now.contains_key(*path));
     let made = now.iter().filter(|(path, sha256)| began.get(*path) != Some(sha256));
     let mut paths: Vec<_> = undone.chain(made.map(|(path, _)| path)).cloned().collect();
@@ -116,6 +195,20 @@ mod tests {
             "Accept leap centuries",
         ] {
             assert!(!tried.knows_strategy(other), "{other}");
+        }
+    }
+
+    /// EDITOR-27
+    #[test]
+    fn what_is_repeated_is_refused_twice_after_each_replan() {
+        let mut tried = Tried::default();
+        tried.add_strategy("Fix the sign");
+        for _ in 0..2 {
+            let judged: Vec<_> = (0..4).map(|_| tried.judge_strategy("fix the sign")).collect();
+            use Repeat::{Accepted, Refused};
+            assert_eq!(judged, [Refused, Refused, Accepted, Accepted]);
+            assert_eq!(tried.judge_strategy("Fix the test"), Repeat::No);
+            tried.start_over();
         }
     }
 

@@ -40,7 +40,7 @@ impl Session<'_> {
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
             self.settle(&turn)?;
-            let (was_closing, verified) = (self.phase == Phase::Closing, self.verifications);
+            let (was_closing, verified) = (self.phase == Phase::Closing, self.verified.len());
             let changed = self.editor.hands.changed();
             turns += 1;
             // What the host does by itself after this turn; its outcome is said to the model.
@@ -81,7 +81,7 @@ impl Session<'_> {
             }
             let idle_closing = was_closing
                 && self.phase == Phase::Closing
-                && self.verifications == verified
+                && self.verified.len() == verified
                 && self.editor.hands.changed() == changed;
             closing = if idle_closing { closing + 1 } else { 0 };
             if unasked.is_none() {
@@ -102,7 +102,7 @@ impl Session<'_> {
                     conversation.say(&answer.json);
                 }
             }
-            if self.verifications != verified {
+            if self.verified.len() != verified {
                 turns = 0;
             }
         }
