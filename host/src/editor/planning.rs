@@ -93,29 +93,8 @@ impl Session<'_> {
             return Ok(Answer::refusal("bad_arguments", &message));
         }
 
-        let requery: Vec<String> = match self.replanning {
-            None => vec![],
-            Some(_) => {
-                let attempts = self.plans.attempts();
-                let from = attempts.len().saturating_sub(REPLAN_AFTER as usize);
-                replan::requery(attempts.get(from..).unwrap_or_default())
-                    .into_iter()
-                    .map(str::to_owned)
-                    .collect()
-            }
-        };
-        let asked: Vec<(String, Question)> = self
-            .editor
-            .scouts
-            .iter()
-            .map(|scout| scout.name())
-            .filter(|name| {
-                (first && ["scout-a", "scout-b"].contains(name))
-                    || plan.questions.contains_key(*name)
-                    || requery.iter().any(|again| again == name)
-            })
-            .map(|name| (name.to_owned(), self.question(plan.questions.get(name))))
-            .collect();
+        let requery = self.requery();
+        let asked = self.asked_for(&plan, first, &requery);
         let mut answer = json!({"ok": true});
         if !asked.is_empty() {
             let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
@@ -154,6 +133,28 @@ impl Session<'_> {
             self.milestone(Milestone::Implementing);
         }
         Ok(answered(&answer))
+    }
+
+    /// Scouts whose knowledge the last failures put in doubt, after a REPLAN.
+    fn requery(&self) -> Vec<String> {
+        if self.replanning.is_none() {
+            return vec![];
+        }
+        let attempts = self.plans.attempts();
+        let from = attempts.len().saturating_sub(REPLAN_AFTER as usize);
+        let again = replan::requery(attempts.get(from..).unwrap_or_default());
+        again.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Who is asked what for a plan: Scouts A and B for the first one, whom it names, and those in doubt.
+    fn asked_for(&self, plan: &Plan, first: bool, requery: &[String]) -> Vec<(String, Question)> {
+        let names = self.editor.scouts.iter().map(|scout| scout.name());
+        let asked = names.filter(|name| {
+            (first && ["scout-a", "scout-b"].contains(name))
+                || plan.questions.contains_key(*name)
+                || requery.iter().any(|again| again == name)
+        });
+        asked.map(|name| (name.to_owned(), self.question(plan.questions.get(name)))).collect()
     }
 
     pub(super) fn snapshot(&self, moment: Moment) -> Result<(), End> {
