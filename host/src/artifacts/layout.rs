@@ -14,6 +14,7 @@ use rustix::fs::{
 
 use super::run_dir::RunDir;
 use super::run_id::RunId;
+use super::spread::spread;
 use crate::no_follow::DIRECTORY;
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
@@ -78,6 +79,7 @@ impl ArtifactDir {
             .map_err(|error| unusable(error.into()))?;
         let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
         let runs = child("runs").map_err(unusable)?;
+        spread(&runs);
         let cache = child("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
         Ok(Self { path, top, runs, cache, live: Mutex::default() })

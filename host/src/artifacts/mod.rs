@@ -20,6 +20,7 @@ mod remove;
 mod retention;
 mod run_dir;
 mod run_id;
+mod spread;
 mod sweep;
 mod tidying;
 mod unpack;
