@@ -13,7 +13,7 @@
 //! 3 component artifacts context config publishing store
 //! 2 workspace model output audit symbols
 //! 1 event
-//! 0 clock exit fail_point no_follow process secret
+//! 0 clock exit fail_point hidden_char no_follow process secret
 //! ```
 //!
 //! One task: `cli/run` reads the text, `task` checks what must hold before it starts and takes the
@@ -34,6 +34,7 @@ pub mod editor;
 pub mod event;
 pub mod exit;
 pub mod fail_point;
+mod hidden_char;
 pub mod model;
 mod no_follow;
 pub mod output;

@@ -11,5 +11,11 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
+/// A file that is not there yet, for writing.
+pub(crate) const NEW: OFlags = OFlags::WRONLY
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 /// A directory, for listing it and for opening what is in it.
 pub(crate) const DIRECTORY: OFlags = READ.union(OFlags::DIRECTORY);

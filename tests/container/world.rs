@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act::artifacts::{ArtifactDir, ComponentDigest};
-use act::audit::{Audit, Keeper, Unkept};
+use act::audit::Audit;
 use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act::event::{Event, EventKind, Events, Sink};
 use act::secret::Secrets;
+use act::store::Store;
 use act::verifier::{DockerVerifier, Downloads, Engine, Gate, Verifier, VerifyResponse};
 use act::workspace::HeldRoot;
 use bollard::Docker;
@@ -40,36 +41,9 @@ fn audit(dir: &Path) -> Audit {
     let path = dir.join("audit");
     std::fs::create_dir(&path).unwrap();
     let state = rustix::fs::open(&path, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty());
-    Audit::new(state.unwrap(), &path, Arc::new(Forgetful), Secrets::default())
-}
-
-/// Keeps no head: how that is done is the store's story.
-struct Forgetful;
-
-impl Keeper for Forgetful {
-    fn head(&self) -> Result<Option<act::audit::Head>, Unkept> {
-        Ok(None)
-    }
-
-    fn keep(&self, _: &act::audit::Head) -> Result<(), Unkept> {
-        Ok(())
-    }
-
-    fn restarted(&self, _: &act::audit::Head, _: &str) -> Result<(), Unkept> {
-        Ok(())
-    }
-
-    fn restarts(&self) -> Result<std::collections::BTreeMap<u64, act::audit::Beginning>, Unkept> {
-        Ok(Default::default())
-    }
-
-    fn grants(&self) -> Result<Option<String>, Unkept> {
-        Ok(None)
-    }
-
-    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
-        Ok(())
-    }
+    let state = state.unwrap();
+    let store = Store::open(&state, &path).unwrap();
+    Audit::new(state, &path, Arc::new(store), Secrets::default())
 }
 
 struct Channel(mpsc::UnboundedSender<EventKind>);

@@ -30,6 +30,7 @@ pub(crate) struct Act {
     place: Arc<TempDir>,
     environment: Vec<(OsString, OsString)>,
     stdin: Vec<u8>,
+    answer: Option<(&'static str, Vec<u8>)>,
     directory: PathBuf,
     model: Option<Arc<ScriptedServer>>,
 }
@@ -49,7 +50,14 @@ impl Act {
         .unwrap();
         let directory = place.path().join("repo");
         let place = Arc::new(place);
-        let mut act = Self { environment: vec![], stdin: vec![], directory, model: None, place };
+        let mut act = Self {
+            environment: vec![],
+            stdin: vec![],
+            answer: None,
+            directory,
+            model: None,
+            place,
+        };
         for name in ["PATH", "DOCKER_HOST"] {
             if let Some(value) = std::env::var_os(name) {
                 act.environment.push((name.into(), value));
@@ -131,6 +139,12 @@ impl Act {
         self
     }
 
+    /// What comes on stdin after that, as soon as stdout has the question.
+    pub(crate) fn answer(mut self, question: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.answer = Some((question, bytes.into()));
+        self
+    }
+
     pub(crate) fn repo(&self) -> PathBuf {
         self.place.path().join("repo")
     }
@@ -168,7 +182,7 @@ impl Act {
     pub(crate) fn start_command(self, mut command: std::process::Command) -> Running {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.directory);
-        Running::start(command, self.stdin, self.place, self.model)
+        Running::start(command, self.stdin, self.answer, self.place, self.model)
     }
 }
 

@@ -24,6 +24,16 @@ struct Collected {
     grew: Condvar,
 }
 
+impl Collected {
+    /// Looks again whenever there is more, and now and then: the program may have ended.
+    fn until(&self, enough: impl Fn(&str) -> bool) {
+        let mut bytes = self.bytes.lock().unwrap();
+        while !enough(&String::from_utf8_lossy(&bytes)) {
+            (bytes, _) = self.grew.wait_timeout(bytes, Duration::from_millis(50)).unwrap();
+        }
+    }
+}
+
 pub(crate) struct Running {
     pid: Pid,
     end: Receiver<ExitStatus>,
@@ -40,20 +50,26 @@ impl Running {
     pub(super) fn start(
         mut command: Command,
         stdin: Vec<u8>,
+        answer: Option<(&'static str, Vec<u8>)>,
         place: Arc<TempDir>,
         model: Option<Arc<ScriptedServer>>,
     ) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        // The program may end without reading it.
-        std::thread::spawn(move || input.write_all(&stdin));
         let stdout = collect(child.stdout.take().unwrap());
         let stderr = collect(child.stderr.take().unwrap());
         let pid = Pid::from_child(&child);
         let (ended, end) = channel();
         let reaped = Arc::new(AtomicBool::new(false));
-        let gone = reaped.clone();
+        let (gone, told, ends) = (reaped.clone(), stdout.0.clone(), reaped.clone());
+        // The program may end without reading it.
+        std::thread::spawn(move || {
+            input.write_all(&stdin)?;
+            let Some((question, answer)) = answer else { return Ok(()) };
+            told.until(|text| text.contains(question) || ends.load(Ordering::SeqCst));
+            input.write_all(&answer)
+        });
         std::thread::spawn(move || {
             let status = child.wait().unwrap();
             gone.store(true, Ordering::SeqCst);

@@ -14,13 +14,32 @@ use crate::harness::{Act, Done, program};
 
 const QUESTION: &str = "Type `yes` to approve exactly these bytes:";
 
-/// `act components approve` as somebody sees it who sits at a terminal and types this; both streams are on stdout.
+/// `act components approve` as somebody sees it who sits at a terminal and answers this; both streams are on stdout.
 /// Input ends after it. `more` are words for a shell.
 fn at_a_terminal(act: &Act, path: &Path, more: &str, typed: &str) -> Done {
     let command = format!("{} components approve {} {more}", program(), path.display());
+    terminal(&act.clone().answer(QUESTION, typed), &command)
+}
+
+fn terminal(act: &Act, command: &str) -> Done {
     let mut script = Command::new("script");
-    script.args(["-qec", &command, "/dev/null"]);
-    act.clone().env("NO_COLOR", "1").stdin(typed).start_command(script).wait()
+    script.args(["-qec", command, "/dev/null"]);
+    act.clone().env("NO_COLOR", "1").start_command(script).wait()
+}
+
+/// CAPABILITY-21, security line 48: nobody answers a question that he has not seen.
+#[test]
+fn what_was_typed_before_the_question_is_no_answer() {
+    let act = without_engine();
+    let path = packed(&act, "x.wasm", &scout("1", &[need("repo.read")]));
+    // Typed long before, as by somebody who pastes two commands and their answers.
+    let approve = format!("sleep 1; {} components approve {}", program(), path.display());
+    let command = format!("{approve} --name probe");
+    let ahead = act.clone().stdin("yes\nyes\n");
+    let told = terminal(&ahead.clone().answer(QUESTION, "no\n"), &command).status(1);
+    assert!(told.stdout_text().contains("not approved") && !grants(&act).exists(), "{told}");
+    let told = terminal(&ahead.answer(QUESTION, "yes\n"), &command).status(0);
+    assert!(told.stdout_text().contains("Approved probe"), "{told}");
 }
 
 /// CAPABILITY-21: everything is shown before the question, and only the whole word is a yes.

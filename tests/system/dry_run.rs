@@ -91,7 +91,7 @@ fn git(root: &Path, arguments: &[&str], stdin: &str) {
 }
 
 /// The task whose proposal this is.
-fn named(done: &Done) -> String {
+pub(super) fn named(done: &Done) -> String {
     let text = done.stderr_text();
     let (_, rest) = text.split_once("`act apply ").unwrap_or_else(|| panic!("{done}"));
     rest.split('`').next().unwrap().to_owned()

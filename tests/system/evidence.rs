@@ -163,6 +163,21 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     fs::write(&kept, &whole).unwrap();
     act.clone().act(["audit", "verify"]).status(0);
     assert_eq!(proved(&act, &run), statement);
+
+    // Or without it, wherever its directory is then; a new log is no cure.
+    fs::write(&kept, "{}").unwrap();
+    let told = act.clone().act(["audit", "verify"]).status(1);
+    told.stdout_has("bring back its manifest.json as it was, or take runs/run_");
+    act.clone()
+        .act(["audit", "explain", &run])
+        .status(1)
+        .stdout_has("bring back its manifest.json");
+    self::export(&act, &run, 1).stdout_has("bring back its manifest.json");
+    act.clone().act(["audit", "restart"]).status(0);
+    act.clone().act(["audit", "verify"]).status(1).stdout_has("take runs/run_");
+    let dir = kept.parent().unwrap();
+    fs::rename(dir, act.artifacts().join("apart")).unwrap();
+    act.clone().act(["audit", "verify"]).status(0);
 }
 
 /// AUDIT-24: without a verdict, or where log and manifest do not go together, nothing is claimed.
@@ -370,8 +385,9 @@ fn a_tree_that_changed_has_no_failed_test() {
 /// Two records that look as those of `of`, chained onto the log's end: the same run as a green one under the name `run`.
 fn forge(act: &Act, of: &str, run: &str) -> String {
     let text = fs::read_to_string(log(act)).unwrap();
-    let records: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let aside = fs::read_to_string(act.artifacts().join("state/audit.1.jsonl")).unwrap_or_default();
+    let lines = aside.lines().chain(text.lines());
+    let records: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = records.last().unwrap();
     let (mut seq, mut prev) = (last["seq"].as_u64().unwrap(), last["hash"].clone());
     let mut forged = text.clone();
@@ -431,6 +447,46 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     // Of two ends of a run the first one counts.
     forge(&act, &real, &real);
     assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
+}
+
+/// AUDIT-15, security line 186: a run ends once, also where the log with its end was set aside.
+#[test]
+fn a_second_end_in_the_next_log_is_no_evidence() {
+    let act = repository(&[("test", "cat answer.txt")]);
+    let response = verified(&act, 0);
+    let run = run_id(&response).to_owned();
+    let whole = fs::read_to_string(log(&act)).unwrap();
+    fs::write(log(&act), whole + "{}\n").unwrap();
+    act.clone().act(["audit", "restart"]).status(0);
+    act.clone().act(["audit", "verify"]).status(0);
+
+    // The same verdict in the log after it, with a manifest to match, and somebody honest goes on.
+    let hash = forge(&act, &run, &run);
+    let path = manifest(&act, &run);
+    let first = fs::read_to_string(&path).unwrap();
+    let second = with(&first, "/audit_head", json!(hash));
+    fs::write(&path, with(&second, "/commit_sha", json!("f".repeat(40)))).unwrap();
+    verified(&act, 0);
+    let another = format!("the store remembers another end of {run}");
+    act.clone().act(["audit", "verify"]).status(1).stdout_has(&another);
+    let told = act.clone().act(["audit", "explain", &run]).status(1);
+    told.stdout_has("the store remembers another record as its end");
+    assert_eq!(unproved(&act, &run), "evidence_disputed");
+    assert_eq!(refused(&act, &run), "evidence_disputed");
+
+    // The true manifest does not make the record true; the next log knows it for what it is.
+    fs::write(&path, first).unwrap();
+    act.clone().act(["audit", "verify"]).status(1).stdout_has(&another);
+    act.clone().act(["audit", "restart"]).status(0);
+    let verify = |exit: i32, more: &[&str]| {
+        let words = ["audit", "verify", "--json"].iter().chain(more).copied();
+        document(&act.clone().act(words).status(exit), "audit-verify")
+    };
+    let found = verify(1, &[]);
+    assert_eq!((&found["history"], &found["bad"]), (&json!("missing"), &Value::Null), "{found:#}");
+    let begun = found["restarted_at"].to_string();
+    let found = verify(0, &["--accept-restart", &begun]);
+    assert_eq!(found["runs_unknown"].as_array().unwrap().len(), 1, "the honest one: {found:#}");
 }
 
 /// AUDIT-24: a log of a time when it held less is verified as before, and proves what it holds.

@@ -9,6 +9,7 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod anchored;
 mod approval;
 mod audit;
 mod boundaries;

@@ -46,13 +46,12 @@ pub fn verify_all(
             None => break,
         }
     }
-    found.weigh(rest, &accepted);
-    Ok(found)
+    Ok(found.weigh(rest, &accepted))
 }
 
 impl Verification {
     /// With what nobody found: beside a gap it is unknown, else it is gone or was never there.
-    fn weigh(&mut self, rest: Rest, accepted: &Accepted) {
+    fn weigh(mut self, rest: Rest, accepted: &Accepted) -> Self {
         for log in &mut self.earlier {
             log.accepted_seq = accepted.log(log);
         }
@@ -69,7 +68,7 @@ impl Verification {
             }
             _ => {
                 let unknown = runs.into_iter().map(|(run_id, manifest)| {
-                    let OfManifest { head, sha256 } = manifest;
+                    let OfManifest { head, sha256, stored: _ } = manifest;
                     let (head, accepted_seq) = (head.unwrap_or_default(), None);
                     let run = UnknownRun { run_id, head, sha256, accepted_seq };
                     UnknownRun { accepted_seq: accepted.run(&run), ..run }
@@ -84,11 +83,7 @@ impl Verification {
             (true, false) => History::Accepted,
             (true, true) => History::Missing,
         };
-        // Asked for is what stands anywhere.
-        self.ok = self.bad.is_none()
-            && self.history != History::Missing
-            && self.runs_without_head.is_empty()
-            && rest.asked.is_none();
+        self.conclude(rest.asked.is_none())
     }
 }
 

@@ -3,6 +3,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::hidden_char::is_hidden;
+
 /// At most about `most` bytes. What is cut ends with the beginning of the whole's digest.
 pub(super) fn inert(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
@@ -13,19 +15,12 @@ pub(super) fn inert(text: &str, most: usize) -> String {
             out.push_str(digest.get(..12).unwrap_or_default());
             break;
         }
-        match acts(c) {
+        match is_hidden(c) {
             true => out.extend(c.escape_unicode()),
             false => out.push(c),
         }
     }
     out
-}
-
-/// Controls, and what changes lines or the direction of text.
-fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -34,7 +34,7 @@ pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{Beginning, Head, Keeper, Unkept};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
-pub use verify::{Bad, EarlierLog, History, OfManifest, UnknownRun, Verification, Verifier};
+pub use verify::{Bad, EarlierLog, History, OfManifest, UnknownRun, Verification, Verifier, cure};
 
 use crate::secret::Secrets;
 use log::Log;

@@ -56,6 +56,8 @@ pub struct OfManifest {
     pub head: Option<String>,
     /// Of the rest of it; not compared with a record that holds none.
     pub sha256: String,
+    /// The hash that the store remembers of the record of its run's end; none of a time when it kept none.
+    pub stored: Option<String>,
 }
 
 impl EarlierLog {
@@ -152,6 +154,17 @@ pub struct Verification {
     pub runs_without_head: Vec<String>,
     /// Number of the record that has the hash that was asked for; null when none was asked for or found.
     pub asked_seq: Option<u64>,
+}
+
+impl Verification {
+    /// From all the others, whether everything is in order; `found`: what was asked for stands somewhere.
+    pub(super) fn conclude(mut self, found: bool) -> Self {
+        self.ok = self.bad.is_none()
+            && self.history != History::Missing
+            && self.runs_without_head.is_empty()
+            && found;
+        self
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -302,24 +315,32 @@ impl Verifier {
         }
         if record.event == Event::GateFinished.as_str()
             && let Some(run_id) = &record.object
-            && let Some(manifest) = self.runs.remove(run_id)
         {
-            self.compared += 1;
-            let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
-            let why = match &manifest.head {
-                None if manifest.sha256.is_empty() => "cannot be read",
-                None => "does not name it",
-                Some(head) if *head != record.hash => "names another one",
-                Some(_) if changed => "is not what was written",
-                Some(_) => return,
-            };
-            let why = format!(
-                "the manifest of {run_id} {why}; bring back what it was, or take that run's directory away"
-            );
-            match &mut self.disputes {
-                Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
-                None => self.fail(line, &why),
-            }
+            self.compare_end(record, run_id, line);
+        }
+    }
+
+    /// Of a run, with what the store and its manifest say.
+    fn compare_end(&mut self, record: &Record, run_id: &str, line: u64) {
+        let Some(manifest) = self.runs.get(run_id) else { return };
+        if manifest.stored.as_ref().is_some_and(|stored| *stored != record.hash) {
+            // Its manifest may be the true one all the same.
+            return self.fail(line, &format!("the store remembers another end of {run_id}"));
+        }
+        self.compared += 1;
+        let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
+        let why = match &manifest.head {
+            None if manifest.sha256.is_empty() => Some("cannot be read"),
+            None => Some("does not name it"),
+            Some(head) if *head != record.hash => Some("names another one"),
+            Some(_) => changed.then_some("is not what was written"),
+        };
+        self.runs.remove(run_id);
+        let Some(why) = why else { return };
+        let why = format!("the manifest of {run_id} {why}; {}", cure(run_id));
+        match &mut self.disputes {
+            Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
+            None => self.fail(line, &why),
         }
     }
 
@@ -364,10 +385,9 @@ impl Verifier {
         // No record tells of these, and they name none.
         let headless = self.runs.iter().filter(|(_, manifest)| manifest.head.is_none());
         let headless: Vec<_> = headless.map(|(run_id, _)| run_id.clone()).collect();
-        Verification {
-            ok: self.bad.is_none()
-                && headless.is_empty()
-                && (self.asked.is_none() || self.asked_seq.is_some()),
+        let found = self.asked.is_none() || self.asked_seq.is_some();
+        let verification = Verification {
+            ok: false,
             records: self.records,
             head: self.head,
             bad: self.bad,
@@ -381,7 +401,8 @@ impl Verifier {
             runs_unknown: vec![],
             runs_without_head: headless,
             asked_seq: self.asked_seq,
-        }
+        };
+        verification.conclude(found)
     }
 
     /// What others remember and the log does not have any more.
@@ -398,6 +419,11 @@ impl Verifier {
             _ => None,
         }
     }
+}
+
+/// The end of a fault that stays for as long as the manifest does: nothing else is one, a new log neither.
+pub fn cure(run_id: &str) -> String {
+    format!("bring back its manifest.json as it was, or take runs/{run_id} out of ARTIFACT_DIR")
 }
 
 /// As much as `tail` takes for what a stopped writer left.

@@ -1,7 +1,6 @@
 //! `act apply`: the proposal of a dry run, made and verified.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::runtime;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
@@ -26,9 +25,8 @@ pub(super) struct Apply {
     /// The dry run, as it was named; the newest proposal of the repository without one
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Show each edit, the diagnosis and what the steps print
     #[arg(short, long)]
     pub(super) verbose: bool,
@@ -42,7 +40,7 @@ pub(super) struct Apply {
 
 impl Apply {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task, repo, verbose, max_tokens, .. } = self;
+        let Self { task, at: RepoArg { repo }, verbose, max_tokens, .. } = self;
         let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
         runtime::block_on(task::run(args, output))?
     }

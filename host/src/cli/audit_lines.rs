@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::audit::{Decision, History, Record, Subject, Verification};
+use crate::audit::{Decision, History, Record, Subject, Verification, cure};
 use crate::output::{Line, Tone};
 use crate::task::{AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck};
 
@@ -176,7 +176,8 @@ fn manifests(found: &Verification) -> Vec<Line> {
         lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
     }
     for run in &found.runs_without_head {
-        let told = format!("{run}: its manifest names no record of the log, or cannot be read");
+        let why = "its manifest names no record of the log, or cannot be read";
+        let told = format!("{run}: {why}; {}", cure(run));
         lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
     }
     lines
@@ -292,7 +293,7 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
     ];
     lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
     lines.extend(found.warnings.iter().flatten().map(|mark| field("warning", mark)));
-    lines.push(manifest(&found.manifest));
+    lines.extend(manifest(&found.run_id, &found.manifest));
     let disputed = found.disputed.as_ref();
     lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  not believed   {why}"))));
     if !found.container.is_empty() {
@@ -330,14 +331,14 @@ pub(super) fn explanation(found: &Explanation) -> Vec<Line> {
     lines
 }
 
-fn manifest(check: &ManifestCheck) -> Line {
+fn manifest(run_id: &str, check: &ManifestCheck) -> Vec<Line> {
     match check {
-        ManifestCheck::Agrees => field("manifest", "says the same"),
-        ManifestCheck::Gone => field("manifest", "is not there (any more)"),
-        ManifestCheck::Differs(fields) => Line::of(
-            Tone::Bad,
-            format!("  manifest says something else about: {}", fields.join(", ")),
-        ),
+        ManifestCheck::Agrees => vec![field("manifest", "says the same")],
+        ManifestCheck::Gone => vec![field("manifest", "is not there (any more)")],
+        ManifestCheck::Differs(fields) => {
+            let what = format!("  manifest says something else about: {}", fields.join(", "));
+            vec![Line::of(Tone::Bad, what), field("", &cure(run_id))]
+        }
     }
 }
 

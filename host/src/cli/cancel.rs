@@ -1,7 +1,6 @@
 //! `act cancel`: ends a task that runs or waits.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
 use crate::store::TaskState;
@@ -22,9 +21,8 @@ pub(super) struct Cancel {
     /// Place of a waiting task, as `act queue` shows it, or the id of any task (then from anywhere)
     #[arg(long, value_name = "N|TASK", value_parser = which)]
     id: Option<Which>,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -32,7 +30,7 @@ pub(super) struct Cancel {
 
 impl Cancel {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let cancelled = task::cancel(&self.id.unwrap_or(Which::Running), &self.repo)?;
+        let cancelled = task::cancel(&self.id.unwrap_or(Which::Running), &self.at.repo)?;
         if self.json {
             output.document(&cancelled);
         } else {

@@ -1,7 +1,6 @@
 //! `act doctor`: what is missing for a task, and how to get it.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::runtime;
 use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
 use crate::exit::Exit;
@@ -25,9 +24,8 @@ pub(super) struct Doctor {
     /// Also list the tracked files that Scouts cannot see, and why
     #[arg(long)]
     excluded: bool,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -35,7 +33,7 @@ pub(super) struct Doctor {
 
 impl Doctor {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let args = DoctorArgs { repo: self.repo, model: self.model, excluded: self.excluded };
+        let args = DoctorArgs { repo: self.at.repo, model: self.model, excluded: self.excluded };
         let mut tell = |told: Told<'_>| match told {
             Told::Check(_) if output.is_json() => {}
             Told::Check(found) => {

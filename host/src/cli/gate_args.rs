@@ -1,12 +1,11 @@
 //! What commands that run the gate without a task take.
 
-use std::path::PathBuf;
+use super::repo_arg::RepoArg;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct GateArgs {
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub(super) repo: PathBuf,
+    #[command(flatten)]
+    pub(super) at: RepoArg,
     /// Show what the steps print
     #[arg(short, long)]
     pub(super) verbose: bool,

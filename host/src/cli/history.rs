@@ -1,7 +1,6 @@
 //! `act history`: the tasks of a repository, the newest first.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::task_line;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
@@ -25,9 +24,8 @@ pub(super) struct History {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -35,7 +33,7 @@ pub(super) struct History {
 
 impl History {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let history = task::history(&self.repo, self.all, self.limit)?;
+        let history = task::history(&self.at.repo, self.all, self.limit)?;
         if self.json {
             output.document(&history);
         } else {

@@ -1,7 +1,6 @@
 //! `act logs`: what the steps of a run printed.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task;
@@ -24,9 +23,8 @@ pub(super) struct Logs {
     /// One step; of several with this name the last
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document, with at most the last 16 MiB
     #[arg(long)]
     pub(super) json: bool,
@@ -35,7 +33,7 @@ pub(super) struct Logs {
 impl Logs {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let step = self.step.as_deref();
-        let log = task::log(&self.repo, self.run_id.as_deref(), step)?;
+        let log = task::log(&self.at.repo, self.run_id.as_deref(), step)?;
         if self.json {
             output.document(&log.document(step)?);
         } else {

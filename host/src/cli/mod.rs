@@ -21,6 +21,7 @@ mod init;
 mod logs;
 mod metrics;
 mod queue;
+mod repo_arg;
 mod report;
 mod run;
 mod runtime;

@@ -1,7 +1,6 @@
 //! `act queue`: the line of a repository.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::task_line;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output};
@@ -18,9 +17,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Queue {
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -28,7 +26,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let queue = task::queue(&self.repo)?;
+        let queue = task::queue(&self.at.repo)?;
         if self.json {
             output.document(&queue);
         } else {

@@ -1,9 +1,8 @@
 //! `act report`: why the last task here did not succeed.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
+use super::repo_arg::RepoArg;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::{self, Origin};
@@ -23,9 +22,8 @@ pub(super) struct Report {
     /// Forget it: the next task begins without it, and its runs are kept no longer than others
     #[arg(long)]
     resolve: bool,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -34,11 +32,11 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         if self.resolve {
-            let resolved = task::resolve_report(&self.repo)?;
+            let resolved = task::resolve_report(&self.at.repo)?;
             let said = format!("The report of {} is resolved", resolved.task_id);
             self.answer(&resolved, output, || output.result_line(&Line::plain(said)));
         } else {
-            let report = task::report(&self.repo)?;
+            let report = task::report(&self.at.repo)?;
             self.answer(&report, output, || {
                 output.result_line(&title(&report));
                 match &report.text {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgGroup;
 
+use super::repo_arg::RepoArg;
 use super::runtime;
 use super::task_text::Source;
 use crate::exit::Exit;
@@ -35,9 +36,8 @@ pub(super) struct Run {
     /// Read the task from a file
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
     #[arg(short, long)]
     pub(super) verbose: bool,
@@ -66,7 +66,7 @@ impl Run {
         let text = Source::of(self.text, self.file).read()?;
         let args = RunArgs {
             text,
-            repo: self.repo,
+            repo: self.at.repo,
             verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::repo_arg::RepoArg;
 use super::{compared, facts_b, runtime};
 use crate::component::{ComponentName, NotAWord};
 use crate::exit::Exit;
@@ -43,9 +44,8 @@ pub(super) struct Scout {
     /// Say what can be computed, without asking a model
     #[arg(long)]
     facts: bool,
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// A log with a failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -77,7 +77,7 @@ impl Scout {
         let which = self.scout.clone();
         let with = self.with.clone();
         let args =
-            ScoutArgs { scout: self.scout, question: self.question, repo: self.repo, log, with };
+            ScoutArgs { scout: self.scout, question: self.question, repo: self.at.repo, log, with };
         if let Some(file) = self.with.filter(|_| self.compare) {
             let compared = runtime::block_on(task::compare(args, &file, output))??;
             return Ok(compared.map_or(Exit::Cancelled, |found| compared::show(&found, output)));

@@ -1,7 +1,6 @@
 //! `act status`: what goes on in a repository.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::task_line;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
@@ -16,9 +15,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Status {
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -26,7 +24,7 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let status = task::status(&self.repo)?;
+        let status = task::status(&self.at.repo)?;
         if self.json {
             output.document(&status);
         } else {

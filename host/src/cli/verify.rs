@@ -28,7 +28,7 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
-        let work = crate::task::verify(&self.gate.repo, downloads, output);
+        let work = crate::task::verify(&self.gate.at.repo, downloads, output);
         let Some(response) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
         if self.gate.json {
             output.document(&response);

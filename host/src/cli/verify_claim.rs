@@ -28,7 +28,7 @@ pub(super) struct VerifyClaim {
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work = crate::task::verify_claim(&self.gate.repo, &self.run_id, output);
+        let work = crate::task::verify_claim(&self.gate.at.repo, &self.run_id, output);
         let Some(check) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
         if self.gate.json {
             output.document(&check);

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 use wasmtime::Engine;
@@ -70,9 +70,7 @@ impl Cache {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let dir = open_own_dir(&self.dir)?;
         let temporary = format!(".{}-{:016x}", self.name, rand::random::<u64>());
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&dir, &*temporary, flags, Mode::from_raw_mode(0o600))?;
+        let fd = rustix::fs::openat(&dir, &*temporary, no_follow::NEW, Mode::from_raw_mode(0o600))?;
         let mut file = File::from(fd);
         let written = file
             .write_all(MAGIC)

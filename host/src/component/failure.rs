@@ -7,6 +7,7 @@ use wasmtime::component::ResourceTableError;
 use wasmtime_wasi::I32Exit;
 
 use crate::audit::AuditError;
+use crate::hidden_char::is_hidden;
 use crate::model::ModelError;
 
 /// Longest message that a component can put into a failure.
@@ -150,12 +151,12 @@ fn last_words(stderr: &str) -> Option<&str> {
     panicked.or_else(|| stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()))
 }
 
-/// At most `most` bytes on one line without control characters. What a component says is never trusted with
+/// At most `most` bytes on one line without hidden characters. What a component says is never trusted with
 /// more.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
     for c in text.trim().chars() {
-        let c = if is_control(c) { ' ' } else { c };
+        let c = if is_hidden(c) { ' ' } else { c };
         if c == ' ' && line.ends_with(' ') {
             continue;
         }
@@ -167,12 +168,6 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
         line.push(c);
     }
     line
-}
-
-/// Also line and paragraph separators and what turns the direction of text round.
-fn is_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::bounds;
 use super::foreign::{self, Function, LeftOut};
 use super::inspect;
 use super::wasm_file::{NotAComponent, manifest_section};
+use crate::hidden_char::is_hidden;
 use crate::model::ToolSpec;
 
 const MAX_BYTES: usize = 256 << 10;
@@ -222,7 +223,7 @@ impl Manifest {
 /// A text, or a name of a field, with characters that a terminal acts on or does not show.
 fn with_hidden_text(value: &serde_json::Value) -> Option<&str> {
     use serde_json::Value;
-    let hides = |text: &&str| text.chars().any(is_hidden);
+    let hides = |text: &&str| text.chars().any(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
     match value {
         Value::String(text) => Some(text.as_str()).filter(hides),
         Value::Array(items) => items.iter().find_map(with_hidden_text),
@@ -231,16 +232,6 @@ fn with_hidden_text(value: &serde_json::Value) -> Option<&str> {
         }),
         _ => None,
     }
-}
-
-fn is_hidden(c: char) -> bool {
-    let marks = ['\u{ad}', '\u{61c}', '\u{180e}', '\u{feff}', '\u{2060}'];
-    (c.is_control() && c != '\n' && c != '\t')
-        || marks.contains(&c)
-        || ('\u{200b}'..='\u{200f}').contains(&c)
-        || ('\u{2028}'..='\u{202e}').contains(&c)
-        || ('\u{2066}'..='\u{2069}').contains(&c)
-        || ('\u{e0000}'..='\u{e007f}').contains(&c)
 }
 
 impl Written {

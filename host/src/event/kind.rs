@@ -230,6 +230,8 @@ pub enum EventKind {
         status: String,
         error_type: Option<String>,
         reason: Option<String>,
+        /// Hash of the record of its end in the audit log; none where that could not be written.
+        audit_head: Option<String>,
         duration_ms: u64,
     },
     /// What the pipeline said before the first edit; this run is no attempt.

@@ -13,6 +13,7 @@ use reqwest::header::HeaderMap;
 use self::said::Said;
 use super::wire::Service;
 use super::{ModelError, ModelErrorKind};
+use crate::hidden_char::is_hidden;
 
 /// How much of what a server says goes into a message.
 const EXCERPT: usize = 300;
@@ -190,12 +191,11 @@ pub(super) fn excerpt(text: &str) -> String {
     }
 }
 
-/// Makes control characters and direction marks visible, so that a message is inert on any terminal.
+/// Makes hidden characters visible, so that a message is inert on any terminal.
 pub(super) fn inert(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let marks = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if c.is_control() || marks {
+        if is_hidden(c) {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);

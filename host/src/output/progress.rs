@@ -149,7 +149,7 @@ fn details(kind: &EventKind) -> Vec<Line> {
             };
             format!("step {name}: {end} after {}", seconds(*duration_ms))
         }
-        EventKind::VerifyFinished { run_id, status, error_type, reason, duration_ms } => {
+        EventKind::VerifyFinished { run_id, status, error_type, reason, duration_ms, .. } => {
             let why = error_type.as_ref().or(reason.as_ref());
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
             format!("{run_id}: {status}{why} after {}", seconds(*duration_ms))

@@ -8,6 +8,8 @@
 
 use std::borrow::Cow;
 
+use crate::hidden_char::is_hidden;
+
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
 const MAX_CONTROL_STRING: usize = 4096;
 
@@ -73,13 +75,9 @@ fn shown<'a>(clean: &mut String, c: char, after: &'a str) -> &'a str {
     after
 }
 
-/// Controls of ASCII and Latin-1, separators that break lines, bidirectional marks, and what has no width
-/// and no use in a line of output. Joiners stay: scripts and emoji need them.
+/// Joiners stay: scripts and emoji need them.
 fn acts_or_hides(c: char) -> bool {
-    (c.is_control() && c != '\t')
-        || matches!(c,
-            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    is_hidden(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}')
 }
 
 /// Bytes behind ESC that belong to its sequence; none when it does not end.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode};
 use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
@@ -16,6 +16,7 @@ use crate::audit::{self, GrantsSeen, NO_BYTES, Subject};
 use crate::component::{
     Capability, ComponentName, Grant, Kind, Narrowed, Sha256, builtin, in_words,
 };
+use crate::no_follow::NEW;
 use crate::workspace::digest;
 
 const NAME: &str = "grants.toml";
@@ -265,10 +266,8 @@ impl Writing {
     }
 
     fn write(&self, temporary: &str, text: &str) -> std::io::Result<()> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(&self.dir, temporary, flags, mode)?);
+        let mut file = File::from(rustix::fs::openat(&self.dir, temporary, NEW, mode)?);
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         rustix::fs::renameat(&self.dir, temporary, &self.dir, NAME)?;

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::component::{MAX_WASM, Sha256};
-use crate::no_follow::{DIRECTORY, READ};
+use crate::no_follow::{DIRECTORY, NEW, READ};
 use crate::workspace::digest;
 
 /// Nothing is in it where there is no directory.
@@ -67,10 +67,8 @@ impl Shelf {
             return Ok(());
         }
         let temporary = format!(".{:016x}", rand::random::<u64>());
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(dir, &*temporary, flags, mode)?);
+        let mut file = File::from(rustix::fs::openat(dir, &*temporary, NEW, mode)?);
         let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| {
             rustix::fs::renameat(dir, &*temporary, dir, name(sha256))?;
             Ok(rustix::fs::fsync(dir)?)

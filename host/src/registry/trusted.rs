@@ -54,6 +54,10 @@ pub(super) fn directory(
 ) -> Result<Option<OwnedFd>, String> {
     let dir = match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
         Ok(dir) => dir,
+        // What is not mounted today is not nothing.
+        Err(Errno::NOENT) if path.is_symlink() => {
+            return Err("lies behind a link that leads nowhere".to_owned());
+        }
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(format!("cannot be opened: {errno}")),
     };

@@ -48,7 +48,7 @@ mod tests {
         store.start("t-1", &process(1)).unwrap();
         store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
         store.run_started("run_b", Some("t-1"), "r", &process(1)).unwrap();
-        store.run_finished("run_a", "FAIL").unwrap();
+        store.run_finished("run_a", "FAIL", None).unwrap();
         let usage = ModelUsage { input: 3, cached: 2, output: 1 };
         let so_far = Progress {
             phase: Some("Implementing changes...".into()),

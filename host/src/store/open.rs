@@ -187,7 +187,7 @@ mod tests {
         let store = open(dir.path()).unwrap();
         store.connection().execute_batch(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
-             INSERT INTO runs SELECT 'run_' || i, NULL, 'r', 'PASS', hex(randomblob(60)), NULL, 1, '', '', '' FROM n",
+             INSERT INTO runs SELECT 'run_' || i, NULL, 'r', 'PASS', hex(randomblob(60)), NULL, 1, '', '', '', NULL FROM n",
         )
         .unwrap();
         dir

@@ -16,6 +16,8 @@ pub struct RunRecord {
     pub status: Option<String>,
     pub started_at: String,
     pub finished_at: Option<String>,
+    /// Hash of the record of its end in the audit log; none where it has none, or of an earlier version.
+    pub end_hash: Option<String>,
     pub owner: Process,
 }
 
@@ -28,6 +30,7 @@ impl RunRecord {
             status: row.get("status")?,
             started_at: row.get("started_at")?,
             finished_at: row.get("finished_at")?,
+            end_hash: row.get("end_hash")?,
             owner: owner(row)?,
         })
     }
@@ -53,11 +56,16 @@ impl Store {
         })
     }
 
-    pub fn run_finished(&self, run_id: &str, status: &str) -> Result<(), StoreError> {
+    pub fn run_finished(
+        &self,
+        run_id: &str,
+        status: &str,
+        end_hash: Option<&str>,
+    ) -> Result<(), StoreError> {
         self.write(Survives::Machine, |db| {
             db.execute(
-                "UPDATE runs SET status = ?2, finished_at = ?3 WHERE run_id = ?1",
-                params![run_id, status, super::queue::now()],
+                "UPDATE runs SET status = ?2, finished_at = ?3, end_hash = ?4 WHERE run_id = ?1",
+                params![run_id, status, super::queue::now(), end_hash],
             )?;
             Ok(())
         })
@@ -137,10 +145,11 @@ mod tests {
         store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
         store.run_started("run_b", None, "r", &process(1)).unwrap();
         store.run_started("run_c", None, "other", &process(1)).unwrap();
-        store.run_finished("run_a", "FAIL").unwrap();
+        store.run_finished("run_a", "FAIL", Some("aa")).unwrap();
         assert_eq!(store.last_run("r").unwrap().unwrap().run_id, "run_b");
         let run = store.run("run_a").unwrap().unwrap();
         assert_eq!((run.task_id.as_deref(), run.status.as_deref()), (Some("t-1"), Some("FAIL")));
+        assert_eq!(run.end_hash.as_deref(), Some("aa"));
         assert_eq!(store.run("run_x").unwrap(), None);
     }
 }

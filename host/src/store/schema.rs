@@ -12,6 +12,7 @@ const STEPS: &[&str] = &[
     include_str!("proposals.sql"),
     include_str!("restarts.sql"),
     include_str!("beginnings.sql"),
+    include_str!("run_ends.sql"),
 ];
 
 pub(super) const VERSION: i64 = STEPS.len() as i64;
@@ -38,4 +39,27 @@ fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
     let mut all = connection.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY name")?;
     let rows = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // STORE-7: runs of a time when the hash of their end was not kept stay, without one.
+    #[test]
+    fn a_run_of_an_earlier_version_has_no_end_that_could_be_compared() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..5] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 5).unwrap();
+        let run = "INSERT INTO runs VALUES ('run_a', NULL, 'r', 'PASS', '', '', 1, '', '', '')";
+        connection.execute_batch(run).unwrap();
+        migrate(&connection).unwrap();
+        assert!(is_ours(&connection).unwrap());
+        let kept = "SELECT status, end_hash FROM runs";
+        let kept: (String, Option<String>) =
+            connection.query_row(kept, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(kept, ("PASS".to_owned(), None));
+    }
 }

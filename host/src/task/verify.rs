@@ -26,21 +26,27 @@ pub async fn verify(
     downloads: Downloads,
     output: &Output,
 ) -> Result<Option<VerifyResponse>, Failure> {
-    run_gate(repo, downloads, None, output).await
+    run_gate(repo, Word::First(downloads), output).await
 }
 
-/// The same as the second word on `claim`, if there is one.
+/// What a run of the gate is.
+pub(super) enum Word<'a> {
+    First(Downloads),
+    /// On a claim: about the same gate, tree and image, with nothing that was downloaded before.
+    Second(&'a mut Claim),
+}
+
+/// The gate over the tree as it is.
 pub(super) async fn run_gate(
     repo: &Path,
-    downloads: Downloads,
-    mut claim: Option<&mut Claim>,
+    mut word: Word<'_>,
     output: &Output,
 ) -> Result<Option<VerifyResponse>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let lock = lock(&root)?;
-    if let Some(claim) = &claim {
+    if let Word::Second(claim) = &word {
         tokio::select! {
             about = claim.is_about(&ready.config) => about?,
             () = cancel.cancelled() => return Ok(None),
@@ -49,16 +55,9 @@ pub(super) async fn run_gate(
     let desk = preflight::open_desk(&ready.artifacts, &root)?;
     let audit = desk.audit_here(&root)?;
     anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
-    let response = judge(
-        ready,
-        lock.root(),
-        (&desk, audit.clone(), downloads),
-        claim.as_deref_mut(),
-        output,
-        &cancel,
-    )
-    .await?;
-    if let (Some(claim), Some(response)) = (claim, &response) {
+    let surroundings = Surroundings { root: lock.root(), desk: &desk, audit: &audit };
+    let response = judge(ready, surroundings, &mut word, output, &cancel).await?;
+    if let (Word::Second(claim), Some(response)) = (&word, &response) {
         claim.record(&audit, response)?;
     }
     drop(lock);
@@ -67,11 +66,17 @@ pub(super) async fn run_gate(
     Ok(response)
 }
 
+/// Where a run takes place, and who hears of it.
+struct Surroundings<'a> {
+    root: &'a HeldRoot,
+    desk: &'a Desk,
+    audit: &'a Audit,
+}
+
 async fn judge(
     ready: GateReady,
-    root: &HeldRoot,
-    (desk, audit, downloads): (&Desk, Audit, Downloads),
-    claim: Option<&mut Claim>,
+    Surroundings { root, desk, audit }: Surroundings<'_>,
+    word: &mut Word<'_>,
     output: &Output,
     cancel: &CancellationToken,
 ) -> Result<Option<VerifyResponse>, Failure> {
@@ -89,9 +94,9 @@ async fn judge(
         _ = engine.reap_orphans() => {}
     }
     let name = &config.pipeline.image;
-    let resolved = match claim {
-        Some(claim) => claim.image(&engine, name, &events, cancel).await?,
-        None => engine.ensure_image(name, &events, cancel).await,
+    let (resolved, downloads) = match word {
+        Word::First(downloads) => (engine.ensure_image(name, &events, cancel).await, *downloads),
+        Word::Second(claim) => (claim.image(&engine, name, &events, cancel).await?, Downloads::Own),
     };
     let image = match resolved {
         Ok(Some(image)) => image,
@@ -107,7 +112,7 @@ async fn judge(
         downloads,
         task_id: None,
         components: vec![],
-        audit,
+        audit: audit.clone(),
         events,
     };
     Ok(verifier.run(1, cancel).await)

@@ -101,11 +101,14 @@ impl DockerVerifier {
         }
         self.clean(&run, &mut facts).await;
         let response = self.conclude(&run, facts, judged, start).await;
+        let manifest = response.manifest.as_ref();
         self.events.emit(EventKind::VerifyFinished {
             run_id,
             status: response.status.as_str().to_owned(),
             error_type: response.error_type.map(|error| error.as_str().to_owned()),
             reason: response.reason.map(|reason| reason.as_str().to_owned()),
+            audit_head: manifest
+                .and_then(|manifest| Some(manifest.get("audit_head")?.as_str()?.to_owned())),
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
         Some(response)

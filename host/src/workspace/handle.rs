@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-pub(super) use crate::no_follow::{DIRECTORY, READ};
+pub(super) use crate::no_follow::{DIRECTORY, NEW, READ};
 
 /// How a link itself is opened: good for looking at it, not for reading.
 #[cfg(not(target_vendor = "apple"))]

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -41,11 +41,9 @@ impl Temp {
         mode: Option<u32>,
     ) -> std::io::Result<Self> {
         let temp = Self::free(dir);
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = like.map(|like| like.st_mode & 0o777).or(mode);
         let first = if mode.is_some() { 0o600 } else { 0o666 };
-        let fd = rustix::fs::openat(dir, &temp.name, flags, Mode::from_raw_mode(first))?;
+        let fd = rustix::fs::openat(dir, &temp.name, handle::NEW, Mode::from_raw_mode(first))?;
         if let Some(like) = like {
             adopt_owner(&fd, like);
         }

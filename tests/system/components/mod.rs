@@ -5,6 +5,7 @@
 mod administrator;
 mod approving;
 mod changed;
+mod compiled;
 mod shown;
 mod taking_part;
 mod tries;

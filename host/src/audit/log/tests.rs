@@ -307,7 +307,7 @@ fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
 /// An empty head is none.
 fn manifest(head: &str, sha256: &str) -> OfManifest {
     let head = Some(head.to_owned()).filter(|head| !head.is_empty());
-    OfManifest { head, sha256: sha256.to_owned() }
+    OfManifest { head, sha256: sha256.to_owned(), stored: None }
 }
 
 // AUDIT-26, AUDIT-30

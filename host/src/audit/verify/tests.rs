@@ -94,7 +94,8 @@ fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
 #[test]
 fn without_a_store_the_manifests_still_disagree() {
     let runs_of = |hash: &str, sha256: &str| {
-        let manifest = OfManifest { head: Some(hash.to_owned()), sha256: sha256.to_owned() };
+        let manifest =
+            OfManifest { head: Some(hash.to_owned()), sha256: sha256.to_owned(), stored: None };
         BTreeMap::from([("run_a".to_owned(), manifest)])
     };
     let runs = |hash: &str| runs_of(hash, "aa");
@@ -121,6 +122,22 @@ fn without_a_store_the_manifests_still_disagree() {
     let anew = place.verify_with(Verifier::new(None, runs(&head.hash), None));
     let bad = anew.bad.unwrap();
     assert!(bad.seq == 3 && bad.why.contains("run_a"), "{bad:?}");
+}
+
+// AUDIT-15
+#[test]
+fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
+    let place = Place::filled(2);
+    let end = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
+    let verify = |stored: Option<&str>| {
+        let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
+        let manifest = OfManifest { head, sha256: "aa".to_owned(), stored };
+        place.verify_with(Verifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
+    };
+    assert!(verify(Some(&end.hash)).ok);
+    assert!(verify(None).ok, "of an earlier version");
+    let bad = verify(Some("aa")).bad.unwrap();
+    assert!(bad.seq == 3 && bad.why.contains("another end of run_a"), "{bad:?}");
 }
 
 #[test]

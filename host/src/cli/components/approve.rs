@@ -3,6 +3,8 @@
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
+use rustix::termios::{QueueSelector, tcflush};
+
 use super::{decided, lines, print};
 use crate::event::Events;
 use crate::exit::Exit;
@@ -107,6 +109,9 @@ struct Approved<'a> {
 }
 
 fn ask(output: &Output) -> Result<(), Failure> {
+    // What was typed before the question is no answer to it.
+    tcflush(std::io::stdin(), QueueSelector::IFlush)
+        .map_err(|errno| not_approved(&format!("the terminal cannot be asked: {errno}")))?;
     output.progress(&Line::of(Tone::Strong, "Type `yes` to approve exactly these bytes:"));
     let mut answer = String::new();
     let mut terminal = std::io::stdin().lock();
@@ -114,8 +119,12 @@ fn ask(output: &Output) -> Result<(), Failure> {
     let read = std::io::Read::take(&mut terminal, 100).read_line(&mut answer);
     match read {
         Ok(_) if answer.trim() == "yes" => Ok(()),
-        _ => Err(Failure::refused("not_approved", "not approved").hint("nothing was changed")),
+        _ => Err(not_approved("not approved")),
     }
+}
+
+fn not_approved(why: &str) -> Failure {
+    Failure::refused("not_approved", why).hint("nothing was changed")
 }
 
 #[cfg(test)]

@@ -4,14 +4,16 @@ mod starter;
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::repo_arg::RepoArg;
 use super::runtime;
 use crate::config::{self, Root};
 use crate::exit::Exit;
+use crate::no_follow::NEW;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::scout::facts_b::FactsB;
 use crate::task::{self, ScoutArgs, WhichScout};
@@ -30,9 +32,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {
-    /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -75,10 +76,12 @@ struct OtherProject<'a> {
 
 impl Init {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let root = match config::find_root(&self.repo)? {
+        let root = match config::find_root(&self.at.repo)? {
             Some(Root { path, has_config: true }) => return Err(exists(&path)),
             Some(Root { path, has_config: false }) => path,
-            None => self.repo.canonicalize().map_err(|error| unwritable(&self.repo, &error))?,
+            None => {
+                self.at.repo.canonicalize().map_err(|error| unwritable(&self.at.repo, &error))?
+            }
         };
         let starter = starter::choose(&found(&root, output)?);
         write(&root, &starter.yaml()).map_err(|error| match error.kind() {
@@ -146,8 +149,7 @@ fn found(root: &Path, output: &Output) -> Result<FactsB, Failure> {
 fn write(root: &Path, text: &str) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(root, flags, Mode::empty())?;
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(&directory, NAME, flags, Mode::from_raw_mode(0o644));
+    let file = rustix::fs::openat(&directory, NAME, NEW, Mode::from_raw_mode(0o644));
     let mut file = File::from(file.map_err(|error| match error {
         Errno::LOOP => Errno::EXIST,
         other => other,

@@ -9,6 +9,7 @@ use super::Logbook;
 use super::explain::{Explanation, ManifestCheck, audit_explain};
 use super::verification::verify_but;
 use crate::artifacts::RunId;
+use crate::audit::cure;
 use crate::output::Failure;
 use crate::verifier::lessens;
 
@@ -106,7 +107,7 @@ fn disputed(message: String) -> Failure {
 fn differs(run_id: &str, fields: &[String]) -> Failure {
     let fields = fields.join(", ");
     disputed(format!("log and manifest of {run_id} do not say the same: {fields}"))
-        .hint("`act audit explain` shows what the log says")
+        .hint(format!("{}; `act audit explain` shows what the log says", cure(run_id)))
 }
 
 /// Of a manifest.

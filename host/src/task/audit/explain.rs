@@ -220,6 +220,9 @@ impl Explanation {
             Some(known) if known.task_id != self.task_id => {
                 "the store knows it of another task".to_owned()
             }
+            Some(known) if known.end_hash.is_some() && known.end_hash != self.finished_hash => {
+                "the store remembers another record as its end".to_owned()
+            }
             Some(_) => return Ok(None),
         };
         Ok(Some(why))

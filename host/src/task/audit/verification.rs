@@ -41,10 +41,11 @@ pub(super) fn verify_but(
                     // Its end could not be recorded, and it claims nothing.
                     continue;
                 }
-                OfManifest { head, sha256: manifest_digest(&manifest) }
+                let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
+                OfManifest { head, sha256: manifest_digest(&manifest), stored }
             }
             Ok(None) => continue,
-            Err(_) => OfManifest { head: None, sha256: String::new() },
+            Err(_) => OfManifest { head: None, sha256: String::new(), stored: None },
         };
         runs.insert(run.to_string(), said);
     }

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode};
 use serde::Serialize;
 
 use super::not_a_component;
 use crate::component::{self, ManifestError};
+use crate::no_follow::NEW;
 use crate::output::Failure;
 use crate::registry::read_file;
 use crate::workspace::digest;
@@ -67,9 +68,8 @@ fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}-{:016x}", rand::random::<u64>()));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file =
-        File::from(rustix::fs::openat(CWD, &temporary, flags, Mode::from_raw_mode(0o644))?);
+        File::from(rustix::fs::openat(CWD, &temporary, NEW, Mode::from_raw_mode(0o644))?);
     let written = file
         .write_all(bytes)
         .and_then(|()| file.sync_all())

@@ -10,13 +10,13 @@ pub use compared::{ClaimCheck, Difference, Note, Said};
 
 use super::audit::evidence::Evidence;
 use super::audit::explain::ManifestCheck;
-use super::verify::run_gate;
+use super::verify::{Word, run_gate};
 use crate::audit::{Audit, AuditError, Decision, Entry, Event};
 use crate::config::Config;
 use crate::event::Events;
 use crate::output::{Failure, Output};
 use crate::verifier::{
-    Downloads, Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
+    Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
 };
 use crate::workspace::{PathGlobs, tree_digest};
 
@@ -28,7 +28,7 @@ pub async fn verify_claim(
     output: &Output,
 ) -> Result<Option<ClaimCheck>, Failure> {
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
-    let response = run_gate(repo, Downloads::Own, Some(&mut claim), output).await?;
+    let response = run_gate(repo, Word::Second(&mut claim), output).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 
