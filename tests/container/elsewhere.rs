@@ -268,7 +268,7 @@ async fn downloads_stay_on_the_engine_until_they_are_cleared_and_builds_do_not()
     assert_eq!(cache.len(), 1, "{cache:?}");
 
     world.pipeline.steps[0].command =
-        "cat $npm_config_cache/_cacache/x; test ! -e $GOCACHE/x; echo ready; sleep 120".into();
+        "cat $npm_config_cache/_cacache/x; test ! -e $GOCACHE/x; echo ready; sleep 600".into();
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
     let run = tokio::spawn(async move { gate.run(1, &cancel).await });
@@ -297,7 +297,7 @@ async fn nothing_of_this_machine_is_mounted_there_and_a_cancelled_run_leaves_not
         .world()
         .await
         .file("code", "x")
-        .step("wait", "cat $SSL_CERT_FILE $(sed 's/gitdir: //' .git)/HEAD; echo ready; sleep 60");
+        .step("wait", "cat $SSL_CERT_FILE $(sed 's/gitdir: //' .git)/HEAD; echo ready; sleep 600");
     let block = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n";
     let bundle = world.outside().join("ca.pem");
     std::fs::write(&bundle, block).unwrap();

@@ -143,7 +143,8 @@ async fn a_step_past_its_time_is_killed_even_when_it_ignores_signals() {
         .await
         .step("stubborn", "trap '' TERM INT HUP; echo begun; (setsid sleep 600 &) ; sleep 600")
         .step("later", "echo never");
-    world.step_timeout = Duration::from_secs(1);
+    // Long enough for the first word of a step, on a busy machine as well.
+    world.step_timeout = Duration::from_secs(8);
     let response = world.run().await;
     assert_eq!((response.status, response.reason), (Status::Fail, Some(FailReason::Timeout)));
     assert_eq!(response.tail_log.as_deref(), Some("begun\n"));

@@ -17,7 +17,7 @@ use crate::image;
 use crate::world::World;
 
 /// How long a starting or stopping engine may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Of the one engine with certificates, which have to name its address.
 const TLS_NUMBER: u32 = 59;
@@ -180,13 +180,14 @@ impl OwnEngine {
 
     fn restart(&mut self) {
         self.daemon.wait().unwrap();
-        // A killed engine takes its containerd along, and nobody may have buried that one yet.
-        for left in ["pid", "exec/containerd/containerd.pid"] {
-            let left = self.place.path().join(left);
-            let pid = std::fs::read_to_string(&left).ok().and_then(|pid| pid.trim().parse().ok());
-            if let Some(pid) = pid.and_then(Pid::from_raw) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
+        // A killed engine takes its containerd along, and nobody may have buried that one yet. Its own number may be
+        // another's by now.
+        let containerd = self.place.path().join("exec/containerd/containerd.pid");
+        let pid = std::fs::read_to_string(&containerd).ok().and_then(|pid| pid.trim().parse().ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        for left in [containerd, self.place.path().join("pid")] {
             let _ = std::fs::remove_file(left);
         }
         self.daemon =
@@ -212,7 +213,7 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
     for signal in [Signal::KILL, Signal::TERM] {
         own.docker().await;
         let mut world =
-            World::new().await.step("wait", "echo ready; sleep 300").step("later", "true");
+            World::new().await.step("wait", "echo ready; sleep 600").step("later", "true");
         let engine = Engine::connect_to(&own.host()).await.unwrap();
         let image = engine.ensure_image(image::BUSYBOX, &Events::silent(), &world.cancel).await;
         let gate = world.gate_with(engine, image.unwrap().unwrap());
@@ -223,7 +224,8 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         let began = Instant::now();
         own.signal(signal);
         let response = run.await.unwrap().unwrap();
-        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+        // Long before the step's own time; generous, because machines are shared.
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
         assert_eq!(response.status, Status::InfraError, "{response:?}");
         assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable), "{response:?}");
         assert_eq!(response.tail_log.as_deref(), Some("ready\n"));

@@ -8,7 +8,8 @@ use tokio::task::JoinHandle;
 
 pub(crate) struct Proxy {
     socket: PathBuf,
-    tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
+    /// None once it is cut: what is accepted in that moment leads nowhere either.
+    tasks: Arc<Mutex<Option<Vec<JoinHandle<()>>>>>,
 }
 
 impl Proxy {
@@ -16,19 +17,20 @@ impl Proxy {
         let socket = at.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let engine = engine.strip_prefix("unix://").expect("a local engine").to_owned();
-        let tasks = Arc::new(Mutex::new(vec![]));
+        let tasks = Arc::new(Mutex::new(Some(vec![])));
         let (connections, target) = (tasks.clone(), engine);
         let accept = tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 let target = target.clone();
-                let connection = tokio::spawn(async move {
+                let mut connections = connections.lock().unwrap();
+                let Some(connections) = connections.as_mut() else { return };
+                connections.push(tokio::spawn(async move {
                     let mut engine = UnixStream::connect(target).await.unwrap();
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
-                });
-                connections.lock().unwrap().push(connection);
+                }));
             }
         });
-        tasks.lock().unwrap().push(accept);
+        tasks.lock().unwrap().as_mut().unwrap().push(accept);
         Self { socket, tasks }
     }
 
@@ -38,7 +40,7 @@ impl Proxy {
 
     /// Every connection ends and no new one is taken.
     pub(crate) fn cut(&self) {
-        for task in self.tasks.lock().unwrap().drain(..) {
+        for task in self.tasks.lock().unwrap().take().unwrap() {
             task.abort();
         }
         std::fs::remove_file(&self.socket).unwrap();

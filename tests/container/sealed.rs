@@ -14,7 +14,7 @@ async fn the_inspected_container_is_closed() {
         let mut world = World::new()
             .await
             .file(".git/HEAD", "x")
-            .step("wait", "grep -E 'Cap|NoNew' /proc/self/status; echo ready; sleep 60");
+            .step("wait", "grep -E 'Cap|NoNew' /proc/self/status; echo ready; sleep 600");
         if network {
             world = world.with_network();
         }

@@ -41,7 +41,7 @@ async fn passes_in_copy_and_overlay(
         }
         world.pipeline.image = image.clone();
         (world.pipeline.limits.memory_mb, world.pipeline.limits.pids) = (4096, 2048);
-        world.step_timeout = Duration::from_secs(300);
+        world.step_timeout = Duration::from_secs(1200);
         let before = world.fingerprint();
         let response = world.run().await;
         assert_eq!(response.status, Status::Pass, "{view:?}\n{response:#?}");

@@ -126,7 +126,7 @@ async fn an_image_without_a_shell_is_named_as_such() {
 // VERIFIER-19, security line 103
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
-    let mut world = World::new().await.step("wait", "echo ready; sleep 60").step("later", "true");
+    let mut world = World::new().await.step("wait", "echo ready; sleep 600").step("later", "true");
     let proxy = Proxy::start(world.outside(), world.engine.host());
     let engine = Engine::connect_to(&proxy.host()).await.unwrap();
     let gate = world.gate_with(engine, world.gate().await.image);
@@ -137,7 +137,8 @@ async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
     let cut = Instant::now();
     proxy.cut();
     let response = run.await.unwrap().unwrap();
-    assert!(cut.elapsed() < Duration::from_secs(30));
+    // Long before the step's own time; generous, because machines are shared.
+    assert!(cut.elapsed() < Duration::from_secs(120), "{:?}", cut.elapsed());
     // The engine behind the proxy lives, so what it was not told to remove goes here.
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();
@@ -168,7 +169,7 @@ async fn an_engine_that_is_gone_before_the_run_leaves_no_run() {
 // VERIFIER-13
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_somebody_removes_is_no_failure_of_the_code() {
-    let mut world = World::new().await.step("wait", "echo ready; sleep 60");
+    let mut world = World::new().await.step("wait", "echo ready; sleep 600");
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
     let run = tokio::spawn(async move { gate.run(1, &cancel).await });

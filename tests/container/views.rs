@@ -4,7 +4,7 @@ use act::config::{SourceWrites, Workspace};
 use act::verifier::{ErrorType, FailReason, Status, VerifyResponse};
 use bollard::query_parameters::InspectContainerOptions;
 
-use crate::world::{Layers, World};
+use crate::world::{Layers, World, until_gone};
 
 fn ledger(response: &VerifyResponse, step: usize) -> Vec<String> {
     let manifest = response.manifest.as_ref().unwrap();
@@ -223,7 +223,7 @@ async fn the_tail_speaks_of_files_as_the_repository_does_and_the_log_is_exact() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_overlay_leaves_nothing() {
     let mut world =
-        World::new().await.view(Workspace::Overlay).step("wait", "echo > x; echo ready; sleep 60");
+        World::new().await.view(Workspace::Overlay).step("wait", "echo > x; echo ready; sleep 600");
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
     let run = tokio::spawn(async move { act::verifier::Verifier::run(&gate, 1, &cancel).await });
@@ -234,5 +234,5 @@ async fn a_cancelled_overlay_leaves_nothing() {
     let name = format!("act-{run_id}");
     let container = world.docker.inspect_container(&name, None::<InspectContainerOptions>).await;
     assert!(container.is_err() && world.docker.inspect_volume(&name).await.is_err());
-    assert!(!world.outside().join("artifacts/runs").join(run_id).join("overlay").exists());
+    until_gone(&world.outside().join("artifacts/runs").join(run_id).join("overlay")).await;
 }

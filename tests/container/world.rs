@@ -84,7 +84,8 @@ impl World {
                 cut_off: vec![],
             },
             downloads: Downloads::Kept,
-            step_timeout: Duration::from_secs(60),
+            // Of no story that is not about it.
+            step_timeout: Duration::from_secs(600),
             package: None,
             cancel: CancellationToken::new(),
             audit,
@@ -250,6 +251,15 @@ impl World {
         if let Some(run_id) = &response.run_id {
             assert_eq!(self.containers_of(run_id).await, 0, "a container was left");
         }
+    }
+}
+
+/// What a cancelled run does not wait for: its own files, which go all the same.
+pub(crate) async fn until_gone(path: &Path) {
+    let began = std::time::Instant::now();
+    while std::fs::symlink_metadata(path).is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{} stays", path.display());
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 

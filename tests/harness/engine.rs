@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use bollard::Docker;
+use bollard::errors::Error;
 use bollard::query_parameters::{
     ListContainersOptions, RemoveContainerOptions, RemoveImageOptions, TagImageOptions,
 };
@@ -93,11 +94,17 @@ pub(crate) fn containers_of(run_id: &str) -> Vec<String> {
     listed.into_iter().flat_map(|container| container.names.unwrap_or_default()).collect()
 }
 
-/// For stories that take the engine away from the program, which then cannot clean up.
+/// For stories that take the engine away from the program, which then cannot clean up. Its owner is dead, so every
+/// other act that starts meanwhile removes it as well.
 pub(crate) fn remove_containers_of(run_id: &str) {
     let force = || RemoveContainerOptions { force: true, ..Default::default() };
     for name in containers_of(run_id) {
         let name = name.trim_start_matches('/').to_owned();
-        with_engine(async |docker| docker.remove_container(&name, Some(force())).await.unwrap());
+        let removed =
+            with_engine(async |docker| docker.remove_container(&name, Some(force())).await);
+        match removed {
+            Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {}
+            removed => removed.unwrap(),
+        }
     }
 }

@@ -23,6 +23,10 @@ pub(crate) use process::Running;
 /// A key that must turn up nowhere but in the header of a request.
 pub(crate) const CANARY: &str = "sk-canary-0123456789";
 
+/// A step that goes on when `Act::tell_step` says so; it prints `it has begun`.
+pub(crate) const UNTIL_TOLD: &str =
+    "printf 'it %s begun\\n' has; while [ ! -e /artifacts/db/go ]; do sleep 0.05; done";
+
 /// Builds one story. Panics where a story cannot be set up: it is used by tests alone. A clone is the same place
 /// and model, for stories of several processes.
 #[derive(Clone)]
@@ -151,6 +155,14 @@ impl Act {
 
     pub(crate) fn artifacts(&self) -> PathBuf {
         self.place.path().join("artifacts")
+    }
+
+    /// To the step of the only run.
+    pub(crate) fn tell_step(&self) {
+        let mut runs = fs::read_dir(self.artifacts().join("runs")).unwrap();
+        let run = runs.next().unwrap().unwrap().path();
+        assert!(runs.next().is_none(), "more than one run");
+        fs::write(run.join("db/go"), "").unwrap();
     }
 
     /// Where the program is started; the repository unless said otherwise.

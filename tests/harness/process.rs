@@ -2,20 +2,19 @@
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use act::model::scripted::ScriptedServer;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 
 use super::Done;
 
 /// What takes longer hangs; generous, because machines are shared.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Output of one stream so far.
 #[derive(Default)]
@@ -37,9 +36,8 @@ impl Collected {
 pub(crate) struct Running {
     pid: Pid,
     end: Receiver<ExitStatus>,
-    /// Its number may be another's by now.
-    reaped: Arc<AtomicBool>,
-    ended: bool,
+    /// Then its number may be another's; nobody buries it while this is locked.
+    reaped: Arc<Mutex<bool>>,
     stdout: (Arc<Collected>, Option<JoinHandle<()>>),
     stderr: (Arc<Collected>, Option<JoinHandle<()>>),
     place: Option<Arc<TempDir>>,
@@ -61,25 +59,41 @@ impl Running {
         let stderr = collect(child.stderr.take().unwrap());
         let pid = Pid::from_child(&child);
         let (ended, end) = channel();
-        let reaped = Arc::new(AtomicBool::new(false));
+        let reaped = Arc::new(Mutex::new(false));
         let (gone, told, ends) = (reaped.clone(), stdout.0.clone(), reaped.clone());
         // The program may end without reading it.
         std::thread::spawn(move || {
             input.write_all(&stdin)?;
             let Some((question, answer)) = answer else { return Ok(()) };
-            told.until(|text| text.contains(question) || ends.load(Ordering::SeqCst));
+            told.until(|text| text.contains(question) || *ends.lock().unwrap());
             input.write_all(&answer)
         });
         std::thread::spawn(move || {
-            let status = child.wait().unwrap();
-            gone.store(true, Ordering::SeqCst);
+            let left = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            while matches!(waitid(WaitId::Pid(pid), left), Err(rustix::io::Errno::INTR)) {}
+            let status = {
+                let mut gone = gone.lock().unwrap();
+                *gone = true;
+                child.wait().unwrap()
+            };
             ended.send(status)
         });
-        Self { reaped, pid, end, ended: false, stdout, stderr, place: Some(place), model }
+        Self { reaped, pid, end, stdout, stderr, place: Some(place), model }
     }
 
+    /// Panics when it has ended.
+    #[track_caller]
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(self.pid, signal).unwrap();
+        assert!(self.signal_if_alive(signal), "it has ended");
+    }
+
+    /// False when it has ended.
+    pub(crate) fn signal_if_alive(&self, signal: Signal) -> bool {
+        let reaped = self.reaped.lock().unwrap();
+        if !*reaped {
+            kill_process(self.pid, signal).unwrap();
+        }
+        !*reaped
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -98,13 +112,11 @@ impl Running {
 
     /// SIGKILL, unless it has ended by itself.
     pub(crate) fn kill(&self) {
-        if !self.has_ended() {
-            let _ = kill_process(self.pid, Signal::KILL);
-        }
+        self.signal_if_alive(Signal::KILL);
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.reaped.load(Ordering::SeqCst)
+        *self.reaped.lock().unwrap()
     }
 
     /// Returns as soon as stderr holds `text`.
@@ -122,9 +134,8 @@ impl Running {
     #[track_caller]
     pub(crate) fn wait(mut self) -> Done {
         let status = self.end.recv_timeout(LIMIT);
-        self.ended = status.is_ok();
         if status.is_err() {
-            let _ = kill_process(self.pid, Signal::KILL);
+            self.kill();
         }
         let text = |(collected, thread): &mut (Arc<Collected>, Option<JoinHandle<()>>)| {
             thread.take().unwrap().join().unwrap();
@@ -147,9 +158,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.ended && self.end.try_recv().is_err() {
-            let _ = kill_process(self.pid, Signal::KILL);
-        }
+        self.kill();
     }
 }
 

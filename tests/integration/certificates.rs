@@ -69,7 +69,7 @@ impl Server {
 }
 
 fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> Vec<u8> {
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut tls = StreamOwned::new(ServerConnection::new(config).unwrap(), stream);
     let (mut seen, mut buffer) = (vec![], [0; 4096]);
     // A request ends with its body, which here is one JSON object.

@@ -178,7 +178,8 @@ async fn a_cancelled_query_ends_in_the_middle_of_parsing() {
     let started = Instant::now();
     cancel.cancel();
     assert!(query.await.is_err());
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // All of it would take until the query's own limit; generous, because machines are shared.
+    assert!(started.elapsed() < PLENTY / 3, "{:?}", started.elapsed());
 }
 
 // SYMBOLS-5

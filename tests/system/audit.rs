@@ -351,12 +351,13 @@ fn a_task_does_nothing_that_cannot_be_recorded() {
 
     // In the middle of a task: what was asked for is not done, and the machine is to blame.
     let stalled = json!({"role": "editor", "call": {"name": "full_rewrite", "arguments": {
-        "path": "answer.txt", "expect_version": 1, "content": "right\n"}}, "delay_ms": 3000});
+        "path": "answer.txt", "expect_version": 1, "content": "right\n"}}, "delay_ms": 600_000});
     let turns = opening("write it").into_iter().chain([stalled]);
     let running = act.clone().script(&script(turns)).start(["run", "write the answer"]);
     running.until_stderr_has("Implementing changes...");
     fs::rename(log(&act), log(&act).with_extension("aside")).unwrap();
     fs::create_dir(log(&act)).unwrap();
+    running.model().release();
     let told = running.wait().status(4).stdout_has("INFRA_ERROR");
     assert_eq!(told.read("answer.txt"), "none\n");
     let report = told.read("agent/stuck_report.md");

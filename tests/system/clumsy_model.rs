@@ -103,19 +103,17 @@ fn stale_versions_are_refused_with_the_lines_of_now() {
 /// Security line 66: what the user writes between the model's look and its edit is never lost.
 #[test]
 fn a_file_that_the_user_changed_meanwhile_keeps_his_bytes() {
-    let rewrite = |version: Value, delay: u64| {
-        let arguments = json!({"path": "list.txt", "expect_version": version, "content": "mine\n"});
-        let mut turn = call("full_rewrite", arguments);
-        turn["delay_ms"] = delay.into();
-        turn
-    };
-    let turns = [call("read", json!({"path": "list.txt"})), rewrite(json!(1), 1500)];
+    let arguments = json!({"path": "list.txt", "expect_version": 1, "content": "mine\n"});
+    let mut rewrite = call("full_rewrite", arguments);
+    rewrite["delay_ms"] = 600_000.into();
+    let turns = [call("read", json!({"path": "list.txt"})), rewrite];
     let act = repository().file("list.txt", "theirs\n");
     let running = act.script(&after(turns)).start(["run", "write the answer"]);
     // plan, both Scouts, read, and the edit that is on its way.
     let asked = |seen: act::model::scripted::Seen| seen.requests >= 5;
     assert!(running.model().wait(std::time::Duration::from_secs(120), asked));
     fs::write(running.repo().join("list.txt"), "the user's\n").unwrap();
+    running.model().release();
     let told = running.wait().status(0).script_used_up();
     assert_eq!(told.read("list.txt"), "the user's\n");
     let answer = &answers(&told)[2];

@@ -68,7 +68,7 @@ fn an_engine_lost_before_verification_ends_the_task() {
     let place = tempfile::tempdir().unwrap();
     let proxy = Proxy::start(place.path(), &engine());
     let slow_verify = json!({
-        "role": "editor", "call": {"name": "verify", "arguments": {}}, "delay_ms": 3000
+        "role": "editor", "call": {"name": "verify", "arguments": {}}, "delay_ms": 600_000
     });
     let turns = opening("write it")
         .into_iter()
@@ -81,6 +81,7 @@ fn an_engine_lost_before_verification_ends_the_task() {
         .start(["run", "write the answer"]);
     running.until_stderr_has("Implementing changes...");
     proxy.cut();
+    running.model().release();
     let told = ended_for_the_engine(running.wait());
     assert!(told.runs().is_empty(), "{told}");
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::json::schema;
 use crate::harness::script::{attempt, done, opening, script};
-use crate::harness::{Act, Done, Tag, image};
+use crate::harness::{Act, Done, Tag, UNTIL_TOLD, image};
 
 fn repository(steps: &[(&str, &str)]) -> Act {
     Act::new().file("answer.txt", "right\n").pipeline(image(), steps)
@@ -365,15 +365,11 @@ fn a_run_that_is_to_be_doubted_is_no_passed_one() {
 /// AUDIT-24: all steps were green over a tree that changed, and none of them is the one that failed.
 #[test]
 fn a_tree_that_changed_has_no_failed_test() {
-    let act = repository(&[("same", "touch /artifacts/db/on; sleep 3"), ("same", "true")]);
-    let running = act.clone().start(["verify", "--json"]);
-    let begun = |_: &usize| {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        let mut all = fs::read_dir(act.artifacts().join("runs")).into_iter().flatten().flatten();
-        all.any(|run| run.path().join("db/on").exists())
-    };
-    assert!((0..3000).find(begun).is_some());
+    let act = repository(&[("same", UNTIL_TOLD), ("same", "true")]);
+    let running = act.clone().start(["verify", "--json", "--verbose"]);
+    running.until_stderr_has("it has begun");
     fs::write(act.repo().join("answer.txt"), "changed\n").unwrap();
+    act.tell_step();
     let told = running.wait().status(3);
     let response: Value = serde_json::from_str(&told.stdout_text()).unwrap();
     assert_eq!(response["reason"], "tree_changed");

@@ -336,6 +336,6 @@ fn old_run(act: &Act, name: &str) -> std::path::PathBuf {
 fn young_run(act: &Act) {
     let artifacts =
         act::artifacts::ArtifactDir::open(&act.artifacts(), Path::new("/proc")).unwrap();
-    let later = act::clock::now() + chrono::TimeDelta::minutes(1);
+    let later = act::clock::now() + chrono::TimeDelta::hours(1);
     drop(artifacts.create_run(later).unwrap());
 }

@@ -152,7 +152,7 @@ fn a_rate_limit_delays_the_task_as_long_as_it_says() {
     let editor = told.requests_of("editor");
     let waited = (editor[1].time - editor[0].answered.unwrap()).num_milliseconds();
     // More on a busy machine.
-    assert!((2000..10_000).contains(&waited), "{waited} ms");
+    assert!((2000..60_000).contains(&waited), "{waited} ms");
     assert_eq!(editor[0].raw, editor[1].raw);
 }
 
@@ -276,20 +276,24 @@ fn a_turn_that_was_cut_off_inside_a_call_has_its_effect_once() {
 /// Security line 156: a Scout's time is over when it is over, however the model drips.
 #[test]
 fn the_time_of_a_scout_holds_against_a_model_that_stands_still() {
-    for wire in Wire::ALL {
+    let story = |wire| {
         let mut turns = opening("write it");
         turns[1]["stall_after_bytes"] = 300.into();
         turns[1]["repeat"] = 3.into();
         let yaml = json!({
             "verification": {"container_image": image(), "steps": [{"name": "test", "command": "true"}]},
-            "timeouts": {"scout_query": 1000},
+            // Long enough for each attempt to come as far as the model, on a busy machine as well.
+            "timeouts": {"scout_query": 6000},
         });
-        let told = Act::new()
+        Act::new()
             .file("answer.txt", "none\n")
             .file("agent.yaml", yaml.to_string())
             .script_over(wire, &script(turns))
-            .run("write the answer")
-            .status(4);
+            .start(["run", "write the answer"])
+    };
+    // Together, because all that they do is wait.
+    for (wire, running) in Wire::ALL.map(|wire| (wire, story(wire))) {
+        let told = running.wait().status(4);
         assert_eq!(told.requests_of("scout-a").len(), 3, "{wire:?}: {told}");
         assert!(told.runs().is_empty());
     }

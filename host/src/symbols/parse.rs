@@ -63,7 +63,7 @@ pub fn outline(
 }
 
 /// What the thread has worked so far.
-fn worked() -> Duration {
+pub(super) fn worked() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }

@@ -99,7 +99,7 @@ fn an_adopted_task_is_cancelled_and_its_heir_goes_on_with_its_own() {
     let heir = heir.start(["run", "own"]);
     heir.until_stderr_has("so it is run here");
     until("the orphan runs", || history(&act)[0].state == "RUNNING");
-    assert!(heir.model().wait(Duration::from_secs(60), |seen| seen.requests >= 1));
+    assert!(heir.model().wait(Duration::from_secs(120), |seen| seen.requests >= 1));
     act.clone().act(["cancel"]).status(0);
     heir.wait().status(0);
     let ends: Vec<_> = states(&act).into_iter().map(|(_, state)| state).collect();

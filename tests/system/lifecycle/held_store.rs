@@ -12,7 +12,7 @@ use crate::harness::Act;
 /// A process that holds the database, as long as this lives.
 fn hold(act: &Act) -> Connection {
     let db = Connection::open(act.artifacts().join("state/act.db")).unwrap();
-    db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    db.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
     db.execute_batch("BEGIN IMMEDIATE").unwrap();
     db
 }
@@ -60,12 +60,7 @@ fn an_end_is_told_when_it_is_kept() {
     // The fail point is reached again with each try.
     running.until_stderr_has("the end of this task cannot be kept yet");
     drop(held);
-    until("it goes on", || {
-        if !running.has_ended() {
-            running.signal(Signal::CONT);
-        }
-        running.has_ended()
-    });
+    until("it goes on", || !running.signal_if_alive(Signal::CONT));
     running.wait().status(0).stdout_has("SUCCESS");
     assert_eq!(states(&act), [("first".to_owned(), "SUCCESS".to_owned())]);
 }

@@ -57,7 +57,7 @@ fn history(act: &Act) -> Vec<Kept> {
     let path = act.artifacts().join("state/act.db");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let db = Connection::open_with_flags(path, flags).unwrap();
-    db.busy_timeout(Duration::from_secs(10)).unwrap();
+    db.busy_timeout(Duration::from_secs(60)).unwrap();
     let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(check, "ok");
     let mut runs = db.prepare("SELECT run_id FROM runs WHERE task_id = ? ORDER BY rowid").unwrap();
@@ -106,7 +106,7 @@ fn starts(act: &Act, task_id: &str) -> usize {
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(90), "{what}: never");
+        assert!(start.elapsed() < Duration::from_secs(300), "{what}: never");
         std::thread::sleep(Duration::from_millis(20));
     }
     start.elapsed()

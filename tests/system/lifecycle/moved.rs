@@ -7,7 +7,7 @@ use rustix::process::{Signal, geteuid};
 
 use super::{document, history, repository, silent};
 use crate::harness::script::{attempt, opening, script};
-use crate::harness::{Act, image, program};
+use crate::harness::{Act, UNTIL_TOLD, image, program};
 
 /// The repository moves away, and a copy of it takes its path.
 fn another_takes_its_place(act: &Act) -> std::path::PathBuf {
@@ -25,11 +25,12 @@ fn a_green_run_of_another_directory_is_no_success() {
     let turns = opening("guess").into_iter().chain(attempt("wrong\n"));
     let act = Act::new()
         .file("answer.txt", "none\n")
-        .pipeline(image(), &[("slow", "echo begun; sleep 2; true")])
+        .pipeline(image(), &[("slow", UNTIL_TOLD)])
         .script(&script(turns));
     let running = act.clone().start(["run", "x", "--verbose"]);
-    running.until_stderr_has("begun");
+    running.until_stderr_has("it has begun");
     let aside = another_takes_its_place(&act);
+    act.tell_step();
     let told = running.wait().status(4).stdout_has("INFRA_ERROR: repository_moved");
     let told = told.stdout_has("is another directory by now");
     assert_eq!(fs::read_to_string(aside.join("answer.txt")).unwrap(), "wrong\n");

@@ -59,6 +59,8 @@ pub struct ScriptedServer {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Delays are over.
+    released: CancellationToken,
 }
 
 struct State {
@@ -76,7 +78,9 @@ impl ScriptedServer {
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let state = State { script, asked: BTreeMap::new(), recorded: vec![], hang_ups: 0 };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+        let released = CancellationToken::new();
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), released });
         let stop = CancellationToken::new();
         let serving = (shared.clone(), stop.clone());
         let thread =
@@ -113,6 +117,12 @@ impl ScriptedServer {
             self.shared.changed.wait_timeout_while(state, limit, |state| !enough(state.seen()));
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         enough(state.seen())
+    }
+
+    /// Ends every delay, the ones to come as well: for a story in which something has to happen while an answer is
+    /// on its way.
+    pub fn release(&self) {
+        self.shared.released.cancel();
     }
 
     /// Writes each body that a wire took as a file of its own, named by wire and digest.
@@ -228,7 +238,8 @@ async fn respond(
     let asked = Asked { wire, role: &role, number, model: &body["model"], request: &request };
     let answer = answer::answer(&turn, asked);
     if answer.delay_ms > 0 {
-        tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
+        let delay = Duration::from_millis(answer.delay_ms);
+        let _ = tokio::time::timeout(delay, shared.released.cancelled()).await;
     }
     Ok(response(answer, notice))
 }

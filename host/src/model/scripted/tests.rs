@@ -107,6 +107,20 @@ fn roles_have_their_own_turns() {
     );
 }
 
+// SCRIPT-7
+#[test]
+fn a_delay_ends_when_it_is_released() {
+    let script = "turns: [{role: editor, text: hi, delay_ms: 86400000}]";
+    let server = ScriptedServer::start(Script::from_yaml(script).unwrap()).unwrap();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| post(&server, "/v1/chat/completions", &request("editor")));
+        assert!(server.wait(std::time::Duration::from_secs(60), |seen| seen.requests == 1));
+        assert!(server.requests()[0].answered.is_none());
+        server.release();
+        assert_eq!(asking.join().unwrap().0, 200);
+    });
+}
+
 #[test]
 fn the_same_script_gives_the_same_bytes() {
     let script = Script::from_yaml(

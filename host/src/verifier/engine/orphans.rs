@@ -21,8 +21,8 @@ impl Engine {
         Ok(orphans.map(|(_, name)| name).collect())
     }
 
-    /// Removes the containers of runs whose owner is dead; how many. Each is tried; the first that stays is the error.
-    pub async fn reap_orphans(&self) -> Result<usize, InfraError> {
+    /// Removes the containers of runs whose owner is dead. Each is tried; the first that stays is the error.
+    pub async fn reap_orphans(&self) -> Result<(), InfraError> {
         let orphans = self.orphans().await?;
         let removals = stream::iter(&orphans).map(|(id, _)| self.remove(id));
         let mut removed: Result<(), EngineError> =
@@ -38,8 +38,7 @@ impl Engine {
                 removed = removed.and(self.remove_volume(&volume.name).await);
             }
         }
-        removed?;
-        Ok(orphans.len())
+        Ok(removed?)
     }
 
     /// Ids and names.
