@@ -178,6 +178,22 @@ fn a_proposal_made_from_elsewhere_is_applied_from_there_as_it_was_told() {
     assert_eq!(told.read("answer.txt"), "right\n");
 }
 
+/// EDITOR-52: the snapshot of the start is of the tree before the first file of the proposal.
+#[test]
+fn the_snapshot_of_the_start_is_taken_before_a_proposal_is_made() {
+    let act = repository();
+    act.clone().script(&script(proposal())).act(["run", "--dry-run", "write the answer"]).status(0);
+    let told = act.script("turns: []").act(["apply", "--json"]).status(0);
+    let events = events(&told);
+    let at = |kind: &str| events.iter().position(|event| event["type"] == kind).unwrap();
+    assert!(at("snapshot") < at("edit"), "{told}");
+    assert_eq!(events[at("snapshot")]["milestone"], "task_start");
+    let snapshot = told.read("agent/context_001.md");
+    assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
+    assert!(snapshot.contains("write it"), "the strategy of the dry run: {snapshot}");
+    assert!(!told.read("agent/context_002.md").contains("### Files modified\n\nnone\n"));
+}
+
 /// TASK-41, WORKSPACE-32: `agent/` is added to a `.gitignore` of the proposal when that is written, so it still fits.
 #[test]
 fn a_proposal_may_hold_ignore_rules() {
@@ -302,6 +318,10 @@ fn a_killed_apply_is_told_and_finished() {
     }
     let told = act.clone().script("turns: []").act(["apply"]).status(0);
     let told = told.stderr_has("killed after 7 of 7 files; it is finished now");
+    // EDITOR-52: what the killed process wrote is a change of this task.
+    let summary = told.read("agent/summary.md");
+    assert!(summary.contains("- `answer.txt (replace)`"), "{summary}");
+    let told = told.stdout_has("Changed, and verification depends on it: answer.txt");
     assert_eq!(told.read("answer.txt"), "right\n");
     let left = fs::read_dir(act.repo()).unwrap().map(|entry| entry.unwrap().file_name());
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("act-write")).collect();

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{Act, Done};
@@ -88,4 +89,30 @@ fn a_component_is_tried_without_anything_real() {
     assert!(!act.artifacts().exists(), "nothing of it is kept: {told}");
     components(&act, &["test", to, "--script", "m.json"]).status(1).stderr_has("m.json");
     components(&act, &["test", "nowhere.wasm"]).status(1);
+}
+
+/// COMPONENT-5: its repository goes with it, also when it is ended from outside.
+#[test]
+fn a_trial_that_is_ended_leaves_no_repository() {
+    let act = Act::new().without_engine();
+    let (bare, packed) =
+        (Path::new(env!("ACT_TEST_COMPONENTS")).join("hostile.wasm"), act.repo().join("x.wasm"));
+    let manifest = json!({"kind": "scout", "name": "x", "version": "1", "about": "X.", "report": {},
+        "needs": [{"grant": "repo.read", "why": "x"}, {"grant": "llm", "why": "x"}]});
+    let act = act.file("m.json", manifest.to_string());
+    let (bare, to) = (bare.to_str().unwrap(), packed.to_str().unwrap());
+    components(&act, &["pack", bare, "--manifest", "m.json", "--output", to]).status(0);
+    let tmp = act.repo().parent().unwrap().join("tmp");
+    let left = || fs::read_dir(&tmp).unwrap().count();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let trial =
+            act.clone().start(["components", "test", to, "--question", "loop", "--timeout", "600"]);
+        while left() == 0 {
+            assert!(!trial.has_ended(), "it ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        trial.signal(signal);
+        trial.wait().status(130);
+        assert_eq!(left(), 0, "{signal:?}");
+    }
 }

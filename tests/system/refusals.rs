@@ -41,6 +41,14 @@ fn without_steps() {
     }
 }
 
+/// TASK-10, VERIFIER-26: found before a token is spent.
+#[test]
+fn without_the_certificates_that_steps_are_to_have() {
+    let yaml = "verification:\n  container_image: x\n  ca_bundle: /none.pem\n  steps: [{name: a, command: b}]\n";
+    let act = with_model().file("agent.yaml", yaml);
+    refused(act.run("fix it"), &["/none.pem cannot be opened", "a file of PEM certificates"]);
+}
+
 #[test]
 fn a_step_without_name_or_command() {
     let yaml = |steps: &str| format!("verification:\n  container_image: x\n  steps: {steps}\n");

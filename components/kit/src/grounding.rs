@@ -13,13 +13,30 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// The path as the inventory has it, or nothing when it is not there.
+    /// Whether a report may name it: a file in view, or a link that leads to one whose text can be read.
+    pub fn has(&self, path: &str) -> bool {
+        let leads_to_text = || {
+            let read = self.world.repository.read(&[path], 1).pop();
+            read.is_some_and(|read| read.is_ok())
+        };
+        self.inventory.has(path) || (self.inventory.is_link(path) && leads_to_text())
+    }
+
+    /// What is wrong with a path that it does not have.
+    pub fn fault(&self, path: &str) -> String {
+        match self.inventory.is_link(path) {
+            true => format!("{path:?} is a link that leads to no file in view"),
+            false => format!("there is no file {path:?}"),
+        }
+    }
+
+    /// The path as the repository has it, or nothing when it is not there.
     pub fn path(&self, path: &str) -> Option<String> {
         let clean = path.trim().trim_start_matches("./");
-        if self.inventory.has(clean) {
+        if self.has(clean) {
             return Some(clean.to_owned());
         }
-        self.world.progress.warn(&format!("dropped from the report: there is no file {path:?}"));
+        self.world.progress.warn(&format!("dropped from the report: {}", self.fault(clean)));
         None
     }
 
@@ -44,5 +61,26 @@ impl Ground<'_> {
         }
         self.world.progress.warn(&format!("dropped from the report: {path:?} has {count} lines"));
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rehearsal::{Files, Rehearsal};
+
+    // SCOUT-9
+    #[test]
+    fn a_link_may_be_named_where_it_leads_to_a_file() {
+        let files =
+            Files::of(&[("a.py", "one\ntwo\n")]).linked("b.py", "a.py").linked("c.py", "no");
+        let rehearsal = Rehearsal::new(files);
+        let inventory = Inventory::of(&rehearsal.files).unwrap();
+        let ground = Ground { world: rehearsal.world(), inventory: &inventory };
+        assert_eq!(ground.path("./b.py").as_deref(), Some("b.py"));
+        assert_eq!(ground.lines("b.py", 2, 9), Some((2, 2)));
+        assert_eq!(ground.path("c.py"), None);
+        assert_eq!(ground.fault("c.py"), "\"c.py\" is a link that leads to no file in view");
+        assert_eq!(inventory.paths().collect::<Vec<_>>(), ["a.py"], "links are no files of it");
     }
 }

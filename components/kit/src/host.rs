@@ -6,8 +6,8 @@ use crate::bindings::agentcommand::repo::{read, symbols};
 use crate::bindings::agentcommand::types::types::Refusal;
 use crate::bindings::exports::agentcommand::scout::scout as export;
 use crate::world::{
-    Advice, Answer, Conversation, Failure, File, Found, Hit, Import, Model, Outline, Progress,
-    Question, Repository, Summary, Symbol, Tool, Turn, World,
+    Advice, Answer, Conversation, Entry, Failure, File, Found, Hit, Import, Model, Outline,
+    Progress, Question, Repository, Summary, Symbol, Tool, Turn, World,
 };
 
 struct Host;
@@ -18,12 +18,16 @@ pub fn world() -> World<'static> {
 }
 
 impl Repository for Host {
-    fn list(&self, most: usize) -> Result<Found<File>, String> {
-        let want = read::Selection { under: vec![], globs: vec![], kinds: vec![read::Kind::File] };
-        let file = |entry: read::Entry| File { path: entry.path, size: entry.size };
+    fn list(&self, most: usize) -> Result<Found<Entry>, String> {
+        let kinds = vec![read::Kind::File, read::Kind::Link];
+        let want = read::Selection { under: vec![], globs: vec![], kinds };
+        let entry = |entry: read::Entry| match entry.kind {
+            read::Kind::Link => Entry::Link(entry.path),
+            _ => Entry::File(File { path: entry.path, size: entry.size }),
+        };
         all_pages(most, |cursor| {
             let read::Entries { items, next, truncated } = read::list_entries(&want, cursor)?;
-            Ok((Found { items: items.into_iter().map(file).collect(), truncated }, next))
+            Ok((Found { items: items.into_iter().map(entry).collect(), truncated }, next))
         })
     }
 

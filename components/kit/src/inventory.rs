@@ -1,6 +1,6 @@
 //! What is there: the files in view, what they are written in, which of them a question seems to be about.
 
-use crate::world::{File, Repository};
+use crate::world::{Entry, File, Repository};
 use std::collections::BTreeMap;
 
 /// More files than this are not looked at one by one.
@@ -44,6 +44,8 @@ const LANGUAGES: [(&str, &str); 30] = [
 pub struct Inventory {
     /// Sorted by path.
     pub files: Vec<File>,
+    /// Names of links, sorted; wherever they lead.
+    pub links: Vec<String>,
     /// There are more.
     pub truncated: bool,
 }
@@ -51,13 +53,24 @@ pub struct Inventory {
 impl Inventory {
     pub fn of(repository: &dyn Repository) -> Result<Self, String> {
         let found = repository.list(MOST_FILES)?;
-        let mut files = found.items;
+        let (mut files, mut links) = (Vec::new(), Vec::new());
+        for entry in found.items {
+            match entry {
+                Entry::File(file) => files.push(file),
+                Entry::Link(path) => links.push(path),
+            }
+        }
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Ok(Self { files, truncated: found.truncated })
+        links.sort();
+        Ok(Self { files, links, truncated: found.truncated })
     }
 
     pub fn has(&self, path: &str) -> bool {
         self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok()
+    }
+
+    pub fn is_link(&self, path: &str) -> bool {
+        self.links.binary_search_by(|link| link.as_str().cmp(path)).is_ok()
     }
 
     pub fn paths(&self) -> impl Iterator<Item = &str> {
@@ -234,7 +247,7 @@ mod tests {
             .map(|path| File { path: (*path).to_owned(), size: 10 })
             .collect::<Vec<_>>();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Inventory { files, truncated: false }
+        Inventory { files, links: vec![], truncated: false }
     }
 
     #[test]

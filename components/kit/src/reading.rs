@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         let below =
             |file: &&crate::world::File| file.path.starts_with(&prefix) || file.path == directory;
         let files = self.inventory.files.iter().filter(below).cloned().collect();
-        Inventory { files, truncated: self.inventory.truncated }.outline(most)
+        Inventory { files, links: vec![], truncated: self.inventory.truncated }.outline(most)
     }
 
     fn read(&self, Read { path, start, end }: &Read, most: usize) -> Result<String, String> {

@@ -1,8 +1,8 @@
 //! A world in memory: files, a model that says what it was told to say, and a record of what it heard.
 
 use crate::world::{
-    Advice, Answer, Call, Conversation, File, Found, Hit, Model, Outline, Progress, Repository,
-    Stop, Summary, Symbol, Tool, Turn, World,
+    Advice, Answer, Call, Conversation, Entry, File, Found, Hit, Model, Outline, Progress,
+    Repository, Stop, Summary, Symbol, Tool, Turn, World,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,12 +12,19 @@ use std::rc::Rc;
 pub struct Files {
     texts: BTreeMap<String, String>,
     outlines: BTreeMap<String, Outline>,
+    links: BTreeMap<String, String>,
 }
 
 impl Files {
     pub fn of(files: &[(&str, &str)]) -> Self {
         let text = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
-        Self { texts: files.iter().map(text).collect(), outlines: BTreeMap::new() }
+        Self { texts: files.iter().map(text).collect(), ..Self::default() }
+    }
+
+    #[must_use]
+    pub fn linked(mut self, path: &str, target: &str) -> Self {
+        self.links.insert(path.to_owned(), target.to_owned());
+        self
     }
 
     /// What a parser says about one of them as a whole; its lines are counted here.
@@ -38,18 +45,21 @@ impl Files {
 }
 
 impl Repository for Files {
-    fn list(&self, most: usize) -> Result<Found<File>, String> {
-        let file =
-            |(path, text): (&String, &String)| File { path: path.clone(), size: text.len() as u64 };
+    fn list(&self, most: usize) -> Result<Found<Entry>, String> {
+        let file = |(path, text): (&String, &String)| {
+            Entry::File(File { path: path.clone(), size: text.len() as u64 })
+        };
+        let links = self.links.keys().map(|path| Entry::Link(path.clone()));
         Ok(Found {
-            items: self.texts.iter().map(file).take(most).collect(),
-            truncated: self.texts.len() > most,
+            items: self.texts.iter().map(file).chain(links).take(most).collect(),
+            truncated: self.texts.len() + self.links.len() > most,
         })
     }
 
     fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>> {
         let read = |path: &&str| {
-            let text = self.texts.get(*path).ok_or("not found")?;
+            let path = self.links.get(*path).map_or(*path, String::as_str);
+            let text = self.texts.get(path).ok_or("not found")?;
             Ok(text.bytes().take(most as usize).collect())
         };
         paths.iter().map(read).collect()

@@ -11,6 +11,13 @@ pub struct File {
     pub size: u64,
 }
 
+/// What a listing names: a file, or a link, wherever that leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    File(File),
+    Link(String),
+}
+
 /// A line that matched, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
@@ -89,8 +96,8 @@ impl From<Outline> for Summary {
 }
 
 pub trait Repository {
-    /// Files in view, sorted by path, at most `most`.
-    fn list(&self, most: usize) -> Result<Found<File>, String>;
+    /// Files and links in view, sorted by path, at most `most`.
+    fn list(&self, most: usize) -> Result<Found<Entry>, String>;
     /// The beginnings of files, one answer for each, in order.
     fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>>;
     /// Lines that match, at most about `most`.

@@ -1,19 +1,20 @@
 //! What the model named and is not there. What is clearly meant is put right; what is no file at all is left out; the
 //! rest is told to the model, which has one more try.
 
-use act_kit::inventory::{Inventory, language, name};
+use act_kit::grounding::Ground;
+use act_kit::inventory::{language, name};
 
 /// Faults that are told at a time.
 const TOLD: usize = 8;
 
-pub(crate) struct Faults<'i> {
-    inventory: &'i Inventory,
+pub(crate) struct Faults<'g> {
+    ground: &'g Ground<'g>,
     told: Vec<String>,
 }
 
-impl<'i> Faults<'i> {
-    pub(crate) fn new(inventory: &'i Inventory) -> Self {
-        Self { inventory, told: vec![] }
+impl<'g> Faults<'g> {
+    pub(crate) fn new(ground: &'g Ground<'g>) -> Self {
+        Self { ground, told: vec![] }
     }
 
     pub(crate) fn outcome(self) -> Result<(), String> {
@@ -41,7 +42,7 @@ impl<'i> Faults<'i> {
             }
             None => {
                 let shown = path.chars().take(120).collect::<String>();
-                self.add(format!("{field}: there is no file {shown:?}{}", self.hint(&shown)));
+                self.add(format!("{field}: {}{}", self.ground.fault(&shown), self.hint(&shown)));
                 false
             }
         }
@@ -59,14 +60,14 @@ impl<'i> Faults<'i> {
         *paths = kept;
     }
 
-    /// As the inventory has it; also for a path that begins in the middle, if only one file ends like that.
+    /// As the repository has it; also for a path that begins in the middle, if only one file ends like that.
     fn meant(&self, path: &str) -> Option<String> {
         let clean =
             path.trim().trim_matches(['`', '"']).trim_start_matches("./").trim_start_matches('/');
-        if self.inventory.has(clean) {
+        if self.ground.has(clean) {
             return Some(clean.to_owned());
         }
-        let mut ends = self.inventory.paths().filter(|known| {
+        let mut ends = self.ground.inventory.paths().filter(|known| {
             known.strip_suffix(clean).is_some_and(|rest| rest.ends_with('/')) && !clean.is_empty()
         });
         let only = ends.next()?;
@@ -74,7 +75,7 @@ impl<'i> Faults<'i> {
     }
 
     fn hint(&self, path: &str) -> String {
-        let same = self.inventory.paths().filter(|known| name(known) == name(path)).take(3);
+        let same = self.ground.inventory.paths().filter(|known| name(known) == name(path)).take(3);
         let same = same.collect::<Vec<_>>();
         if same.is_empty() { String::new() } else { format!(", but {}", same.join(", ")) }
     }

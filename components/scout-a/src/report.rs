@@ -116,7 +116,7 @@ pub(crate) struct PriorArt {
 impl Report {
     /// With every file and range as the repository has it; an error that says what of it does not exist.
     pub(crate) fn grounded(mut self, ground: &Ground<'_>) -> Result<Self, String> {
-        let mut faults = Faults::new(ground.inventory);
+        let mut faults = Faults::new(ground);
         for (at, file) in self.repo_map.relevant_files.iter_mut().enumerate() {
             faults.path(&format!("repo_map.relevant_files[{at}].path"), &mut file.path);
         }
@@ -159,7 +159,7 @@ impl Report {
     fn ground_entry_points(&mut self, ground: &Ground<'_>, faults: &mut Faults<'_>) {
         let mut kept: Vec<String> = vec![];
         for entry in std::mem::take(&mut self.repo_map.entry_points) {
-            let (path, place) = file_and_place(&entry, |path| ground.inventory.has(path));
+            let (path, place) = file_and_place(&entry, |path| ground.has(path));
             let mut path = vec![path.to_owned()];
             faults.paths("repo_map.entry_points", &mut path);
             let Some(mut path) = path.pop() else { continue };

@@ -181,16 +181,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Command::Completions(_) | Command::Man(_) | Command::TakeOver(_) => (false, false),
     };
     // They catch signals, and their end must not hang on a reader.
-    let bounded = matches!(
-        cli.command,
+    let bounded = match &cli.command {
+        Command::Components(components) => components.catches_signals(),
         Command::Run(_)
-            | Command::Apply(_)
-            | Command::Verify(_)
-            | Command::VerifyClaim(_)
-            | Command::Scout(_)
-            | Command::Demo(_)
-            | Command::TakeOver(_)
-    );
+        | Command::Apply(_)
+        | Command::Verify(_)
+        | Command::VerifyClaim(_)
+        | Command::Scout(_)
+        | Command::Demo(_)
+        | Command::TakeOver(_) => true,
+        _ => false,
+    };
     let colour = ColourWish::from(cli.color);
     let output = Output::new(Style { colour, verbose, json, secrets: secrets(), place });
     let result = match cli.command {

@@ -33,7 +33,7 @@ Exit codes:
 pub(super) struct Run {
     /// What is to be done; `-` reads it from standard input
     text: Option<String>,
-    /// Read the task from a file
+    /// Read the task from a file; `-` is standard input
     #[arg(long)]
     file: Option<PathBuf>,
     #[command(flatten)]

@@ -304,7 +304,12 @@ fn from_yaml(error: &Error) -> ConfigError {
         other => {
             // The place stands in front already, so only the bare message is wanted.
             let text = serde_yaml::UserMessageFormatter.format_message(other);
-            ConfigError::Malformed { place, reason: shown(&text) }
+            let reason = match text.as_ref() {
+                "expected mapping start" => "keys with values belong here, as in `name: test`",
+                "expected sequence start" => "a list belongs here, as in `- name: test`",
+                other => other,
+            };
+            ConfigError::Malformed { place, reason: shown(reason) }
         }
     }
 }

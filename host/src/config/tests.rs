@@ -207,6 +207,21 @@ fn yaml_that_reads_in_two_ways_is_refused() {
     assert_eq!(refused(&many).0, "config_too_complex");
 }
 
+// CONFIG-22
+#[test]
+fn a_value_in_the_place_of_a_list_or_of_keys_says_what_belongs_there() {
+    let list = "a list belongs here, as in `- name: test`";
+    let keys = "keys with values belong here, as in `name: test`";
+    for (yaml, place, what) in [
+        ("verification:\n  container_image: x\n  steps: pytest\n", "3:10", list),
+        ("verification:\n  container_image: x\n  steps:\n    - pytest\n", "4:7", keys),
+        ("verification: pytest\n", "1:15", keys),
+        ("[]\n", "1:1", keys),
+    ] {
+        assert_eq!(refused(yaml), ("config_malformed", format!("agent.yaml:{place}: {what}")));
+    }
+}
+
 #[test]
 fn an_alias_bomb_costs_nothing() {
     let mut bomb = "components:\n  - &a0 [x]\n".to_owned();

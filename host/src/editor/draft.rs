@@ -9,7 +9,7 @@ use super::session::{End, Left, Session};
 use super::strategy::Changes;
 use super::tools::{Done, Goals, Plan};
 use super::turns::Step;
-use super::{Finished, State};
+use super::{Editor, Finished, State};
 use crate::context::{Moment, ScoutPayload, Strategy};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,20 @@ pub(super) enum TakenUp {
     Finished(Option<Done>),
     /// The first message of the conversation that mends it.
     Opening(String),
+}
+
+impl Editor {
+    /// Writes the snapshot of the start of a task whose files are still to be put into the repository: the draft
+    /// in hand, and nothing changed yet. How the task has ended when it cannot be written.
+    pub async fn begin_with(&mut self, draft: Draft) -> Result<(), Finished> {
+        self.draft = Some(draft.clone());
+        let mut session = Session::new(self);
+        session.know(draft);
+        match session.snapshot(Moment::TaskStart) {
+            Ok(()) => Ok(()),
+            Err(end) => Err(session.end(end).await),
+        }
+    }
 }
 
 impl Session<'_> {
@@ -80,24 +94,9 @@ impl Session<'_> {
 
     /// The changes of a proposal stand in the repository: its plan is in force and its verification is the first.
     pub(super) async fn take_up(&mut self, draft: &Draft) -> Result<TakenUp, End> {
-        let Draft { plan, goals, reports, decisions, had_tests, account } = draft.clone();
-        self.tried.add_strategy(&plan.strategy);
-        let text = plan.strategy.trim().to_owned();
-        self.strategies.begin(Strategy { text, ..Strategy::default() }, Changes::default());
-        self.plans.take_up(plan, goals);
-        self.has_tests = had_tests;
-        self.conflicts.take_up(decisions);
-        self.reports = reports
-            .into_iter()
-            .map(|report| ScoutPayload {
-                scout: report.scout,
-                sha256: report.sha256,
-                question: report.question,
-                payload: report.payload,
-            })
-            .collect();
+        let account = draft.account.clone();
+        self.know(draft.clone());
         self.phase = Phase::Working;
-        self.snapshot(Moment::TaskStart)?;
         match self.verify().await? {
             Step::Leave(Left::Finished(done)) => Ok(TakenUp::Finished(done.or(account))),
             Step::Leave(Left::Replan { number, attempt }) => {
@@ -115,5 +114,25 @@ impl Session<'_> {
                 Ok(TakenUp::Opening(self.facts_with(&tried, word)))
             }
         }
+    }
+
+    /// Plan, reports and decisions of the dry run are in force.
+    fn know(&mut self, draft: Draft) {
+        let Draft { plan, goals, reports, decisions, had_tests, account: _ } = draft;
+        self.tried.add_strategy(&plan.strategy);
+        let text = plan.strategy.trim().to_owned();
+        self.strategies.begin(Strategy { text, ..Strategy::default() }, Changes::default());
+        self.plans.take_up(plan, goals);
+        self.has_tests = had_tests;
+        self.conflicts.take_up(decisions);
+        self.reports = reports
+            .into_iter()
+            .map(|report| ScoutPayload {
+                scout: report.scout,
+                sha256: report.sha256,
+                question: report.question,
+                payload: report.payload,
+            })
+            .collect();
     }
 }

@@ -115,7 +115,7 @@ pub struct Editor {
     /// None in a dry run, which leaves nothing in the repository.
     pub notes: Option<Notebook<AgentDir>>,
     pub aim: Aim,
-    /// Whose files have just been put into the repository.
+    /// Whose files have just been put into the repository (`begin_with`).
     pub draft: Option<Draft>,
     /// Ask the pipeline before the first edit.
     pub baseline: bool,

@@ -79,7 +79,7 @@ pub(super) async fn run(editor: &Editor) -> Finished {
 }
 
 impl<'a> Session<'a> {
-    fn new(editor: &'a Editor) -> Self {
+    pub(super) fn new(editor: &'a Editor) -> Self {
         Self {
             editor,
             debug_loop: DebugLoop::default(),

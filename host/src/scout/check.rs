@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::facts_a::FactsA;
 use super::facts_b::FactsB;
-use super::grounding::{InView, MOST, Ungrounded, ground_a, ground_b};
+use super::grounding::{ABSENT, InView, MOST, Ungrounded, ground_a, ground_b};
 use super::own_report::OwnReport;
 use super::query::ReportCheck;
 use super::report_a::ReportA;
@@ -117,7 +117,8 @@ fn ground_facts(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, Stri
     let there = listing(view).map_err(|error| error.to_string())?;
     let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
     for path in facts.paths().into_iter().filter(|path| !there.contains(*path)).take(MOST) {
-        wrong.push(Ungrounded::NoSuchFile { field: "facts".to_owned(), path: path.to_owned() });
+        let (field, path) = ("facts".to_owned(), path.to_owned());
+        wrong.push(Ungrounded::NoSuchFile { field, path, why: ABSENT });
     }
     for (path, end) in facts.last_lines() {
         // Where there is more to read than may be, what was not read is not said to be wrong.
@@ -207,6 +208,16 @@ impl InView for Files {
         there
     }
 
+    /// A listing shows links and directories as well, so a reader has to be told why they will not do.
+    fn why_not(&mut self, path: &str) -> &'static str {
+        let seen = self.spend(LOOK).and_then(|()| self.view.resolve("", path, Last::Link).ok());
+        match seen.map(|seen| seen.kind) {
+            Some(Kind::Link) => "is a link that leads to no file in view",
+            Some(Kind::Directory) => "is a directory, and only files can be named",
+            Some(Kind::File) | None => ABSENT,
+        }
+    }
+
     fn lines(&mut self, path: &str) -> u32 {
         Self::lines(self, path).unwrap_or(0)
     }
@@ -280,6 +291,40 @@ mod tests {
         assert!(check("scout-b", &blaming("a", 1), &mut files).is_ok());
         let wrong = check("scout-a", &zones("a", 1), &mut files).unwrap_err();
         assert!(wrong.contains("which has 0"), "{wrong}");
+    }
+
+    // SCOUT-8: what a listing shows and no report may name is refused for what it is
+    #[test]
+    fn a_link_is_a_file_where_it_leads_to_one_and_else_says_that_it_is_a_link() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("dir")).unwrap();
+        fs::write(root.path().join("a"), "x\n").unwrap();
+        fs::write(root.path().join(".env"), "x\n").unwrap();
+        for (link, target) in [
+            ("good", "a"),
+            ("gone", "nowhere"),
+            ("out", "/etc/passwd"),
+            ("hid", ".env"),
+            ("d", "dir"),
+        ] {
+            symlink(target, root.path().join(link)).unwrap();
+        }
+        let told =
+            |path: &str| check("scout-b", &blaming(path, 1), &mut files(root.path(), MAX_READ));
+        assert!(told("good").is_ok());
+        for (path, why) in [
+            ("gone", "is a link that leads to no file in view"),
+            ("out", "is a link that leads to no file in view"),
+            ("hid", "is a link that leads to no file in view"),
+            ("d", "is a link that leads to no file in view"),
+            ("dir", "is a directory, and only files can be named"),
+            (".env", ABSENT),
+            ("none", ABSENT),
+        ] {
+            let wrong = told(path).unwrap_err();
+            assert!(wrong.ends_with(why), "{wrong}");
+        }
     }
 
     // SCOUT-8

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::grounding::{MOST, Ungrounded};
+use super::grounding::{ABSENT, MOST, Ungrounded};
 use super::report_b::{EnvironmentIssue, System};
 use super::version::{SchemaError, checked, nullable};
 
@@ -160,7 +160,10 @@ impl FactsB {
     /// Places that are not in the repository; `lines` says how many a file in view has.
     pub fn ungrounded(&self, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
         let wrong = |Place { path, line }: &Place| match lines(path) {
-            None => Some(Ungrounded::NoSuchFile { field: "facts".to_owned(), path: path.clone() }),
+            None => {
+                let (field, path) = ("facts".to_owned(), path.clone());
+                Some(Ungrounded::NoSuchFile { field, path, why: ABSENT })
+            }
             Some(there) if 1 <= *line && *line <= there => None,
             Some(lines) => Some(Ungrounded::NoSuchLines {
                 field: "facts".to_owned(),

@@ -7,14 +7,15 @@ use super::report_b::ReportB;
 
 /// Listed at most; a report with more is hopeless anyway.
 pub(super) const MOST: usize = 20;
+pub(super) const ABSENT: &str = "is not in the repository";
 /// Of a path that is shown in a message.
 const SHOWN: usize = 120;
 
 /// One thing that the repository does not bear out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ungrounded {
-    #[error("{field}: {path:?} is not in the repository")]
-    NoSuchFile { field: String, path: String },
+    #[error("{field}: {path:?} {why}")]
+    NoSuchFile { field: String, path: String, why: &'static str },
     #[error("{field}: lines {start}-{end} are not in {path:?}, which has {lines}")]
     NoSuchLines { field: String, path: String, start: u32, end: u32, lines: u32 },
 }
@@ -23,6 +24,10 @@ pub enum Ungrounded {
 pub trait InView {
     /// Whether a file of that name is in view, whatever is in it.
     fn has(&mut self, path: &str) -> bool;
+    /// What is to be said of a name that it does not have.
+    fn why_not(&mut self, _path: &str) -> &'static str {
+        ABSENT
+    }
     /// How many lines a file in view has; none of what is no text.
     fn lines(&mut self, path: &str) -> u32;
 }
@@ -46,8 +51,10 @@ struct Check<'a, V> {
 impl<V: InView> Check<'_, V> {
     fn path(&mut self, field: impl FnOnce() -> String, path: &str) -> bool {
         let there = self.view.has(path);
-        if !there {
-            self.add(Ungrounded::NoSuchFile { field: field(), path: shown(path) });
+        // What would not be listed is not looked at again.
+        if !there && self.wrong.len() < MOST {
+            let why = self.view.why_not(path);
+            self.add(Ungrounded::NoSuchFile { field: field(), path: shown(path), why });
         }
         there
     }

@@ -44,10 +44,11 @@ pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
 }
 
 /// Refuses what cannot be applied to the repository as it is; nothing is written.
-pub(super) fn check(desk: &Desk, writer: &RepoWriter, dry_run: &str) -> Result<(), Failure> {
+pub(super) fn check(desk: &Desk, writer: &RepoWriter, dry_run: &str) -> Result<Proposal, Failure> {
     let record = proposal::find(desk, Some(dry_run))?;
-    let Proposal { files, .. } = proposal::open(desk, &record)?;
-    judge(&files, writer, record.state == ProposalState::Applying).map(|_| ())
+    let proposal = proposal::open(desk, &record)?;
+    judge(&proposal.files, writer, record.state == ProposalState::Applying)?;
+    Ok(proposal)
 }
 
 /// Puts the files of the proposal into the repository, all of them or none.
@@ -58,7 +59,7 @@ pub(super) fn carry_out(
     events: &Events,
     output: &Output,
     stopped: &dyn Fn() -> bool,
-) -> Result<Proposal, Failure> {
+) -> Result<(), Failure> {
     let Ticket { desk, task_id, .. } = ticket;
     let record = proposal::find(desk, Some(dry_run))?;
     let proposal = proposal::open(desk, &record)?;
@@ -86,7 +87,7 @@ pub(super) fn carry_out(
                 audited(ticket, applied);
                 events.emit(edit(applied));
             }
-            Ok(proposal)
+            Ok(())
         }
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };

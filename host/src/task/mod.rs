@@ -63,5 +63,6 @@ pub use preflight::granted;
 pub use report::{Report, Resolved, report, resolve_report};
 pub use runner::run;
 pub use scouting::{ScoutAnswer, ScoutArgs, WhichScout, scout};
+pub use signals::cancelled_by_signals;
 pub use status::{Origin, Queue, Repo, Status, StuckReportNote, queue, status};
 pub use verify::verify;

@@ -17,7 +17,7 @@ use crate::editor::TaskRequest;
 use crate::output::Failure;
 use crate::registry::{self, FileError, Grants, Member, Policy, Refused, Registry, Repo};
 use crate::store::Store;
-use crate::verifier::{Engine, EngineUnavailable};
+use crate::verifier::{self, Engine, EngineUnavailable};
 use crate::workspace::{AgentDir, GlobError, HostWriteError, Overlay, RepoWriter, WriteRules};
 
 /// Everything that was found; a task can begin.
@@ -188,7 +188,10 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
     let engine = match args.errand {
         Errand::DryRun => None,
-        Errand::Run { .. } | Errand::Apply { .. } => Some(Engine::connect().await?),
+        Errand::Run { .. } | Errand::Apply { .. } => {
+            ca_bundle(&config)?;
+            Some(Engine::connect().await?)
+        }
     };
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
@@ -207,6 +210,15 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         members,
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,
+    })
+}
+
+/// Looked at again when a verification begins; here it has not cost anything yet.
+fn ca_bundle(config: &Config) -> Result<(), Failure> {
+    let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
+    verifier::usable_ca_bundle(path).map_err(|error| {
+        Failure::refused("ca_bundle_unusable", error.message)
+            .hint("name a file of PEM certificates on this machine, or remove the key")
     })
 }
 
@@ -253,7 +265,7 @@ pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
     let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
     let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
         .map_err(|error| unusable(error.to_string()))?;
-    apply::check(desk, &writer, dry_run)
+    apply::check(desk, &writer, dry_run).map(|_| ())
 }
 
 impl Ready {

@@ -7,7 +7,7 @@ use crate::output::Failure;
 
 /// A token that the first of the three signals cancels. Later ones change nothing: the container must be
 /// gone before the process is.
-pub(super) fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
+pub fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
     listen().map_err(|error| {
         Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
     })

@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::model::TokenLedger;
 use crate::output::{Failure, Output};
 use crate::verifier::{Engine, ResolvedImage};
-use crate::workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once};
+use crate::workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once, git_shows_notes};
 
 /// How often a running task looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -45,6 +45,7 @@ pub(super) async fn start(
     if let Err(refusal) = preflight::proposal(ready, &ticket.desk) {
         return last.refuse(&refusal);
     }
+    let first_notes = matches!(AgentDir::look(&ready.config.root), Ok(None));
     let notes = match ready.errand {
         Errand::DryRun => None,
         Errand::Run { .. } | Errand::Apply { .. } => match AgentDir::open(&ready.config.root) {
@@ -63,7 +64,8 @@ pub(super) async fn start(
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);
     let audit = edges::begin(ready, ticket, &brief);
-    let task = Task { ready, lock, ticket, ledger, events, output, cancel: &cancel };
+    let cancel = &cancel;
+    let task = Task { ready, lock, ticket, ledger, events, output, cancel, first_notes };
     let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -124,6 +126,8 @@ struct Task<'a> {
     events: &'a Events,
     output: &'a Output,
     cancel: &'a CancellationToken,
+    /// Nothing was ever written to `agent/` here.
+    first_notes: bool,
 }
 
 impl Task<'_> {
@@ -134,7 +138,7 @@ impl Task<'_> {
         notes: Option<Notebook<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
-        let Self { ready, lock, ticket, ledger, events, output, cancel } = self;
+        let Self { ready, lock, ticket, ledger, events, output, cancel, .. } = self;
         let (config, request) = (&ready.config, &ready.request);
         events.emit(EventKind::TaskStarted {
             repo: config.root.display().to_string(),
@@ -197,13 +201,14 @@ impl Task<'_> {
             (_, Err(error)) => return Ok(cannot_work("unknown", error.to_string())),
         };
         if let Errand::Apply { dry_run } = &ready.errand {
+            let proposal = apply::check(&ticket.desk, &writer, dry_run)?;
+            if let Err(finished) = editor.begin_with(proposal.draft).await {
+                return Ok(finished);
+            }
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
             match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
-                Ok(proposal) => {
-                    self.hide_notes_from_git();
-                    editor.draft = Some(proposal.draft);
-                }
+                Ok(()) => self.hide_notes_from_git(),
                 Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
                 Err(refusal) => return Err(refusal),
             }
@@ -215,11 +220,27 @@ impl Task<'_> {
         Ok(finished)
     }
 
-    /// agent/ is left out of every view by name; only the user's own git would show it.
+    /// agent/ is left out of every view by name; only the user's own git would show it, which is said in the first
+    /// task of a repository.
     fn hide_notes_from_git(&self) {
-        if let Err(error) = append_gitignore_once(&self.ready.config.root) {
-            self.events.emit(EventKind::Diagnosis { text: error.to_string() });
+        let root = &self.ready.config.root;
+        let line = append_gitignore_once(root);
+        if !git_shows_notes(root) {
+            return;
         }
+        let (why, cure) = match line {
+            Err(error) => (error.to_string(), "the line `agent/` in .git/info/exclude hides it"),
+            Ok(_) => (
+                "what .gitignore says of it is undone by a later rule, or files in it are tracked"
+                    .to_owned(),
+                "`git check-ignore -v agent` names the rule",
+            ),
+        };
+        let text = format!("git shows agent/, the notes of act: {why}; {cure}");
+        if self.first_notes {
+            self.output.caution(&text);
+        }
+        self.events.emit(EventKind::Diagnosis { text });
     }
 
     async fn gate(&self, engine: &Engine) -> Gate {

@@ -14,6 +14,11 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
+/// Whether it is there and holds a certificate.
+pub fn usable(path: &Path) -> Result<(), InfraError> {
+    certificates(path).map(|_| ())
+}
+
 pub(super) fn certificates(path: &Path) -> Result<String, InfraError> {
     let refused = |why: &str| {
         InfraError::new(

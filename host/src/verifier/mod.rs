@@ -42,6 +42,7 @@ mod warning_marks;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use ca_bundle::usable as usable_ca_bundle;
 pub use docker_error::{EngineUnavailable, InfraError};
 pub use docker_verifier::{DockerVerifier, Downloads};
 pub use elsewhere::CacheVolume;

@@ -32,7 +32,7 @@ pub enum HostWriteError {
     #[error("agent is a link or no directory; remove or rename it, agent/ belongs to act")]
     NotADirectory,
     #[error(
-        ".gitignore is a link, shared with another name or no regular file; add the line agent/ by hand"
+        ".gitignore is a link, shared with another name or no regular file, and was left alone"
     )]
     NotOurs,
     #[error("{name} exists and is never overwritten")]

@@ -206,6 +206,14 @@ impl RepoWriter {
         Ok(checked.into_iter().map(|change| self.record(&mut changed, change)).collect())
     }
 
+    /// Changes that stand there already because an earlier process made them for the same purpose: they count as the
+    /// task's own, so that what it changed is told by what was there before all of it.
+    pub(super) fn count(&self, found: Vec<Checked>) {
+        found.iter().for_each(|change| self.texts().remember(change));
+        let mut changed = self.changes();
+        found.into_iter().for_each(|change| drop(self.record(&mut changed, change)));
+    }
+
     fn write(&self, checked: &[Checked], stopped: &dyn Fn() -> bool) -> Result<(), EditError> {
         let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
         for change in checked {

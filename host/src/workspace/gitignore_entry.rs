@@ -7,8 +7,9 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::agent_dir::{HostWriteError, failed, open_root};
-use super::handle;
+use super::agent_dir::{AGENT_DIR, HostWriteError, failed, open_root};
+use super::handle::{self, Root};
+use super::ignored::IgnoreRules;
 
 /// Bytes of a `.gitignore` at most.
 const MAX_FILE: u64 = 4 << 20;
@@ -55,6 +56,15 @@ pub fn append_gitignore_once(root: &Path) -> Result<GitignoreEntry, HostWriteErr
     Ok(GitignoreEntry::Added)
 }
 
+/// Whether git shows what is written to `agent/`, because no rule ignores it or something in it is tracked. Where
+/// there is no git, nobody is shown anything.
+pub fn git_shows_notes(root: &Path) -> bool {
+    Root::open(root).is_ok_and(|root| {
+        let rules = IgnoreRules::new(&root);
+        rules.has_git() && !rules.ignores_path(AGENT_DIR.as_bytes(), true)
+    })
+}
+
 fn names_agent(gitignore: &[u8]) -> bool {
     let lines = gitignore.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
     lines.into_iter().any(|line| matches!(line, b"agent" | b"agent/" | b"/agent" | b"/agent/"))
@@ -89,6 +99,31 @@ mod tests {
             assert_eq!(append_gitignore_once(root.path()), Ok(GitignoreEntry::AlreadyThere));
             assert_eq!(fs::read_to_string(&file).unwrap(), there);
         }
+    }
+
+    // WORKSPACE-32
+    #[test]
+    fn what_undoes_the_line_is_seen() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(".gitignore");
+        fs::write(&file, "!agent/\n").unwrap();
+        assert!(!git_shows_notes(root.path()), "no git, nobody to show it");
+        for directory in ["objects", "refs/heads", "info"] {
+            fs::create_dir_all(root.path().join(".git").join(directory)).unwrap();
+        }
+        fs::write(root.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        assert!(git_shows_notes(root.path()));
+        for (text, shown) in
+            [("agent/\n", false), ("!agent/\nagent/\n", false), ("agent/\n!agent/\n", true)]
+        {
+            fs::write(&file, text).unwrap();
+            assert_eq!(git_shows_notes(root.path()), shown, "{text}");
+        }
+        fs::rename(&file, root.path().join("rules")).unwrap();
+        symlink("rules", &file).unwrap();
+        assert!(git_shows_notes(root.path()), "git reads no linked rules");
+        fs::write(root.path().join(".git/info/exclude"), "agent/\n").unwrap();
+        assert!(!git_shows_notes(root.path()));
     }
 
     // security line 65

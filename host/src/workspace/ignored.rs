@@ -85,6 +85,10 @@ impl IgnoreRules {
         }
     }
 
+    pub(super) fn has_git(&self) -> bool {
+        self.git.is_some()
+    }
+
     pub(super) fn outermost(&self) -> Arc<DirRules> {
         self.outermost.clone()
     }

@@ -53,7 +53,7 @@ pub use copy_set::{
 };
 pub use exclusion::Rule;
 pub use git_dir::{GitPlace, git_place};
-pub use gitignore_entry::{GitignoreEntry, append_gitignore_once};
+pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, list};

@@ -7,6 +7,7 @@ use super::apply::{Checked, RepoWriter};
 use super::change::{Applied, EditError};
 use super::place::Standing;
 use super::repo_path::RepoPath;
+use super::texts::{Held, held};
 use super::versions::digest;
 
 /// Of a new file, but for what the user's mask takes away.
@@ -81,17 +82,18 @@ impl RepoWriter {
         })
     }
 
-    /// Makes files what the proposal says, all of them or none. What is already so is left alone.
+    /// Makes files what the proposal says, all of them or none. What is already so is left alone, and counts as
+    /// changed all the same.
     pub fn adopt(
         &self,
         files: &[ProposedFile],
         stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Applied>, EditError> {
-        let mut checked = vec![];
+        let (mut checked, mut found) = (vec![], vec![]);
         for file in files {
             match self.stands(file, files)? {
                 Stands::AsBefore => checked.push(self.step(file)?),
-                Stands::AsProposed => {}
+                Stands::AsProposed => found.push(self.step(file)?),
                 Stands::Otherwise => {
                     let path = file.path.clone();
                     return Err(EditError::Conflict { path, current: None });
@@ -100,13 +102,15 @@ impl RepoWriter {
         }
         // A file may stand where a directory is wanted.
         checked.sort_by_key(|change| change.op != "delete");
-        self.make(checked, stopped)
+        let made = self.make(checked, stopped)?;
+        self.count(found);
+        Ok(made)
     }
 
     fn step(&self, file: &ProposedFile) -> Result<Checked, EditError> {
         let path = self.permitted(&file.path)?;
         let expect = file.before.as_ref().map(|blob| blob.sha256.clone());
-        let before = self.before(&path, expect.as_deref());
+        let before = file.before.as_ref().map_or(Held::Nothing, |blob| held(&blob.bytes));
         let op = match (&file.before, &file.after) {
             (_, None) => "delete",
             (None, Some(_)) => "create",

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use serde_json::json;
+
 use super::{by_every_route, denied, fingerprint};
 use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::{Act, image};
@@ -64,4 +66,24 @@ fn links_that_a_clone_ships_for_our_own_files_are_not_followed() {
     let latest = fs::read_link(told.repo().join("agent/context_latest.md")).unwrap();
     assert_eq!(latest, Path::new("context_003.md"));
     assert!(fs::symlink_metadata(told.repo().join(".gitignore")).unwrap().is_symlink());
+}
+
+/// WORKSPACE-32: where `.gitignore` cannot hide the notes the user is told so, once.
+#[test]
+fn notes_that_git_shows_are_told_in_the_first_task() {
+    let silent = || json!({"role": "editor", "text": "hm"});
+    let turns = script([silent(), silent(), silent()]);
+    let act = Act::new().file("rules", "*.o\n").pipeline(image(), &[("test", "true")]);
+    symlink("rules", act.repo().join(".gitignore")).unwrap();
+    let first = act.clone().script(&turns).run("x").status(3);
+    first
+        .stderr_has("git shows agent/, the notes of act: .gitignore is a link")
+        .stderr_has("the line `agent/` in .git/info/exclude hides it");
+    act.clone().script(&turns).run("x").status(3).stderr_lacks("git shows agent/");
+
+    let undone =
+        Act::new().file(".gitignore", "agent/\n!agent/\n").pipeline(image(), &[("test", "true")]);
+    let told = undone.script(&turns).run("x").status(3);
+    let told = told.stderr_has("is undone by a later rule");
+    assert_eq!(told.read(".gitignore"), "agent/\n!agent/\n");
 }

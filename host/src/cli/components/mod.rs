@@ -40,6 +40,13 @@ pub(super) struct Components {
     pub(super) json: bool,
 }
 
+impl Components {
+    /// Whether it runs something, and ends in order when it is told to.
+    pub(super) fn catches_signals(&self) -> bool {
+        matches!(self.action, Some(Action::Test(_)))
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List what there is, with its state and its grants

@@ -1,5 +1,6 @@
 //! `act components test`: does it keep what its interfaces promise, how long does it take, how much does it hold.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,10 +12,13 @@ use crate::exit::Exit;
 use crate::model::scripted::Script;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::registry::read_file;
+use crate::task::cancelled_by_signals;
 
 const USUAL: &str = "What can you say about this repository?";
 /// For one query; a Scout has 60 s and a tool call 30 s in a task.
 const SECONDS: u64 = 30;
+/// For the repository to be removed after a signal.
+const TIDYING: Duration = Duration::from_secs(2);
 
 /// Try a component on a repository made for it, with a scripted model
 ///
@@ -55,13 +59,32 @@ impl Test {
             wall: Duration::from_secs(self.timeout),
             cache: component::cache_dir(),
         };
-        let found = runtime::block_on(conformance::test(&bytes, &options))?.map_err(|error| {
+        let found = runtime::block_on(until_signalled(bytes, options))??.map_err(|error| {
             Failure::refused("test_failed", format!("the test cannot be made: {error}"))
                 .hint("TMPDIR may name another directory for its repository")
         })?;
         print(output, &found, || lines(&found));
         Ok(if found.conforms { Exit::Ok } else { Exit::Refused })
     }
+}
+
+/// A signal ends it with its repository removed. What is being compiled has none yet, and ends with the process.
+async fn until_signalled(
+    bytes: Vec<u8>,
+    options: Options,
+) -> Result<io::Result<Conformance>, Failure> {
+    let stopped = cancelled_by_signals()?;
+    let mut testing = tokio::spawn(async move { conformance::test(&bytes, &options).await });
+    tokio::select! {
+        biased;
+        () = stopped.cancelled() => {}
+        found = &mut testing => {
+            return Ok(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())));
+        }
+    }
+    testing.abort();
+    let _ = tokio::time::timeout(TIDYING, testing).await;
+    Err(Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") })
 }
 
 fn script(path: &std::path::Path) -> Result<Script, Failure> {

@@ -43,7 +43,13 @@ pub(super) struct Work<'q> {
     pub(super) stopped: &'q (dyn Fn() -> bool + Sync),
 }
 
-/// A file that was read.
+/// Bytes that were read of a file, and what they are good for.
+struct Got {
+    size: u64,
+    source: Result<Source, Unread>,
+}
+
+/// A file that can be parsed.
 struct Source {
     language: Language,
     bytes: Vec<u8>,
@@ -57,7 +63,9 @@ impl Work<'_> {
         paths: &[String],
         ask: &Ask<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
     ) -> Vec<Result<Outlined<T>, Unread>> {
-        let sources = side_by_side(paths, |path| self.read(path));
+        let read = side_by_side(paths, |path| self.read(path));
+        // Paid in the order of the call: which file is the last that there was enough for is no matter of threads.
+        let sources: Vec<_> = read.into_iter().map(|got| self.paid(got)).collect();
         let keys: Vec<_> =
             sources.iter().filter_map(|source| Some(source.as_ref().ok()?.key)).collect();
         let kept = self.index.as_ref().map(|index| (ask.kept)(index, &keys)).unwrap_or_default();
@@ -100,7 +108,17 @@ impl Work<'_> {
         answers
     }
 
-    fn read(&self, path: &str) -> Result<Source, Unread> {
+    /// What is not read whole is not outlined, so nothing of it is given.
+    fn paid(&self, got: Result<Got, Unread>) -> Result<Source, Unread> {
+        let Got { size, source } = got?;
+        if size > self.most || !self.left.take(size) {
+            return Err(Unread::Spent);
+        }
+        source
+    }
+
+    /// A file that nobody has paid for yet.
+    fn read(&self, path: &str) -> Result<Got, Unread> {
         if (self.stopped)() {
             return Err(Unread::Stopped);
         }
@@ -115,17 +133,16 @@ impl Work<'_> {
         let whole = slice(path, (MAX_SOURCE as u64).min(self.most).saturating_add(1));
         let chunk = workspace::read(&self.view, &whole, None).map_err(Unread::Read)?;
         let size = chunk.bytes.len() as u64;
-        // What is not read whole is not outlined, so nothing of it is given.
-        if size > self.most || !self.left.take(size) {
-            return Err(Unread::Spent);
-        }
-        if chunk.bytes.len() > MAX_SOURCE {
-            return Err(Unread::TooLarge);
-        }
-        // Of what the path led to: a link may have any name.
-        let language = Language::of(&chunk.path, &chunk.bytes).ok_or(Unread::NoGrammar)?;
-        let key = symbols::Key::of(language, &chunk.path, &chunk.bytes);
-        Ok(Source { language, bytes: chunk.bytes, key })
+        let source = match Language::of(&chunk.path, &chunk.bytes) {
+            _ if chunk.bytes.len() > MAX_SOURCE => Err(Unread::TooLarge),
+            // Of what the path led to: a link may have any name.
+            None => Err(Unread::NoGrammar),
+            Some(language) => {
+                let key = symbols::Key::of(language, &chunk.path, &chunk.bytes);
+                Ok(Source { language, bytes: chunk.bytes, key })
+            }
+        };
+        Ok(Got { size, source })
     }
 }
 
@@ -156,4 +173,42 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, answer)| answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::usage::Usage;
+    use crate::workspace::Profile;
+
+    // CAPABILITY-11
+    #[test]
+    fn what_there_are_bytes_for_is_decided_in_the_order_of_the_call() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "def f():\n    pass\n";
+        let paths: Vec<_> = (0..40).map(|n| format!("f{n}.py")).collect();
+        for (n, path) in paths.iter().enumerate() {
+            // Every other one takes long to read, so that threads would overtake each other.
+            let long = text.repeat(if n % 2 == 0 { 2_000 } else { 1 });
+            std::fs::write(root.path().join(path), long).unwrap();
+        }
+        let (long, short) = (2_000 * text.len() as u64, text.len() as u64);
+        // Enough for ten of each; then for no long one, and for a short one.
+        let bytes = 10 * (long + short) + 3 * short;
+        for _ in 0..20 {
+            let work = Work {
+                view: RepoView::open(root.path(), Profile::Scout).unwrap(),
+                left: ReadLeft::new(bytes, &Usage::default()),
+                most: u64::MAX,
+                index: None,
+                stopped: &|| false,
+            };
+            let ask = Ask { kept: |_: &Index, _: &[Key]| vec![], made: |outline: Outline| outline };
+            let answers = work.each(&paths, &ask);
+            let given: Vec<_> =
+                (0..40).filter(|n| answers.get(*n).is_some_and(Result::is_ok)).collect();
+            let expected: Vec<_> = (0..20).chain([21, 23, 25]).collect();
+            assert_eq!(given, expected);
+        }
+    }
 }

@@ -76,6 +76,12 @@ fn what_stands_as_proposed_is_known_and_left_alone() {
     assert_eq!(stands, [Stands::AsProposed, Stands::AsBefore, Stands::AsProposed]);
     assert_eq!(writer.adopt(&files, &|| false).unwrap().len(), 1);
     assert_eq!(fixture.text("b"), "B\n");
+    // What the task changed is told by what was there before any of it.
+    let changed = writer.changed();
+    let changed: Vec<_> = changed.iter().map(|file| (file.path.as_str(), file.op())).collect();
+    assert_eq!(changed, [("a", "replace"), ("b", "replace"), ("c", "delete")]);
+    let text = writer.text("a");
+    assert_eq!((text.before.text(), text.now.text()), (Some("a\n"), Some("A\n")));
 }
 
 #[test]
