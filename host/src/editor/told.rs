@@ -1,5 +1,6 @@
 //! A Scout's report as the Editor's model is told it: what the schema has a place for and the Scout left empty says
-//! nothing, and every later request would carry it. Snapshots keep the report byte for byte.
+//! nothing, nor does the version that was checked, and every later request would carry it. Snapshots keep the report
+//! byte for byte.
 
 use serde_json::{Map, Value};
 
@@ -8,11 +9,17 @@ use crate::context::ScoutPayload;
 /// Of the Scouts whose schema is ours. In a schema of somebody else's, empty may mean something.
 const OURS: [&str; 2] = ["scout-a", "scout-b"];
 
-/// Without what is null or empty, where the schema is ours. Reports were checked before, so each parses.
+/// Without version, nulls and what is empty, where the schema is ours. Reports were checked before, so each parses.
 pub(super) fn told(report: &ScoutPayload) -> Value {
     let raw = &report.payload;
-    let parsed = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.clone()));
-    if OURS.contains(&report.scout.as_str()) { filled(parsed) } else { parsed }
+    let mut parsed = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.clone()));
+    if !OURS.contains(&report.scout.as_str()) {
+        return parsed;
+    }
+    if let Value::Object(fields) = &mut parsed {
+        fields.shift_remove("schema_version");
+    }
+    filled(parsed)
 }
 
 fn filled(value: Value) -> Value {
@@ -58,7 +65,7 @@ mod tests {
             "failure_analysis": {"root_cause": "", "is_flaky": false, "flaky_reason": null},
             "environment_issues": [], "slices": [{"files": [""], "order": 0, "id": ""}]});
         let full = json!({
-            "schema_version": "1", "build": {"commands": {"build": "make"}},
+            "build": {"commands": {"build": "make"}},
             "failure_analysis": {"is_flaky": false}, "slices": [{"files": [""], "order": 0}]});
         assert_eq!(told(&payload("scout-b", &report)), full);
         assert_eq!(told(&payload("licences", &report)), report);

@@ -1,7 +1,7 @@
 //! Whether a report is believed: its schema, and that every path and line it names is in the repository as
 //! a Scout sees it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,9 +14,7 @@ use super::own_report::OwnReport;
 use super::query::ReportCheck;
 use super::report_a::ReportA;
 use super::report_b::ReportB;
-use crate::workspace::{
-    Kind, Last, MAX_ENTRIES, RepoView, Selection, SelectionError, Slice, list, read,
-};
+use crate::workspace::{Kind, Last, RepoView, Slice, files, read};
 
 /// Bytes of a file that are looked through for its lines; a range behind them does not exist for us.
 const MAX_FILE: u64 = 64 << 20;
@@ -114,7 +112,7 @@ pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, St
 }
 
 fn ground_facts(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {
-    let there = listing(view).map_err(|error| error.to_string())?;
+    let there = files(view).map_err(|error| error.to_string())?;
     let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
     for path in facts.paths().into_iter().filter(|path| !there.contains(*path)).take(MOST) {
         let (field, path) = ("facts".to_owned(), path.to_owned());
@@ -128,20 +126,6 @@ fn ground_facts(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, Stri
     }
     wrong.truncate(MOST);
     Ok(wrong)
-}
-
-/// Every file in view.
-fn listing(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
-    let files = Selection { kinds: vec![Kind::File], ..Selection::default() };
-    let (mut found, mut cursor) = (HashSet::new(), None);
-    loop {
-        let page = list(view, &files, cursor.as_deref(), MAX_ENTRIES)?;
-        found.extend(page.items.into_iter().map(|entry| entry.path));
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(found);
-        }
-    }
 }
 
 /// What one check knows of the files that a report names; each is looked for once, and read once where a report

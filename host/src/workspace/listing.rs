@@ -1,5 +1,7 @@
 //! What is there: a page of entries and where the next one starts.
 
+use std::collections::HashSet;
+
 use super::selection::{Selection, SelectionError, Step, Sweep};
 use super::view::{Kind, RepoView};
 
@@ -61,6 +63,26 @@ pub fn list(
     }
     answer.truncated = sweep.cut;
     Ok(answer)
+}
+
+/// The paths of all files in view, without a look at any of them.
+pub fn files(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
+    let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
+    let (mut found, mut cursor) = (HashSet::new(), None);
+    loop {
+        let mut sweep = Sweep::new(view, &want, cursor.as_deref())?;
+        loop {
+            match sweep.step()? {
+                Step::End => return Ok(found),
+                Step::Pause => break,
+                Step::Item(item) => found.insert(item.path),
+            };
+        }
+        cursor = sweep.at;
+        if cursor.is_none() {
+            return Ok(found);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub use git_dir::{GitPlace, git_place};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
-pub use listing::{Entries, Entry, MAX_ENTRIES, list};
+pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
 pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
 pub use overlay::Overlay;
 pub use patch::patch;

@@ -101,7 +101,7 @@ pub fn read(
 }
 
 /// At most `length` bytes; a file that shrinks meanwhile gives fewer.
-fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+pub(super) fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     let mut filled = 0;
     while filled < bytes.len() {

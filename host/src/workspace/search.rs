@@ -6,14 +6,13 @@
 //! attempts to match somebody looks whether the answer is still wanted.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::OwnedFd;
 
 use edit_protocol::{BYTE_ORDER_MARK, Line};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::Stat;
 
-use super::reading::is_binary;
+use super::reading::{is_binary, read_at};
 use super::selection::{Selection, SelectionError, Step, Sweep};
 use super::stop::StopCheck;
 use super::view::{Kind, RepoView, ViewError};
@@ -179,12 +178,9 @@ impl<'v> Matcher<'v> {
     /// The file's text; nothing when it is binary or too large.
     fn read(&self, fd: OwnedFd, stat: &Stat, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
         let most = if self.multi_line { MAX_SPANNED } else { MAX_FILE };
-        // Room for the end of the file to be seen as well, in one read.
-        let said = u64::try_from(stat.st_size).unwrap_or(0).min(most);
-        let mut text = Vec::with_capacity(usize::try_from(said).unwrap_or(0) + 1);
-        if File::from(fd).take(most + 1).read_to_end(&mut text).is_err() {
-            return vec![];
-        }
+        // One byte more than is searched tells that there is more.
+        let said = u64::try_from(stat.st_size).unwrap_or(0).min(most + 1);
+        let Ok(mut text) = read_at(&File::from(fd), 0, said) else { return vec![] };
         *searched += text.len() as u64;
         if is_binary(&text) {
             return vec![];

@@ -1,7 +1,7 @@
 //! The work behind `repo.symbols`: files are read, and parsed where nothing is kept of them, side by side.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::component::state::ReadLeft;
 use crate::symbols::{self, Index, Key, Language, MAX_SOURCE, Outline};
@@ -9,6 +9,9 @@ use crate::workspace::{self, ReadError, RepoView, Slice};
 
 /// Files that are worked on at a time in one call.
 const AT_ONCE: usize = 4;
+/// As many, where there are so many processors. Asked once: the answer stands in a dozen files of the system's.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE));
 
 /// What is said of a file, and its size.
 pub(super) struct Outlined<T> {
@@ -152,23 +155,26 @@ fn slice(path: &str, length: u64) -> Slice {
 
 /// Every item through `work`, a few at a time; the answers stand in the order of the items.
 fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE);
-    if threads < 2 || items.len() < 2 {
+    let threads = (*THREADS).min(items.len());
+    if threads < 2 {
         return items.iter().map(work).collect();
     }
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut mine = vec![];
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(at) else { break };
-                    mine.push((at, work(item)));
-                }
-                done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(mine);
-            });
+    let share = || {
+        let mut mine = vec![];
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { break };
+            mine.push((at, work(item)));
         }
+        done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(mine);
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(share);
+        }
+        // Whoever asked would only wait.
+        share();
     });
     let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     done.sort_by_key(|(at, _)| *at);

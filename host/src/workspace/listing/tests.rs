@@ -43,6 +43,18 @@ fn repo() -> Fixture {
 }
 
 #[test]
+fn the_files_are_those_that_a_listing_names() {
+    for profile in [Profile::Scout, Profile::Tool] {
+        for view in repo().views(profile) {
+            let (listed, _) = everything(&view, &select(&[], &[], &[Kind::File]), 2);
+            let found = files(&view).unwrap();
+            assert_eq!(found, listed.into_iter().collect());
+            assert!(found.contains("a/b/deep.rs") && !found.contains(".env"));
+        }
+    }
+}
+
+#[test]
 fn entries_come_in_path_order_with_links_as_links_and_without_what_is_excluded() {
     for view in repo().views(Profile::Scout) {
         let all = list(&view, &Selection::default(), None, 100).unwrap();
