@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use super::exclusion::Rule;
-use super::git_dir::GitDir;
 use super::reading::{ReadError, Slice, read};
-use super::tracked::Tracked;
 use super::view::{Kind, Profile, RepoView, ViewError};
+use super::work_tree::WorkTree;
 
 /// A tracked file that is not in view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +17,8 @@ pub struct Hidden {
 /// In path order. Empty without a git index.
 pub fn hidden(root: &Path) -> Result<Vec<Hidden>, ViewError> {
     let view = RepoView::open(root, Profile::Scout)?;
-    let Some(git) = GitDir::of(view.root()) else { return Ok(vec![]) };
-    let tracked = Tracked::read(&git);
+    let Some(tree) = WorkTree::of(view.root()) else { return Ok(vec![]) };
+    let tracked = tree.tracked();
     let paths = tracked.paths().iter().map(|path| String::from_utf8_lossy(path).into_owned());
     let found = paths.filter_map(|path| {
         let rule = view.rule_of(&path, Some(Kind::File)).or_else(|| by_content(&view, &path))?;

@@ -2,7 +2,7 @@
 //!
 //! The files are opened by handle and never through a link, as git does. Rules are read once per view: a
 //! new view sees a changed `.gitignore`. Patterns are matched with case, as git does where the file system
-//! tells cases apart. Nothing outside the repository is asked.
+//! tells cases apart. Outside the repository only a working tree around it is asked, which `work_tree` finds.
 //!
 //! What cannot be understood hides: where rules are too large or cannot be read, everything that they would
 //! be about counts as ignored.
@@ -18,9 +18,10 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::Mode;
 
-use super::git_dir::{self, GitDir, Unreadable};
+use super::git_dir::{self, Unreadable};
 use super::handle::{self, DIRECTORY, Root};
 use super::tracked::Tracked;
+use super::work_tree::WorkTree;
 
 /// Bytes and lines of one file; with more, all in its directory is ignored.
 const MAX_FILE: u64 = 128 << 10;
@@ -45,7 +46,9 @@ pub(super) struct DirRules {
 #[derive(Debug)]
 pub(super) struct IgnoreRules {
     root: Root,
-    git: Option<GitDir>,
+    tree: Option<WorkTree>,
+    /// What stands before each path when a pattern looks at it: the root's own path in its working tree.
+    prefix: Vec<u8>,
     outermost: Arc<DirRules>,
     tracked: OnceLock<Tracked>,
     remembered: Mutex<Remembered>,
@@ -70,23 +73,29 @@ enum Rules {
 
 impl IgnoreRules {
     pub(super) fn new(root: &Root) -> Self {
-        let git = GitDir::of(root);
-        let exclude = git.as_ref().map_or(Rules::None, |git| {
-            parse(git_dir::rules(git.common.open_real(b"info/exclude", handle::READ), MAX_FILE))
-        });
         let nothing = Arc::new(DirRules { ignored: false, patterns: 0, sets: vec![] });
-        let outermost = nothing.with(0, exclude).with(0, parse(read(root.as_fd())));
+        let (mut around, mut prefix) = (nothing.clone(), vec![]);
+        let tree = WorkTree::of(root).filter(|tree| {
+            around = rules_around(tree);
+            // A tree that ignores all of the root has nothing to say about what is in it.
+            !around.ignored || !tree.tracked().is_empty()
+        });
+        match &tree {
+            Some(tree) => prefix.clone_from(&tree.prefix),
+            None => around = nothing,
+        }
         Self {
             root: root.clone(),
-            git,
-            outermost,
+            tree,
+            outermost: around.with(prefix.len(), parse(read(root.as_fd()))),
+            prefix,
             tracked: OnceLock::new(),
             remembered: Mutex::default(),
         }
     }
 
     pub(super) fn has_git(&self) -> bool {
-        self.git.is_some()
+        self.tree.is_some()
     }
 
     pub(super) fn outermost(&self) -> Arc<DirRules> {
@@ -103,10 +112,13 @@ impl IgnoreRules {
         if let Some(known) = self.known(path) {
             return known;
         }
-        let rules = if around.ignored || matched(around, path, true) {
+        let rules = if around.ignored || self.matched(around, path, true) {
             DirRules::all_ignored()
         } else {
-            around.with(path.len() + 1, dir.map_or(Rules::None, |dir| parse(read(dir))))
+            around.with(
+                self.prefix.len() + path.len() + 1,
+                dir.map_or(Rules::None, |dir| parse(read(dir))),
+            )
         };
         self.remember(path, around, &rules);
         rules
@@ -115,7 +127,7 @@ impl IgnoreRules {
     /// Whether git ignores `path`, which stands in a directory with the rules `around`. A directory with
     /// something tracked in it is not ignored as such; the rest of it is.
     pub(super) fn ignores(&self, around: &DirRules, path: &[u8], is_dir: bool) -> bool {
-        (around.ignored || matched(around, path, is_dir)) && !self.is_tracked(path, is_dir)
+        (around.ignored || self.matched(around, path, is_dir)) && !self.is_tracked(path, is_dir)
     }
 
     /// The same for a path on its own.
@@ -161,14 +173,40 @@ impl IgnoreRules {
     }
 
     fn is_tracked(&self, path: &[u8], is_dir: bool) -> bool {
-        let Some(git) = &self.git else { return false };
-        let tracked = self.tracked.get_or_init(|| Tracked::read(git));
+        let Some(tree) = &self.tree else { return false };
+        let tracked = self.tracked.get_or_init(|| tree.tracked());
         if is_dir { tracked.has(path) || tracked.has_below(path) } else { tracked.has(path) }
+    }
+
+    fn matched(&self, around: &DirRules, path: &[u8], is_dir: bool) -> bool {
+        if self.prefix.is_empty() || around.sets.is_empty() {
+            return matched(around, path, is_dir);
+        }
+        matched(around, &[&self.prefix, path].concat(), is_dir)
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a working tree says about the root: `info/exclude`, and the directories above it.
+fn rules_around(tree: &WorkTree) -> Arc<DirRules> {
+    let exclude = tree.git.common.open_real(b"info/exclude", handle::READ);
+    let nothing = Arc::new(DirRules { ignored: false, patterns: 0, sets: vec![] });
+    let mut rules = nothing.with(0, parse(git_dir::rules(exclude, MAX_FILE)));
+    for (path, dir) in &tree.above {
+        if rules.ignored || (!path.is_empty() && matched(&rules, without_slash(path), true)) {
+            return DirRules::all_ignored();
+        }
+        rules = rules.with(path.len(), parse(read(dir.as_fd())));
+    }
+    let ignored = !tree.prefix.is_empty() && matched(&rules, without_slash(&tree.prefix), true);
+    if ignored { DirRules::all_ignored() } else { rules }
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
 }
 
 impl DirRules {

@@ -44,6 +44,7 @@ mod tracked;
 mod versions;
 mod view;
 mod walk;
+mod work_tree;
 
 pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};

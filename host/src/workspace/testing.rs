@@ -29,6 +29,12 @@ impl Fixture {
         fixture
     }
 
+    /// A directory of it as a repository of its own.
+    pub(super) fn part(&self, path: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { _dir: dir, root: self.root.join(path), outside: self.outside.clone() }
+    }
+
     pub(super) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.root.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -16,13 +16,23 @@ pub(super) struct Tracked {
 }
 
 impl Tracked {
-    pub(super) fn read(git: &GitDir) -> Self {
+    /// What is tracked below `prefix`, which is empty or ends in `/`, by its path from there.
+    pub(super) fn read(git: &GitDir, prefix: &[u8]) -> Self {
         let found = git_dir::bytes(&git.own, b"index", MAX_INDEX).and_then(|bytes| decode(&bytes));
-        Self { paths: found.unwrap_or_default() }
+        let mut paths = found.unwrap_or_default();
+        if !prefix.is_empty() {
+            paths =
+                paths.iter().filter_map(|path| Some(path.strip_prefix(prefix)?.into())).collect();
+        }
+        Self { paths }
     }
 
     pub(super) fn paths(&self) -> &[Vec<u8>] {
         &self.paths
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 
     pub(super) fn has(&self, path: &[u8]) -> bool {

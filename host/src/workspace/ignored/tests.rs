@@ -99,3 +99,40 @@ fn an_index_that_cannot_be_read_makes_no_ignored_file_visible() {
         assert_eq!(seen_and_copied(&repo), both(&[".gitignore", "shown"]));
     }
 }
+
+/// WORKSPACE-9: an `agent.yaml` below the top of a working tree makes a repository of a part of it.
+#[test]
+fn a_working_tree_around_the_root_says_what_is_ignored_and_tracked_in_it() {
+    let whole = Fixture::new(&[
+        (".gitignore", "*.log\n/part/out/\n/out.txt\nsecret/\n"),
+        ("part/.gitignore", "!kept.log\nown\n"),
+        ("part/kept.log", ""),
+        ("part/x.log", ""),
+        ("part/tracked.log", ""),
+        ("part/out/made", ""),
+        ("part/out.txt", ""),
+        ("part/own", ""),
+        ("part/excluded", ""),
+        ("part/deep/secret/key", ""),
+        ("part/deep/shown", ""),
+    ]);
+    whole.write(".git/info/exclude", "part/excluded\n");
+    whole.track(&[".gitignore", "part/tracked.log", "other/part/own"]);
+    let part = whole.part("part");
+    let shown = [".gitignore", "deep/shown", "kept.log", "out.txt", "tracked.log"];
+    assert_eq!(seen_and_copied(&part), both(&shown));
+}
+
+/// As with a home directory that is a repository of its own and ignores all but a few files.
+#[test]
+fn a_working_tree_that_ignores_the_whole_root_is_not_asked() {
+    for (rules, place) in [("*", "part"), ("/above", "above/part"), ("part/", "above/part")] {
+        let whole = Fixture::new(&[(".gitignore", rules)]);
+        whole.write(&format!("{place}/file"), "");
+        whole.track(&["elsewhere"]);
+        assert_eq!(seen_and_copied(&whole.part(place)), both(&["file"]), "{rules}");
+        whole.write(&format!("{place}/tracked"), "");
+        whole.track(&[&format!("{place}/tracked")]);
+        assert_eq!(seen_and_copied(&whole.part(place)), both(&["tracked"]), "{rules}");
+    }
+}
