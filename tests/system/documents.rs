@@ -369,7 +369,10 @@ fn one_of_fifty() {
             let read = act::publishing::show(path).unwrap();
             match act::publishing::edit_line(path, read.version(), 0, "by one of fifty") {
                 Ok(_) => break,
-                Err(refused) => assert_eq!(refused.reason(), "version_mismatch"),
+                // On a busy machine one's turn may not come for long; then nothing was done, and that is said.
+                Err(refused) => {
+                    assert!(["version_mismatch", "busy"].contains(&refused.reason()), "{refused}");
+                }
             }
         }
     }
