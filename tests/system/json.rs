@@ -168,3 +168,20 @@ fn no_key_is_on_any_stream_or_in_any_file() {
         }
     }
 }
+
+/// MODEL-40, security line 162: what holds a key is refused before it is kept or shown to anybody.
+#[test]
+fn a_task_or_a_question_that_holds_a_key_is_refused() {
+    let key = crate::harness::CANARY;
+    let act = repository().env("OPENAI_API_KEY", key).script(&script(opening("look")));
+    let text = format!("use {key} here");
+    for arguments in [["run", &text].as_slice(), &["scout", "a", &text], &["run", "--json", &text]]
+    {
+        let told = act.clone().act(arguments).status(1).stderr_lacks(key);
+        assert!(told.to_string().contains("holds a key"), "{told}");
+        assert!(!told.stdout_text().contains(key), "{told}");
+        assert_eq!(told.requests().len(), 0, "{told}");
+    }
+    let kept = std::fs::read(act.artifacts().join("state/act.db")).unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&kept).contains(key));
+}

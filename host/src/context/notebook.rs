@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{AgentFiles, Snapshot, StuckReport, Summary};
+use crate::output::terminal_text;
 use crate::secret::Secrets;
 use crate::workspace::digest;
 
@@ -80,15 +81,19 @@ impl<F: AgentFiles> Notebook<F> {
 
     /// Overwrites the summary of an earlier success; answers its path.
     pub fn summary(&self, summary: &Summary) -> Result<String, ContextError> {
-        self.replace("summary.md", &self.secrets.redact(&summary.render()))
+        self.replace("summary.md", &self.readable(&summary.render()))
     }
 
     /// Overwrites an earlier stuck report; answers what makes this one ours.
     pub fn stuck_report(&self, report: &StuckReport) -> Result<WrittenReport, ContextError> {
-        let text = report.render();
-        let text = self.secrets.redact(&text);
+        let text = self.readable(&report.render());
         let path = self.replace(STUCK_REPORT, &text)?;
         Ok(WrittenReport { path, sha256: digest(text.as_bytes()) })
+    }
+
+    /// For people, also with `cat`: models and steps choose some of the words.
+    fn readable(&self, text: &str) -> String {
+        terminal_text::block(&self.secrets.redact(text)).into_owned()
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
@@ -250,5 +255,19 @@ mod tests {
         assert_eq!(written.sha256, digest(files["stuck_report.md"].as_bytes()));
         assert!(files["summary.md"].contains("> second") && !files["summary.md"].contains("first"));
         assert!(files["stuck_report.md"].starts_with("# Stuck report"));
+    }
+
+    #[test]
+    fn what_a_person_reads_has_no_effect_on_a_terminal() {
+        // CONTEXT-9
+        let notebook = Notebook::new(Memory::default());
+        let words = "gr\u{1b}[2Jeen\u{7} \u{9b}1m\u{202e}txt";
+        notebook.summary(&Summary { what: words.into(), ..Summary::default() }).unwrap();
+        let explanation = Some(words.to_owned());
+        notebook.stuck_report(&StuckReport { explanation, ..StuckReport::default() }).unwrap();
+        for (name, text) in notebook.files.files.borrow().iter() {
+            assert!(text.contains("green\\u{7} \\u{9b}1m\\u{202e}txt"), "{name}: {text}");
+            assert!(!text.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{name}: {text}");
+        }
     }
 }

@@ -15,6 +15,7 @@ mod facts;
 mod history;
 mod id;
 mod interrupted;
+mod key_in_text;
 mod last_word;
 mod line;
 mod living;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::apply;
 use super::interrupted;
+use super::key_in_text;
 use super::policy;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
@@ -164,6 +165,7 @@ impl From<Refused> for Failure {
 /// In the order of what a newcomer meets: the task, the repository, the model, the machine.
 pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
+    key_in_text::refuse("task", request.text())?;
     let mut config = config::load(&args.repo)?;
     AgentDir::check(&config.root)?;
     let (members, policy) = capabilities(&mut config, Heard::Refusals)?;

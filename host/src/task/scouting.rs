@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
 use super::capabilities::component_file;
+use super::key_in_text;
 use super::preflight::{self, Heard};
 use super::signals;
 use super::staff::{self, Incomplete, Staff};
@@ -167,6 +168,8 @@ pub(super) struct Inquiry {
 
 impl Inquiry {
     pub(super) async fn open(args: &ScoutArgs) -> Result<Self, Failure> {
+        key_in_text::refuse("question", args.question.as_deref().unwrap_or_default())?;
+        key_in_text::refuse("log", args.log.as_deref().unwrap_or_default())?;
         let (root, wall, package) = place(args)?;
         let requests = preflight::requests(&args.repo);
         let (registry, members) = preflight::admitted(&root, &requests, Heard::Refusals)?;

@@ -1,0 +1,16 @@
+//! What the user says goes to Scouts and to the model and is kept in the store, where a key has no business.
+
+use crate::config;
+use crate::output::Failure;
+
+/// Refuses words that hold the value of a key of the environment; `what` they are.
+pub(super) fn refuse(what: &str, text: &str) -> Result<(), Failure> {
+    if !config::secrets(|name| std::env::var(name).ok()).are_in(text) {
+        return Ok(());
+    }
+    let message =
+        format!("the {what} holds a key: the value of ANTHROPIC_API_KEY or OPENAI_API_KEY");
+    let hint =
+        "say the name of the variable, not its value; Scouts and model are shown what you say";
+    Err(Failure::refused("key_in_text", message).hint(hint))
+}
