@@ -45,7 +45,9 @@ impl Items {
         );
         if !opening.tools.is_empty() {
             // One call a turn: an edit moves the lines that a second one would name.
-            head.push_str(&format!(r#""tools":{tools},"parallel_tool_calls":false,"#));
+            head.push_str(&format!(
+                r#""tools":{tools},"tool_choice":"auto","parallel_tool_calls":false,"#
+            ));
         }
         head.push_str(&format!(r#""instructions":{instructions},"input":["#));
         Self(Growing::new(head))
