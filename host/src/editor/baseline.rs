@@ -85,9 +85,12 @@ impl Baseline {
             Some(failure) => {
                 let step = failure.as_attempt.step.as_deref().unwrap_or("-");
                 let mut text = format!(
-                    "Before any edit the pipeline failed in step {step} ({run}; `read_log` takes it). What \
-                     failed then:"
+                    "Before any edit the pipeline failed in step {step} ({run}; `read_log` takes it)."
                 );
+                text.push_str(match failure.lines.as_slice() {
+                    [] => " It printed nothing.",
+                    _ => " What failed then:",
+                });
                 self.lines().iter().for_each(|line| text.push_str(&format!("\n- {line}")));
                 text
             }
@@ -119,7 +122,8 @@ impl Baseline {
             return format!("The pipeline was green in {run}: every failure below is new.");
         };
         let step = failure.as_attempt.step.as_deref().unwrap_or("-");
-        let mut text = format!("The pipeline failed in {run}, step {step}:\n");
+        let end = if failure.lines.is_empty() { ", and printed nothing." } else { ":" };
+        let mut text = format!("The pipeline failed in {run}, step {step}{end}\n");
         self.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
         let (known, new): (Vec<_>, Vec<_>) = attempts.iter().partition(|one| self.knows(one));
         let numbers = |attempts: &[&Attempt]| {

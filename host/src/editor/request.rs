@@ -17,6 +17,8 @@ pub struct TaskRequest {
     constraints: Vec<String>,
     non_goals: Vec<String>,
     boundaries: Vec<String>,
+    /// How much of each boundary is its first line.
+    first_lines: Vec<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +63,7 @@ impl TaskRequest {
             constraints: vec![],
             non_goals: vec![],
             boundaries: vec![],
+            first_lines: vec![],
         };
         let mut section = Section::Task;
         let mut asks = false;
@@ -81,7 +84,12 @@ impl TaskRequest {
                     above.push(' ');
                     above.push_str(item);
                 }
-                _ => items.push(item.to_owned()),
+                _ => {
+                    items.push(item.to_owned());
+                    if section == Section::Boundaries {
+                        request.first_lines.push(item.len());
+                    }
+                }
             }
             continues = !item.is_empty();
         }
@@ -106,10 +114,15 @@ impl TaskRequest {
     }
 
     /// Boundaries that say paths and nothing else, each with what it says. `find` knows where something is that a user
-    /// calls by a path, from the root. Others are for the model alone.
+    /// calls by a path, from the root. Others are for the model alone. Of several lines, the first counts where they say
+    /// nothing together: words that follow a list do not undo what is last in it.
     pub fn enforced(&self, find: impl Fn(&str) -> Option<String>) -> Vec<(&str, Held)> {
-        let items = self.boundaries.iter();
-        items.filter_map(|item| Some((item.as_str(), boundary::held(item, &find)?))).collect()
+        let items = self.boundaries.iter().zip(&self.first_lines);
+        let held = |(item, first): (&'_ String, &usize)| {
+            let first = item.get(..*first).filter(|first| first.len() < item.len());
+            boundary::held(item, &find).or_else(|| boundary::held(first?, &find))
+        };
+        items.filter_map(|item| Some((item.0.as_str(), held(item)?))).collect()
     }
 
     fn items(&mut self, section: Section) -> Option<&mut Vec<String>> {
@@ -201,6 +214,22 @@ Boundaries:
         ];
         assert_eq!(request.enforced(|name| (name == "src").then(|| name.to_owned())), expected);
         assert_eq!(request.enforced(|_| None).len(), 3);
+    }
+
+    #[test]
+    fn words_behind_a_boundary_do_not_undo_it() {
+        // TASK-5
+        let found = |text: &str| {
+            let request = TaskRequest::parse(&format!("do\nBoundaries:\n{text}")).unwrap();
+            let held = request.enforced(|_| None).into_iter();
+            held.map(|(item, held)| (item.to_owned(), held)).collect::<Vec<_>>()
+        };
+        let only = Held { only: vec!["src/**".to_owned()], ..Held::default() };
+        let item = "src/** Please be quick.".to_owned();
+        assert_eq!(found("- src/**\nPlease be quick.\n"), [(item, only)]);
+        let never = Held { never: vec!["docs/".to_owned()], ..Held::default() };
+        let item = "do not touch docs/".to_owned();
+        assert_eq!(found("- do not touch\ndocs/\n"), [(item, never)], "all of it comes first");
     }
 
     #[test]

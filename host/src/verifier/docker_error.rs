@@ -138,7 +138,11 @@ impl EngineError {
 
 impl From<EngineError> for InfraError {
     fn from(error: EngineError) -> Self {
-        let message = format!("failed to {}: {}", error.phase.doing(), error.message);
+        let mut message = format!("failed to {}: {}", error.phase.doing(), error.message);
+        if error.unreachable() {
+            message
+                .push_str("; the container engine does not answer: start it, or see `act doctor`");
+        }
         Self::new(classify(error.phase, error.fault), message)
     }
 }
