@@ -109,7 +109,7 @@ fn pid_namespace() -> String {
 }
 
 /// A process that runs or is stopped; none when there is none. Neither a zombie nor one that is on its way to be
-/// one is any: its locks are free already, and nothing of its own runs any more.
+/// one is any: nothing of its own runs any more, and its locks may be free already.
 #[cfg(target_os = "linux")]
 pub fn look(pid: u32) -> Look {
     let stat = match std::fs::read(format!("/proc/{pid}/stat")) {

@@ -13,6 +13,9 @@ pub const REDACTED: &str = "[redacted]";
 /// make text unreadable.
 const SHORTEST: usize = 5;
 
+/// Bytes of a value that nobody writes by accident; keys of providers are longer.
+const UNMISTAKABLE: usize = 16;
+
 /// Variables that hold keys, used or not.
 const VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
@@ -60,6 +63,12 @@ impl Secrets {
     pub fn of(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let set = VARIABLES.iter().filter_map(|name| lookup(name));
         Self::new(set.map(|key| Secret::new(key.trim())))
+    }
+
+    /// Without those that are words or placeholders of a local server rather than keys, to judge what people write.
+    pub fn unmistakable(&self) -> Self {
+        let values = self.values.iter().filter(|key| key.0.len() >= UNMISTAKABLE);
+        Self { values: values.cloned().collect() }
     }
 
     /// Whether a text shows one of them.

@@ -224,8 +224,8 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         let began = Instant::now();
         own.signal(signal);
         let response = run.await.unwrap().unwrap();
-        // Long before the step's own time; generous, because machines are shared.
-        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+        // Before a call of the engine would be given up by itself; generous, because machines are shared.
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
         assert_eq!(response.status, Status::InfraError, "{response:?}");
         assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable), "{response:?}");
         assert_eq!(response.tail_log.as_deref(), Some("ready\n"));

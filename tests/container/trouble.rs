@@ -137,8 +137,8 @@ async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
     let cut = Instant::now();
     proxy.cut();
     let response = run.await.unwrap().unwrap();
-    // Long before the step's own time; generous, because machines are shared.
-    assert!(cut.elapsed() < Duration::from_secs(120), "{:?}", cut.elapsed());
+    // Before a call of the engine would be given up by itself; generous, because machines are shared.
+    assert!(cut.elapsed() < Duration::from_secs(60), "{:?}", cut.elapsed());
     // The engine behind the proxy lives, so what it was not told to remove goes here.
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();

@@ -1,5 +1,7 @@
 //! The same tasks over each provider's wire, chosen by the variables a user sets.
 
+use std::time::Duration;
+
 use act::model::scripted::Wire;
 
 use crate::harness::script::{attempt, call, done, opening, script};
@@ -291,10 +293,12 @@ fn the_time_of_a_scout_holds_against_a_model_that_stands_still() {
             .script_over(wire, &script(turns))
             .start(["run", "write the answer"])
     };
+    let began = std::time::Instant::now();
     // Together, because all that they do is wait.
     for (wire, running) in Wire::ALL.map(|wire| (wire, story(wire))) {
         let told = running.wait().status(4);
         assert_eq!(told.requests_of("scout-a").len(), 3, "{wire:?}: {told}");
         assert!(told.runs().is_empty());
+        assert!(began.elapsed() < Duration::from_secs(150), "{wire:?}: {:?}", began.elapsed());
     }
 }

@@ -93,7 +93,7 @@ impl<F: AgentFiles> Notebook<F> {
 
     /// For people, also with `cat`: models and steps choose some of the words.
     fn readable(&self, text: &str) -> String {
-        terminal_text::block(&self.secrets.redact(text)).into_owned()
+        self.secrets.redact(&terminal_text::block(text)).into_owned()
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {

@@ -5,7 +5,8 @@ use crate::output::Failure;
 
 /// Refuses words that hold the value of a key of the environment; `what` they are.
 pub(super) fn refuse(what: &str, text: &str) -> Result<(), Failure> {
-    if !config::secrets(|name| std::env::var(name).ok()).are_in(text) {
+    let keys = config::secrets(|name| std::env::var(name).ok()).unmistakable();
+    if !keys.are_in(text) {
         return Ok(());
     }
     let message =

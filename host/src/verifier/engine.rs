@@ -108,6 +108,11 @@ impl Engine {
 
     /// Kills and removes with anonymous volumes; then it is gone, whoever removed it.
     pub(super) async fn remove(&self, container: &str) -> Result<(), EngineError> {
+        self.remove_within(QUICK, container).await
+    }
+
+    /// Waits so long for a removal that somebody else has begun.
+    async fn remove_within(&self, patience: Duration, container: &str) -> Result<(), EngineError> {
         if self.is_podman() {
             // Else it first asks politely, and waits.
             let _ = self.kill(container).await;
@@ -119,14 +124,21 @@ impl Engine {
         match self.call(Phase::Remove, WORK, removed).await {
             Err(error) if error.status() == Some(404) => Ok(()),
             // Somebody else's removal is under way.
-            Err(error) if error.status() == Some(409) => self.gone(container, error).await,
+            Err(error) if error.status() == Some(409) => {
+                self.gone(patience, container, error).await
+            }
             other => other,
         }
     }
 
     /// Waits until a container is gone; `why` it could not be removed by us when it stays.
-    async fn gone(&self, container: &str, why: EngineError) -> Result<(), EngineError> {
-        let deadline = tokio::time::Instant::now() + QUICK;
+    async fn gone(
+        &self,
+        patience: Duration,
+        container: &str,
+        why: EngineError,
+    ) -> Result<(), EngineError> {
+        let deadline = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < deadline {
             let inspect = self.docker.inspect_container(container, None::<InspectContainerOptions>);
             match self.call(Phase::Remove, QUICK, inspect).await {

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -21,7 +21,7 @@ use rustix::fs::Mode;
 use super::git_dir::{self, Unreadable};
 use super::handle::{self, DIRECTORY, Root};
 use super::tracked::Tracked;
-use super::work_tree::WorkTree;
+use super::work_tree::{WorkTree, trusted};
 
 /// Bytes and lines of one file; with more, all in its directory is ignored.
 const MAX_FILE: u64 = 128 << 10;
@@ -73,17 +73,8 @@ enum Rules {
 
 impl IgnoreRules {
     pub(super) fn new(root: &Root) -> Self {
-        let nothing = Arc::new(DirRules { ignored: false, patterns: 0, sets: vec![] });
-        let (mut around, mut prefix) = (nothing.clone(), vec![]);
-        let tree = WorkTree::of(root).filter(|tree| {
-            around = rules_around(tree);
-            // A tree that ignores all of the root has nothing to say about what is in it.
-            !around.ignored || !tree.tracked().is_empty()
-        });
-        match &tree {
-            Some(tree) => prefix.clone_from(&tree.prefix),
-            None => around = nothing,
-        }
+        let (tree, around) = speaks_for(root);
+        let prefix = tree.as_ref().map(|tree| tree.prefix.clone()).unwrap_or_default();
         Self {
             root: root.clone(),
             tree,
@@ -190,16 +181,31 @@ impl IgnoreRules {
     }
 }
 
-/// What a working tree says about the root: `info/exclude`, and the directories above it.
-fn rules_around(tree: &WorkTree) -> Arc<DirRules> {
+/// The working tree that the root belongs to, and what it says about it. One around the root that ignores the whole of
+/// it, as a home directory may that is a repository of its own, has nothing to say about what is in it.
+pub(super) fn speaks_for(root: &Root) -> (Option<WorkTree>, Arc<DirRules>) {
+    let Some(tree) = WorkTree::of(root) else { return (None, DirRules::none()) };
+    let owner = rustix::fs::fstat(root).map_or(0, |stat| stat.st_uid);
+    let rules = rules_around(&tree, owner);
+    if !tree.prefix.is_empty() && rules.ignored && tree.tracked().is_empty() {
+        return (None, DirRules::none());
+    }
+    (Some(tree), rules)
+}
+
+/// `info/exclude`, and the directories above the root.
+fn rules_around(tree: &WorkTree, owner: u32) -> Arc<DirRules> {
     let exclude = tree.git.common.open_real(b"info/exclude", handle::READ);
-    let nothing = Arc::new(DirRules { ignored: false, patterns: 0, sets: vec![] });
-    let mut rules = nothing.with(0, parse(git_dir::rules(exclude, MAX_FILE)));
+    let mut rules = DirRules::none().with(0, parse(git_dir::rules(exclude, MAX_FILE)));
     for (path, dir) in &tree.above {
         if rules.ignored || (!path.is_empty() && matched(&rules, without_slash(path), true)) {
             return DirRules::all_ignored();
         }
-        rules = rules.with(path.len(), parse(read(dir.as_fd())));
+        let opened = rustix::fs::openat(dir, ".gitignore", handle::READ, Mode::empty());
+        let of = |fd: &OwnedFd| Some(rustix::fs::fstat(fd).ok()?.st_uid);
+        if opened.as_ref().ok().and_then(of).is_some_and(|uid| trusted(uid, owner)) {
+            rules = rules.with(path.len(), parse(git_dir::rules(opened, MAX_FILE)));
+        }
     }
     let ignored = !tree.prefix.is_empty() && matched(&rules, without_slash(&tree.prefix), true);
     if ignored { DirRules::all_ignored() } else { rules }
@@ -210,6 +216,10 @@ fn without_slash(path: &[u8]) -> &[u8] {
 }
 
 impl DirRules {
+    fn none() -> Arc<Self> {
+        Arc::new(Self { ignored: false, patterns: 0, sets: vec![] })
+    }
+
     fn all_ignored() -> Arc<Self> {
         Arc::new(Self { ignored: true, patterns: 0, sets: vec![] })
     }

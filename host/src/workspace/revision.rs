@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::git_dir::{GitDir, MAX_POINTER, small};
 use super::handle::Root;
-use super::work_tree::WorkTree;
+use super::ignored;
 
 /// Bytes of `packed-refs` at most; a hundred thousand references take about ten.
 const MAX_PACKED: u64 = 32 << 20;
@@ -15,7 +15,7 @@ const MAX_HOPS: usize = 5;
 /// The commit that `HEAD` means; none before the first commit, without git, or where references are kept
 /// in a form that is not read here.
 pub fn head_commit(root: &Path) -> Option<String> {
-    let git = WorkTree::of(&Root::open(root).ok()?)?.git;
+    let git = ignored::speaks_for(&Root::open(root).ok()?).0?.git;
     let mut text = small(&git.own, b"HEAD", MAX_POINTER)?;
     for _ in 0..MAX_HOPS {
         let line = text.trim();

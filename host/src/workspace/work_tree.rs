@@ -1,9 +1,9 @@
 //! The working tree of git that a directory belongs to: its own, or one around it, whose rules and index speak
 //! of the directory as well.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::CStr;
 
-use rustix::fs::{Dir, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, openat, statat};
 
 use super::git_dir::GitDir;
 use super::handle::{DIRECTORY, Root};
@@ -17,42 +17,47 @@ pub(super) struct WorkTree {
     pub(super) git: GitDir,
     /// The directories from the top to the one above the root, each with its path from the top, empty or with
     /// a `/` at its end; none where the root is the top.
-    pub(super) above: Vec<(Vec<u8>, OwnedFd)>,
+    pub(super) above: Vec<(Vec<u8>, Root)>,
     /// From the top to the root, empty or with a `/` at its end.
     pub(super) prefix: Vec<u8>,
 }
 
 impl WorkTree {
-    /// As git looks for it: upwards, on one file system. One around the root counts when root or whoever owns the
-    /// directory owns it too: another user's rules would say what is left out of a verification.
+    /// As git looks for it: upwards, on one file system, to the first `.git` there is. One around the root counts when
+    /// root or whoever owns the root owns it too: another user's rules would say what is left out of a verification.
     pub(super) fn of(root: &Root) -> Option<Self> {
-        if let Some(git) = GitDir::of(root) {
-            return Some(Self { git, above: vec![], prefix: vec![] });
+        if has_git(root) {
+            return Some(Self { git: GitDir::of(root)?, above: vec![], prefix: vec![] });
         }
+        let owner = fstat(root).ok()?.st_uid;
         let mut at = root.clone();
-        // Innermost first: a directory, and the name in it that leads towards the root.
         let mut steps = vec![];
-        let (owner, device) = fstat(root).map(|stat| (stat.st_uid, stat.st_dev)).ok()?;
         while steps.len() < MAX_ABOVE {
             let parent = openat(&at, "..", DIRECTORY, Mode::empty()).ok()?;
             let (inner, outer) = (fstat(&at).ok()?, fstat(&parent).ok()?);
-            if outer.st_dev != device || outer.st_ino == inner.st_ino {
+            if outer.st_dev != inner.st_dev || outer.st_ino == inner.st_ino {
                 return None;
             }
-            steps.push((parent.try_clone().ok()?, inner.st_ino));
             at = Root::new(parent);
-            if let Some(git) = GitDir::of(&at) {
-                let of = fstat(&git.own).ok()?.st_uid;
-                return (of == owner || of == 0).then(|| Self::around(git, steps))?;
+            steps.push((at.clone(), inner));
+            if has_git(&at) {
+                let git = GitDir::of(&at)?;
+                let entry = statat(&at, ".git", AtFlags::SYMLINK_NOFOLLOW).ok()?;
+                let ours = [outer.st_uid, entry.st_uid, fstat(&git.own).ok()?.st_uid];
+                return ours
+                    .iter()
+                    .all(|uid| trusted(*uid, owner))
+                    .then(|| Self::around(git, steps))?;
             }
         }
         None
     }
 
-    fn around(git: GitDir, steps: Vec<(OwnedFd, u64)>) -> Option<Self> {
+    /// Innermost first: a directory, and which one in it leads towards the root.
+    fn around(git: GitDir, steps: Vec<(Root, Stat)>) -> Option<Self> {
         let (mut above, mut prefix) = (vec![], vec![]);
-        for (dir, inode) in steps.into_iter().rev() {
-            let name = name_of(&dir, inode)?;
+        for (dir, inner) in steps.into_iter().rev() {
+            let name = name_of(&dir, &inner)?;
             above.push((prefix.clone(), dir));
             prefix.extend_from_slice(&name);
             prefix.push(b'/');
@@ -66,15 +71,37 @@ impl WorkTree {
     }
 }
 
+fn has_git(dir: &Root) -> bool {
+    statat(dir, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Whether what `uid` owns may speak for what `owner` owns.
+pub(super) fn trusted(uid: u32, owner: u32) -> bool {
+    uid == owner || uid == 0
+}
+
 /// The name of a directory in the one above it.
-fn name_of(parent: &OwnedFd, inode: u64) -> Option<Vec<u8>> {
-    let mut entries = Dir::read_from(parent).ok()?;
-    entries.find_map(|entry| {
-        let entry = entry.ok().filter(|entry| entry.ino() == inode)?;
+fn name_of(parent: &Root, inner: &Stat) -> Option<Vec<u8>> {
+    let same = |name: &CStr| {
+        let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (stat.st_dev == inner.st_dev && stat.st_ino == inner.st_ino)
+            .then(|| name.to_bytes().to_vec())
+    };
+    let mut others = vec![];
+    for entry in Dir::read_from(parent).ok()? {
+        let entry = entry.ok()?;
         let name = entry.file_name();
-        let flags = DIRECTORY | OFlags::NOFOLLOW;
-        let found = openat(parent.as_fd(), name, flags, Mode::empty()).ok()?;
-        let plain = !matches!(name.to_bytes(), b"." | b"..");
-        (plain && fstat(&found).ok()?.st_ino == inode).then(|| name.to_bytes().to_vec())
-    })
+        match entry.file_type() {
+            _ if matches!(name.to_bytes(), b"." | b"..") => {}
+            FileType::Directory | FileType::Unknown if entry.ino() == inner.st_ino => {
+                if let Some(name) = same(name) {
+                    return Some(name);
+                }
+            }
+            // Some file systems list other numbers than they tell.
+            FileType::Directory | FileType::Unknown => others.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    others.iter().find_map(|name| same(name))
 }

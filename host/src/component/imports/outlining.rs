@@ -136,6 +136,10 @@ impl Work<'_> {
         let whole = slice(path, (MAX_SOURCE as u64).min(self.most).saturating_add(1));
         let chunk = workspace::read(&self.view, &whole, None).map_err(Unread::Read)?;
         let size = chunk.bytes.len() as u64;
+        // Not held until it can be paid for: there may be many of them.
+        if size > self.left.bytes() {
+            return Err(Unread::Spent);
+        }
         let source = match Language::of(&chunk.path, &chunk.bytes) {
             _ if chunk.bytes.len() > MAX_SOURCE => Err(Unread::TooLarge),
             // Of what the path led to: a link may have any name.

@@ -1,6 +1,7 @@
 //! What runs left whose owner is dead: told, and removed.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use bollard::query_parameters::{ListContainersOptions, ListVolumesOptions};
 use futures_util::{StreamExt, stream};
@@ -11,6 +12,8 @@ use crate::process::{self, Process};
 use crate::verifier::docker_error::{EngineError, InfraError, Phase};
 use crate::verifier::owner::{RUN_ID, is_orphan};
 
+/// For an orphan that somebody else removes; one that cannot be removed is no reason to hold up a task for long.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Removals that an engine is asked for at once.
 const AT_ONCE: usize = 4;
 
@@ -24,7 +27,7 @@ impl Engine {
     /// Removes the containers of runs whose owner is dead. Each is tried; the first that stays is the error.
     pub async fn reap_orphans(&self) -> Result<(), InfraError> {
         let orphans = self.orphans().await?;
-        let removals = stream::iter(&orphans).map(|(id, _)| self.remove(id));
+        let removals = stream::iter(&orphans).map(|(id, _)| self.remove_within(PATIENCE, id));
         let mut removed: Result<(), EngineError> =
             removals.buffer_unordered(AT_ONCE).fold(Ok(()), async |all, one| all.and(one)).await;
         // Of runs that died between making their volume and their container as well.

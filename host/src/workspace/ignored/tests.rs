@@ -136,3 +136,53 @@ fn a_working_tree_that_ignores_the_whole_root_is_not_asked() {
         assert_eq!(seen_and_copied(&whole.part(place)), both(&["tracked"]), "{rules}");
     }
 }
+
+/// WORKSPACE-9: in a fresh repository, where nothing is tracked yet.
+#[test]
+fn rules_that_are_too_large_hide_where_nothing_is_tracked_either() {
+    let repo = Fixture::new(&FILES);
+    repo.write(".git/info/exclude", format!("private\n#{}", "x".repeat(128 << 10)));
+    assert_eq!(seen_and_copied(&repo), both(&[]));
+}
+
+/// What another user has put above a repository is not asked, wherever it points.
+#[test]
+fn a_git_entry_that_cannot_be_believed_is_the_last_one_looked_at() {
+    let whole = Fixture::new(&[(".gitignore", "tests/\n"), ("part/tests/it", "")]);
+    whole.track(&["elsewhere"]);
+    assert_eq!(seen_and_copied(&whole.part("part")), both(&[]), "the rules above hold");
+    // A link and a file that leads nowhere, in the root or between.
+    for (place, root) in [("part/.git", "part"), ("part/.git", "part/deep")] {
+        whole.write("part/deep/tests/it", "");
+        let _ = std::fs::remove_file(whole.root.join(place));
+        whole.link("/nowhere", place);
+        assert!(!seen_and_copied(&whole.part(root)).1.is_empty(), "{root}");
+        std::fs::remove_file(whole.root.join(place)).unwrap();
+        whole.write(place, "gitdir: nowhere\n");
+        assert!(!seen_and_copied(&whole.part(root)).1.is_empty(), "{root}");
+    }
+}
+
+/// The attack: `/tmp/.git` of somebody else, beside it a `.gitignore` that takes the tests out of the gate.
+#[test]
+fn rules_of_another_user_above_the_root_are_not_asked() {
+    use std::os::unix::fs::lchown;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for theirs in [".git", ".gitignore"] {
+        let whole = Fixture::new(&[(".gitignore", "tests/\n"), ("part/tests/it", "")]);
+        whole.track(&["elsewhere"]);
+        assert_eq!(seen_and_copied(&whole.part("part")), both(&[]));
+        lchown(whole.root.join(theirs), Some(4711), None).unwrap();
+        assert_eq!(seen_and_copied(&whole.part("part")), both(&["tests/it"]), "{theirs}");
+    }
+    let whole = Fixture::new(&[(".gitignore", "tests/\n"), ("part/tests/it", "")]);
+    whole.write(".git", "gitdir: /\n");
+    lchown(whole.root.join(".git"), Some(4711), None).unwrap();
+    assert_eq!(
+        seen_and_copied(&whole.part("part")),
+        both(&["tests/it"]),
+        "root owns what it names"
+    );
+}
