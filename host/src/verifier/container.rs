@@ -91,8 +91,9 @@ impl Container {
             let mut oom = OomWatch::new(engine, &name);
             let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
             engine.call(Phase::Start, WORK, start).await?;
-            let inspect = engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
-            let found = engine.call(Phase::Inspect, QUICK, inspect).await?;
+            let inspect =
+                || engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
+            let found = engine.settled(inspect).await?;
             audit.append(walls::inspected(&name, &found))?;
             oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
@@ -126,8 +127,8 @@ impl Container {
     /// A container that is gone does not run.
     pub(super) async fn state(&self) -> Result<State, EngineError> {
         let inspect =
-            self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
-        match self.engine.call(Phase::Inspect, QUICK, inspect).await {
+            || self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
+        match self.engine.settled(inspect).await {
             Ok(found) => Ok(read_state(found.state.unwrap_or_default())),
             Err(error) if error.status() == Some(404) => {
                 Ok(State { running: false, oom_killed: false })

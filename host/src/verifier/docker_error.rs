@@ -128,6 +128,10 @@ impl EngineError {
         self.fault == Fault::Unreachable
     }
 
+    pub(super) fn is_garbled(&self) -> bool {
+        self.fault == Fault::Garbled
+    }
+
     pub(super) fn status(&self) -> Option<u16> {
         match self.fault {
             Fault::Status(status) => Some(status),

@@ -24,8 +24,10 @@ use crate::artifacts::EngineIdentity;
 pub(super) const QUICK: Duration = Duration::from_secs(20);
 /// For work of the engine: unpacking, mounting, killing.
 pub(super) const WORK: Duration = Duration::from_secs(110);
-/// Between two looks at a container that somebody else removes.
+/// Between two looks at something that is about to change.
 const AGAIN: Duration = Duration::from_millis(20);
+/// For a container to come out of a state that only its engine has a name for.
+const SETTLES: Duration = Duration::from_secs(5);
 
 const PODMAN: &str = "podman";
 
@@ -148,6 +150,23 @@ impl Engine {
             }
         }
         Err(why)
+    }
+
+    /// A question about containers. It is asked again while the answer makes no sense: between running and exited Podman
+    /// tells of a state that Docker does not have.
+    pub(super) async fn settled<T, F>(&self, ask: impl Fn() -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let deadline = tokio::time::Instant::now() + SETTLES;
+        loop {
+            match self.call(Phase::Inspect, QUICK, ask()).await {
+                Err(error) if error.is_garbled() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     pub(super) async fn call<T>(

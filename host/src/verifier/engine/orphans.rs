@@ -49,8 +49,7 @@ impl Engine {
         let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
         let options =
             ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
-        let listed =
-            self.call(Phase::Inspect, QUICK, self.docker.list_containers(Some(options))).await?;
+        let listed = self.settled(|| self.docker.list_containers(Some(options.clone()))).await?;
         let (this, now) = (Process::this(), crate::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
             let labels = container.labels.unwrap_or_default();
