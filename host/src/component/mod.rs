@@ -29,6 +29,7 @@ mod linker;
 mod manifest;
 mod narrowed;
 mod outbound;
+mod read_ahead;
 mod state;
 mod usage;
 mod voice;
@@ -67,11 +68,14 @@ use crate::model::Model;
 use crate::symbols::Index;
 use crate::workspace::{RepoView, RepoWriter, Versions};
 use audited::Audited;
+use builtin::Builtin;
 use failure::{MAX_LINE, one_line};
 use instance::{Answer, Holder, Job, Lent, Pre, Ready};
+use read_ahead::ReadAhead;
 use usage::Usage;
 
-/// Loads components. Costs nothing until the first one is loaded.
+/// Loads components. Costs nothing until the first one is loaded. Clones share the engine.
+#[derive(Clone)]
 pub struct ComponentHost {
     audit: Option<Audit>,
     cache: Option<PathBuf>,
@@ -79,7 +83,8 @@ pub struct ComponentHost {
     ceiling: Grant,
     outbound: Outbound,
     outlines: Option<Arc<Index>>,
-    engine: OnceLock<Engine>,
+    engine: Arc<OnceLock<Engine>>,
+    ahead: ReadAhead,
 }
 
 /// Of its bytes without its manifest, in hex: whether two components are the same code.
@@ -190,9 +195,18 @@ impl ComponentHost {
     /// needed.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
-        let (outbound, engine) = (Outbound::default(), OnceLock::new());
-        let outlines = cache.map(|dir| Arc::new(Index::new(dir)));
-        Self { audit: None, cache: cache.map(Path::to_owned), ceiling, outbound, outlines, engine }
+        let cache = cache.map(Path::to_owned);
+        let outlines = cache.as_deref().map(|dir| Arc::new(Index::new(dir)));
+        let (outbound, engine, ahead) = (Outbound::default(), Arc::default(), ReadAhead::default());
+        Self { audit: None, cache, ceiling, outbound, outlines, engine, ahead }
+    }
+
+    /// Begins to fetch the code of what is going to be loaded, in the background.
+    pub fn read_ahead(&self, components: impl IntoIterator<Item = Builtin>) {
+        let (Some(dir), Ok(engine)) = (&self.cache, self.engine()) else { return };
+        for component in components {
+            self.ahead.begin(engine, dir, component);
+        }
     }
 
     /// The same with another way to the network.
@@ -227,6 +241,16 @@ impl ComponentHost {
         self.load_as(None, bytes, grant, events)
     }
 
+    /// One that came with the program, by the digest that the build pinned it to.
+    pub fn load_builtin(
+        &self,
+        builtin: Builtin,
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        self.load_known(None, builtin.bytes, builtin.sha256, grant, events)
+    }
+
     /// The same under another name than its author's, by which it is then known everywhere.
     pub fn load_as(
         &self,
@@ -235,7 +259,19 @@ impl ComponentHost {
         grant: Grant,
         events: &Events,
     ) -> Result<LoadedComponent, LoadError> {
-        let loaded = self.recorded(name, bytes, self.admit(name, bytes, grant, events));
+        self.load_known(name, bytes, &crate::workspace::digest(bytes), grant, events)
+    }
+
+    fn load_known(
+        &self,
+        name: Option<&str>,
+        bytes: &[u8],
+        sha256: &str,
+        grant: Grant,
+        events: &Events,
+    ) -> Result<LoadedComponent, LoadError> {
+        let admitted = self.admit(name, bytes, sha256, grant, events);
+        let loaded = self.recorded(name, bytes, sha256, admitted);
         events.emit(match &loaded {
             Ok(loaded) => EventKind::ComponentLoaded {
                 name: loaded.manifest.name.clone(),
@@ -245,7 +281,7 @@ impl ComponentHost {
             },
             Err(error) => EventKind::ComponentRefused {
                 name: name.unwrap_or("?").to_owned(),
-                sha256: crate::workspace::digest(bytes),
+                sha256: sha256.to_owned(),
                 reason: error.code().to_owned(),
                 message: one_line(&error.to_string(), MAX_LINE),
             },
@@ -258,6 +294,7 @@ impl ComponentHost {
         &self,
         name: Option<&str>,
         bytes: &[u8],
+        sha256: &str,
         loaded: Result<LoadedComponent, LoadError>,
     ) -> Result<LoadedComponent, LoadError> {
         let Some(audit) = &self.audit else { return loaded };
@@ -279,7 +316,7 @@ impl ComponentHost {
                     || Manifest::read(bytes).map_or_else(|_| "unknown".to_owned(), |m| m.name);
                 let name = name.map_or_else(author, str::to_owned);
                 // The refusal stands, whether it can be written or not.
-                let _ = audited::refused(audit, &name, &crate::workspace::digest(bytes), &error);
+                let _ = audited::refused(audit, &name, sha256, &error);
                 Err(error)
             }
         }
@@ -289,6 +326,7 @@ impl ComponentHost {
         &self,
         name: Option<&str>,
         bytes: &[u8],
+        sha256: &str,
         grant: Grant,
         events: &Events,
     ) -> Result<LoadedComponent, LoadError> {
@@ -305,11 +343,12 @@ impl ComponentHost {
             name: name.clone(),
             why: one_line(&format!("{error:#}"), MAX_LINE),
         };
-        let sha256 = crate::workspace::digest(bytes);
         let engine = self.engine().map_err(failed)?;
         let cache = self.cache.as_deref();
-        let component =
-            engine::code(engine, cache, bytes, &sha256, &name, events).map_err(failed)?;
+        let component = match self.ahead.take(sha256) {
+            Some(component) => component,
+            None => engine::code(engine, cache, bytes, sha256, &name, events).map_err(failed)?,
+        };
 
         let component_type = component.component_type();
         // As in `inspect`: a named type is nothing that has to be brought.
@@ -344,7 +383,7 @@ impl ComponentHost {
         let world = manifest.world();
         let outlines = self.outlines.clone();
         let ready = Arc::new(Ready { pre, outlines, scratch: with_scratch });
-        let (outbound, audited) = (self.outbound.clone(), None);
+        let (sha256, outbound, audited) = (sha256.to_owned(), self.outbound.clone(), None);
         Ok(LoadedComponent { manifest, sha256, grant, world, imports, outbound, ready, audited })
     }
 

@@ -12,7 +12,7 @@ use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
 use crate::audit::{Audit, AuditError, Keeper, Unkept};
-use crate::component::{self, Grant};
+use crate::component::{self, ComponentHost, Grant, builtin};
 use crate::config::{self, ComponentRequest, Config, ConfigError, EnvironmentError, ModelAccess};
 use crate::editor::TaskRequest;
 use crate::output::Failure;
@@ -34,8 +34,8 @@ pub(super) struct Ready {
     /// Items of `Boundaries:` that the rules hold to.
     pub(super) enforced: Vec<String>,
     pub(super) errand: Errand,
-    /// Where compiled components are kept; none without a home directory.
-    pub(super) cache: Option<PathBuf>,
+    /// Keeps compiled components in the user's cache directory, where there is one.
+    pub(super) host: ComponentHost,
     /// Components that the user approved for here.
     pub(super) members: Vec<Member>,
     /// What the administrator allows any component.
@@ -45,6 +45,12 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// Begins to fetch what the task is going to load, unless something else takes its place.
+    pub(super) fn read_ahead(&self) {
+        let replaced = |name| self.members.iter().any(|one| one.replaces.as_deref() == Some(name));
+        self.host.read_ahead(builtin::ALL.into_iter().filter(|one| !replaced(one.name)));
+    }
+
     /// Its turn has come, maybe after others: what counts is what holds now, and that is recorded first. `config`
     /// is what `agent.yaml` says now, where it may be something else.
     pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
@@ -198,7 +204,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
     let errand = args.errand.clone();
-    let cache = component::cache_dir();
+    let host = ComponentHost::new(component::cache_dir().as_deref());
     Ok(Ready {
         request,
         config,
@@ -208,7 +214,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         rules,
         enforced,
         errand,
-        cache,
+        host,
         members,
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,

@@ -33,6 +33,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
         let events = Events::new("", output.sinks());
         return Ok(LastWord::new(events, TokenLedger::default()).say(cancelled()));
     };
+    ready.read_ahead();
     let desk = preflight::desk(&ready)?;
     preflight::proposal(&ready, &desk)?;
     let root = ready.config.root.clone();

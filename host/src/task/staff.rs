@@ -61,7 +61,7 @@ impl Staff<'_> {
         if let Some(member) = self.members.iter().find(replaces) {
             return self.load_member(member, builtin.name);
         }
-        let loaded = self.host.load(builtin.bytes, grant, self.events);
+        let loaded = self.host.load_builtin(builtin, grant, self.events);
         loaded.map_err(failed("a component cannot be loaded"))
     }
 

@@ -9,7 +9,7 @@ use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
 use crate::artifacts::ComponentDigest;
 use crate::audit::Audit;
-use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, builtin};
+use crate::component::{Grant, Kind, LoadedComponent, builtin};
 use crate::context::Notebook;
 use crate::editor::{Aim, Brief, ComponentHands, Editor};
 use crate::event::Events;
@@ -57,9 +57,7 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     let model = staff::model(&ready.access, &ledger, &events)?;
     let overlay = (ready.errand == Errand::DryRun).then(Overlay::default);
     let staff = Staff {
-        host: ComponentHost::new(ready.cache.as_deref())
-            .below(ready.ceiling.clone())
-            .audited(audit.clone()),
+        host: ready.host.clone().below(ready.ceiling.clone()).audited(audit.clone()),
         members: &ready.members,
         model: Some(Arc::clone(&model)),
         view: staff::view(root)?.over_if(overlay.as_ref()),
