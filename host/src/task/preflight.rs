@@ -8,6 +8,7 @@ use super::apply;
 use super::interrupted;
 use super::key_in_text;
 use super::policy;
+use super::proposal::Proposal;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
@@ -256,9 +257,9 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
     Ok(Arc::new(Store::open(&state, &path)?))
 }
 
-/// Before a task is accepted that could only end in a refusal.
-pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
-    let Errand::Apply { dry_run } = &ready.errand else { return Ok(()) };
+/// What is to be applied; before a task is accepted that could only end in a refusal.
+pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<Option<Proposal>, Failure> {
+    let Errand::Apply { dry_run } = &ready.errand else { return Ok(None) };
     // Only to look: other tasks may be at work.
     let unusable = |why: String| {
         let root = ready.config.root.display();
