@@ -216,8 +216,9 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     })
 }
 
-/// Looked at again when a verification begins; here it has not cost anything yet.
-fn ca_bundle(config: &Config) -> Result<(), Failure> {
+/// Whether steps would get the certificates that they are to have. Looked at again when a verification begins; here it
+/// has not cost anything yet.
+pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
     let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
     verifier::usable_ca_bundle(path).map_err(|error| {
         Failure::refused("ca_bundle_unusable", error.message)
@@ -268,7 +269,7 @@ pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<Option<Proposal>, F
     let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
     let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
         .map_err(|error| unusable(error.to_string()))?;
-    apply::check(desk, &writer, dry_run).map(|_| ())
+    apply::check(desk, &writer, dry_run).map(Some)
 }
 
 impl Ready {
