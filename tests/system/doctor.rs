@@ -70,12 +70,21 @@ fn a_key_is_told_to_be_there_and_never_shown() {
 fn the_doctor_and_a_task_agree() {
     type Prepare = fn(&Act);
     let place = |act: &Act, name: &str| act.repo().parent().unwrap().join(name);
-    let cases: [(&str, &str, Prepare); 7] = [
+    let cases: [(&str, &str, Prepare); 8] = [
         ("grants", "needs approval", |act| {
             let asked = json!({"name": "theirs", "path": "x.wasm", "sha256": "0".repeat(64), "kind": "scout"});
             let steps = json!([{"name": "test", "command": "true"}]);
             let verification = json!({"container_image": image(), "steps": steps});
             let yaml = json!({"verification": verification, "components": [asked]});
+            fs::write(act.repo().join("agent.yaml"), yaml.to_string()).unwrap();
+        }),
+        ("ca_bundle", "ca.pem holds no certificate", |act| {
+            let bundle = act.repo().join("ca.pem");
+            fs::write(&bundle, "none").unwrap();
+            let steps = json!([{"name": "test", "command": "true"}]);
+            let verification =
+                json!({"container_image": image(), "steps": steps, "ca_bundle": bundle});
+            let yaml = json!({"verification": verification});
             fs::write(act.repo().join("agent.yaml"), yaml.to_string()).unwrap();
         }),
         ("agent_dir", "agent is a link", |act| {

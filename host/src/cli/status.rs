@@ -1,9 +1,11 @@
 //! `act status`: what goes on in a repository.
 
+use std::path::Path;
+
 use super::repo_arg::RepoArg;
 use super::task_line;
 use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Failure, Line, Output, Tone, from_here};
 use crate::task::{self, Origin};
 
 const AFTER_HELP: &str = "\
@@ -51,8 +53,9 @@ fn lines(status: &task::Status, output: &Output) -> Vec<Line> {
             (Origin::Own, Some(task_id)) => format!(" of {task_id}"),
             (Origin::Own, None) => String::new(),
         };
+        let path = from_here(Path::new(&status.repo.root), &report.path);
         let resolved = if report.resolved { ", resolved" } else { "" };
-        lines.push(said("Stuck report:", &format!(" {}{whose}{resolved}", report.path)));
+        lines.push(said("Stuck report:", &format!(" {path}{whose}{resolved}")));
     }
     lines
 }

@@ -25,10 +25,14 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
                 let fix = "remove it or give it another name";
                 checks.push(Check::red("agent_dir", error.to_string(), fix));
             }
-            if let Err(refused) = task::granted(config.clone()) {
-                let fix = refused.hint.unwrap_or_default();
-                checks.push(Check::red("grants", refused.message, fix));
-            }
+            let looked = [
+                ("grants", task::granted(config.clone())),
+                ("ca_bundle", task::ca_bundle(&config)),
+            ];
+            checks.extend(looked.into_iter().filter_map(|(name, looked)| {
+                let refused = looked.err()?;
+                Some(Check::red(name, refused.message, refused.hint.unwrap_or_default()))
+            }));
             (root, Some(config), checks)
         }
         Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),

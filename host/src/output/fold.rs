@@ -1,5 +1,6 @@
 //! A line on a terminal that is too narrow for it: broken between words, and indented to where its value began. What has
-//! no space in it, like a digest, stays in one piece, so that it can be copied.
+//! no space in it, like a digest, stays in one piece, so that it can be copied; so does a command in backticks that has
+//! room in a row.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -10,8 +11,13 @@ const NAME: usize = 24;
 /// Nothing is laid out in less.
 const LEAST: usize = 20;
 
+/// The text of a line for a stream with so many columns, with its line feeds.
+pub(super) fn rendered(line: &Line, columns: usize, colour: bool) -> String {
+    folded(line, columns).iter().map(|row| row.render(colour)).collect()
+}
+
 /// As few lines as it takes.
-pub(super) fn folded(line: &Line, columns: usize) -> Vec<Line> {
+fn folded(line: &Line, columns: usize) -> Vec<Line> {
     let wide: usize = line.spans().iter().map(|(_, text)| text.width()).sum();
     if wide <= columns || columns < LEAST {
         return vec![line.clone()];
@@ -19,7 +25,7 @@ pub(super) fn folded(line: &Line, columns: usize) -> Vec<Line> {
     let hang = hang(line).min(columns / 2);
     let (mut lines, mut now, mut at, mut begun) = (vec![], Line::default(), 0, false);
     for (tone, text) in line.spans() {
-        for word in text.split_inclusive(' ') {
+        for word in words(text, columns - hang) {
             let width = word.trim_end().width();
             if begun && width > 0 && at + width > columns {
                 lines.push(std::mem::take(&mut now));
@@ -33,6 +39,33 @@ pub(super) fn folded(line: &Line, columns: usize) -> Vec<Line> {
     }
     lines.push(now);
     lines
+}
+
+/// Words with the spaces behind them.
+fn words(text: &str, room: usize) -> Vec<&str> {
+    let (mut words, mut begun, mut end) = (vec![], 0, 0);
+    // Up to where backticks are paired.
+    let mut paired = 0;
+    for word in text.split_inclusive(' ') {
+        end += word.len();
+        if end < paired {
+            continue;
+        }
+        if text[paired..end].matches('`').count() % 2 == 1
+            && let Some(closing) = text[end..].find('`')
+        {
+            paired = end + closing + 1;
+            continue;
+        }
+        paired = end;
+        let unit = &text[begun..end];
+        match unit.trim_end().width() <= room {
+            true => words.push(unit),
+            false => words.extend(unit.split_inclusive(' ')),
+        }
+        begun = end;
+    }
+    words
 }
 
 fn hang(line: &Line) -> usize {
@@ -50,7 +83,7 @@ mod tests {
     use super::*;
 
     fn text(line: &Line, columns: usize) -> String {
-        folded(line, columns).iter().map(|line| line.render(false)).collect()
+        rendered(line, columns, false)
     }
 
     #[test]
@@ -68,6 +101,10 @@ mod tests {
         let untitled = Line::of(Tone::Strong, "").and(Tone::Plain, "t-abc123");
         let untitled = untitled.and(Tone::Good, " SUCCESS").and(Tone::Plain, ", today");
         assert_eq!(text(&untitled, 20), "t-abc123 SUCCESS, \n        today\n");
+        let command = Line::of(Tone::Strong, "hint:").and(Tone::Plain, " or `act run x y`, if `so");
+        assert_eq!(text(&command, 20), "hint: or \n     `act run x y`, \n     if `so\n");
+        let long = Line::plain("a `command that has no room` b");
+        assert_eq!(text(&long, 20), "a `command that has \n  no room` b\n");
         let bare = Line::plain("  one two three four five six");
         assert_eq!(text(&bare, 20), "  one two three four \n    five six\n");
     }

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 
+use super::fold;
 use super::image_pull::PullLines;
 use super::line::{Line, Tone};
 use super::live::Live;
@@ -20,6 +21,7 @@ pub(super) struct Human<W> {
     secrets: Secrets,
     /// On a terminal.
     live: Option<Live>,
+    columns: fn() -> usize,
     pull: PullLines,
     step: StepLines,
 }
@@ -27,7 +29,7 @@ pub(super) struct Human<W> {
 impl<W: Write> Human<W> {
     pub(super) fn new(out: W, colour: bool, verbose: bool, secrets: Secrets) -> Self {
         let (pull, step) = (PullLines::default(), StepLines::default());
-        Self { out, colour, verbose, secrets, live: None, pull, step }
+        Self { out, colour, verbose, secrets, live: None, columns: || usize::MAX, pull, step }
     }
 
     pub(super) fn with_live(mut self, live: Option<Live>) -> Self {
@@ -35,8 +37,16 @@ impl<W: Write> Human<W> {
         self
     }
 
+    /// A terminal may get wider or narrower at any time.
+    pub(super) fn in_columns(mut self, columns: fn() -> usize) -> Self {
+        self.columns = columns;
+        self
+    }
+
     fn show(&mut self, lines: impl IntoIterator<Item = Line>) {
-        let text: String = lines.into_iter().map(|line| line.render(self.colour)).collect();
+        let columns = (self.columns)();
+        let lines = lines.into_iter();
+        let text: String = lines.map(|line| fold::rendered(&line, columns, self.colour)).collect();
         if text.is_empty() {
             return;
         }
@@ -141,6 +151,18 @@ mod tests {
             "Attempt 1/12...\nRunning verification...\n  | ok 1\n  | Attempt 9/12...\n  | no\n  \
              step test: exit 1 after 0.0 s\nVerification failed, debugging...\n"
         );
+    }
+
+    // CLI-55
+    #[test]
+    fn a_terminal_that_is_narrow_breaks_no_word_and_a_step_stays_marked_off() {
+        let out = b"Attempt 1/12... and more of it\n";
+        let kind = EventKind::StepOutput(StepOutput(Bytes::from_static(out)));
+        let secrets = Secrets::default();
+        let mut human = Human::new(vec![], false, true, secrets).in_columns(|| 20);
+        human.event(&Event { seq: 1, time: crate::clock::now(), task_id: "t-000000".into(), kind });
+        let shown = String::from_utf8(human.out).unwrap();
+        assert_eq!(shown, "  | Attempt 1/12... \n    and more of it\n");
     }
 
     #[test]

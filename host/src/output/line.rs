@@ -52,7 +52,10 @@ impl Line {
     }
 
     pub(super) fn push(&mut self, rendition: Option<&'static str>, text: &str) {
-        self.spans.push((rendition, text.to_owned()));
+        match self.spans.last_mut() {
+            Some((last, before)) if *last == rendition => before.push_str(text),
+            _ => self.spans.push((rendition, text.to_owned())),
+        }
     }
 
     /// With its line feed. Makes sense without colour.

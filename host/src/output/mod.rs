@@ -7,6 +7,7 @@ mod colour;
 mod excerpt;
 mod failure;
 mod fold;
+mod from_here;
 mod human;
 mod image_pull;
 mod json_lines;
@@ -38,6 +39,7 @@ use crate::secret::Secrets;
 
 pub use colour::ColourWish;
 pub use failure::Failure;
+pub use from_here::from_here;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 pub use place::Place;
@@ -108,7 +110,10 @@ impl Output {
         let result: Box<dyn Sink> = match self.json {
             true => Box::new(json_lines::JsonLines::new(out, secrets)),
             false => {
-                Box::new(outcome::Outcome::new(out, self.colour_out, self.terminal_out, secrets))
+                let columns = || columns_of(std::io::stdout());
+                let outcome =
+                    outcome::Outcome::new(out, self.colour_out, self.terminal_out, secrets);
+                Box::new(outcome.in_columns(columns))
             }
         };
         vec![self.progress_sink(), result]
@@ -123,7 +128,7 @@ impl Output {
             self.verbose,
             self.secrets.clone(),
         );
-        Box::new(human.with_live(live))
+        Box::new(human.with_live(live).in_columns(|| columns_of(std::io::stderr())))
     }
 
     /// The reader that keeps a task's events in a file. Without one the task goes on; it is said once, and `lost`
@@ -201,21 +206,12 @@ impl Output {
 
     /// One line of the result, in as many rows as a narrow terminal needs; a program gets one.
     pub fn result_line(&self, line: &Line) {
-        let rows = fold::folded(line, columns_of(std::io::stdout()));
-        let rows = rows.iter().map(|row| row.render(self.colour_out));
-        self.out(&rows.collect::<String>());
+        self.out(&fold::rendered(line, columns_of(std::io::stdout()), self.colour_out));
     }
 
     /// The same on the way to it.
-    pub fn progress_folded(&self, line: &Line) {
-        fold::folded(line, columns_of(std::io::stderr()))
-            .iter()
-            .for_each(|line| self.progress(line));
-    }
-
-    /// One line on the way to the result.
     pub fn progress(&self, line: &Line) {
-        self.err(&line.render(self.colour_err));
+        self.err(&fold::rendered(line, columns_of(std::io::stderr()), self.colour_err));
     }
 
     /// Trouble that ends nothing.
@@ -235,9 +231,7 @@ impl Output {
             hint: failure.hint.as_deref().map(|hint| self.told(hint).into_owned()),
             ..failure.clone()
         };
-        let text: String =
-            failure.lines().iter().map(|line| line.render(self.colour_err)).collect();
-        self.err(&text);
+        failure.lines().iter().for_each(|line| self.progress(line));
         // What makes no sense as a command line is told to whoever wrote it.
         if self.json && failure.exit != Exit::Usage {
             self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));

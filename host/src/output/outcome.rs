@@ -1,7 +1,10 @@
 //! The reader of events that writes a task's result to stdout when it has ended.
 
 use std::io::Write;
+use std::path::PathBuf;
 
+use super::fold;
+use super::from_here::from_here;
 use super::line::{Line, Tone};
 use super::progress;
 use super::terminal_text;
@@ -17,17 +20,32 @@ pub(super) struct Outcome<W> {
     secrets: Secrets,
     /// Of a dry run; printed when nothing moves on the terminal any more.
     patch: Option<bytes::Bytes>,
+    columns: fn() -> usize,
+    /// Root of the repository; none before the task has started.
+    root: Option<PathBuf>,
 }
 
 impl<W> Outcome<W> {
     pub(super) fn new(out: W, colour: bool, terminal: bool, secrets: Secrets) -> Self {
-        Self { out, colour, terminal, secrets, patch: None }
+        let columns = || usize::MAX;
+        Self { out, colour, terminal, secrets, patch: None, columns, root: None }
+    }
+
+    pub(super) fn in_columns(mut self, columns: fn() -> usize) -> Self {
+        self.columns = columns;
+        self
+    }
+
+    /// A file of the repository, as the user can open it.
+    fn named(&self, path: &str) -> String {
+        self.root.as_ref().map_or_else(|| path.to_owned(), |root| from_here(root, path))
     }
 }
 
 impl<W: Write + Send> Sink for Outcome<W> {
     fn event(&mut self, event: &Event) {
         match &event.kind {
+            EventKind::TaskStarted { repo, .. } => self.root = Some(repo.into()),
             EventKind::Proposed { diff: Patch(bytes), .. } => self.patch = Some(bytes.clone()),
             EventKind::TaskFinished { .. } => {
                 if let Some(bytes) = self.patch.take() {
@@ -40,7 +58,11 @@ impl<W: Write + Send> Sink for Outcome<W> {
             }
             _ => {}
         }
-        if let Some(text) = text(&event.kind, self.colour) {
+        let lines = lines(&event.kind, &|path| self.named(path));
+        if !lines.is_empty() {
+            let columns = (self.columns)();
+            let rendered = lines.iter().map(|line| fold::rendered(line, columns, self.colour));
+            let text: String = rendered.collect();
             // Both may be one terminal.
             super::outlet::stderr().settle();
             super::put(&mut self.out, &self.secrets.redact(&text));
@@ -57,8 +79,9 @@ fn patch(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
     secrets.redact_bytes(bytes)
 }
 
-/// The summary as it was written, then one line with the state, then where to look.
-fn text(kind: &EventKind, colour: bool) -> Option<String> {
+/// The summary as it was written, then one line with the state, then where to look. `named` is how a path in the
+/// repository is told.
+fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
     let EventKind::TaskFinished {
         state,
         exit_code,
@@ -71,18 +94,18 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
         ..
     } = kind
     else {
-        return None;
+        return vec![];
     };
     // The result of a dry run is its patch; how it ended is told beside it. So is a refusal, which has no result.
     if state == "PROPOSED" || state == "REFUSED" {
-        return None;
+        return vec![];
     }
-    let mut text = String::new();
+    let mut lines = vec![];
     if let Some(summary) =
         summary.as_deref().map(str::trim_end).filter(|summary| !summary.is_empty())
     {
-        text.push_str(&terminal_text::block(summary));
-        text.push_str("\n\n");
+        lines.extend(terminal_text::block(summary).lines().map(Line::plain));
+        lines.push(Line::default());
     }
     let good = *exit_code == Exit::Ok as u8;
     let tone = if good { Tone::Good } else { Tone::Bad };
@@ -95,7 +118,7 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
         (None, Some(run_id)) => format!(": last run {run_id}"),
         (None, None) => String::new(),
     };
-    let mut lines = vec![Line::of(tone, state).and(Tone::Plain, why)];
+    lines.push(Line::of(tone, state).and(Tone::Plain, why));
     if !gate_inputs_changed.is_empty() {
         let files = gate_inputs_changed.join(", ");
         lines.push(
@@ -106,7 +129,8 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
     if *exit_code == Exit::Cancelled as u8 {
         lines.push(Line::plain("Changes made so far stay in the working tree."));
     }
-    lines.extend(report_path.as_ref().map(|path| Line::plain(format!("Report: {path}"))));
+    let report = report_path.as_ref().map(|path| format!("Report: {}", named(path)));
+    lines.extend(report.map(Line::plain));
     if !tokens.is_empty() {
         let spent: Vec<_> = tokens
             .iter()
@@ -114,8 +138,7 @@ fn text(kind: &EventKind, colour: bool) -> Option<String> {
             .collect();
         lines.push(Line::of(Tone::Faint, format!("Tokens: {}", spent.join("; "))));
     }
-    text.extend(lines.iter().map(|line| line.render(colour)));
-    Some(text)
+    lines
 }
 
 #[cfg(test)]
@@ -138,6 +161,57 @@ mod tests {
         }
     }
 
+    fn text(kind: &EventKind) -> String {
+        lines(kind, &str::to_owned).iter().map(|line| line.render(false)).collect()
+    }
+
+    /// What is shown of these in so many columns.
+    fn shown(kinds: impl IntoIterator<Item = EventKind>, columns: fn() -> usize) -> String {
+        let mut outcome = Outcome::new(vec![], false, true, Secrets::default()).in_columns(columns);
+        for kind in kinds {
+            let (time, task_id) = (crate::clock::now(), "t-000000".into());
+            outcome.event(&Event { seq: 1, time, task_id, kind });
+        }
+        String::from_utf8(outcome.out).unwrap()
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_no_line_breaks_inside_a_word() {
+        // CLI-55
+        let story = || {
+            let mut kind = finished("INFRA_ERROR", Exit::Infra);
+            if let EventKind::TaskFinished { summary, reason, tokens, .. } = &mut kind {
+                *reason = Some("model_unavailable".into());
+                *summary = Some("the model's server answered 503 three times\n\n- wait".into());
+                *tokens =
+                    [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+            }
+            kind
+        };
+        assert_eq!(
+            shown([story()], || 24),
+            "the model's server \n  answered 503 three \n  times\n\n- wait\n\n\
+             INFRA_ERROR: \n           model_unavailable\nTokens: editor 12 in (4 \n  cached), 3 out\n"
+        );
+        let whole = shown([story()], || usize::MAX);
+        assert!(whole.starts_with("the model's server answered 503 three times\n\n- wait\n\n"));
+        assert!(whole.ends_with("Tokens: editor 12 in (4 cached), 3 out\n"), "{whole}");
+    }
+
+    #[test]
+    fn a_report_is_named_as_it_opens_from_here() {
+        // CLI-56
+        let mut end = finished("STUCK", Exit::Stuck);
+        if let EventKind::TaskFinished { report_path, .. } = &mut end {
+            *report_path = Some("agent/stuck_report.md".into());
+        }
+        let repo = "/none/of/ours".to_owned();
+        let start = EventKind::TaskStarted { repo, pipeline_sha256: String::new() };
+        let whole = shown([start, end.clone()], || usize::MAX);
+        assert_eq!(whole, "STUCK\nReport: /none/of/ours/agent/stuck_report.md\n");
+        assert!(shown([end], || usize::MAX).ends_with("Report: agent/stuck_report.md\n"));
+    }
+
     #[test]
     fn a_success_names_the_run_that_proves_it() {
         let mut kind = finished("SUCCESS", Exit::Ok);
@@ -151,7 +225,7 @@ mod tests {
                 [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
         }
         assert_eq!(
-            text(&kind, false).unwrap(),
+            text(&kind),
             "# Summary\n\nFixed it.\n\nSUCCESS: verified by run_20261121_100000_abc123\n\
              Changed, and verification depends on it: test.sh\n\
              Tokens: editor 12 in (4 cached), 3 out\n"
@@ -167,7 +241,7 @@ mod tests {
             *report_path = Some("agent/stuck_report.md".into());
         }
         assert_eq!(
-            text(&kind, false).unwrap(),
+            text(&kind),
             "STUCK: hard_stop, last run run_x\nReport: agent/stuck_report.md\n"
         );
     }
@@ -178,10 +252,7 @@ mod tests {
         if let EventKind::TaskFinished { reason, .. } = &mut kind {
             *reason = Some("cancelled".into());
         }
-        assert_eq!(
-            text(&kind, false).unwrap(),
-            "CANCELLED\nChanges made so far stay in the working tree.\n"
-        );
+        assert_eq!(text(&kind), "CANCELLED\nChanges made so far stay in the working tree.\n");
     }
 
     #[test]
@@ -193,11 +264,11 @@ mod tests {
         let shown = String::from_utf8(patch(bytes, true, &secrets)).unwrap();
         assert_eq!(shown, "+a\n+[redacted] \u{fffd}\n");
         let kind = finished("PROPOSED", Exit::Ok);
-        assert_eq!(text(&kind, false), None);
+        assert_eq!(text(&kind), "");
     }
 
     #[test]
     fn nothing_else_is_a_result() {
-        assert_eq!(text(&EventKind::Diagnosis { text: "x".into() }, false), None);
+        assert_eq!(text(&EventKind::Diagnosis { text: "x".into() }), "");
     }
 }

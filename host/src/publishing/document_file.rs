@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use edit_protocol::{BadDocument, Snapshot};
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
@@ -55,12 +56,15 @@ pub(super) fn read(path: &Path) -> Result<Snapshot, Refused> {
 
 impl DocumentFile {
     pub(super) fn lock(path: &Path) -> Result<Self, Refused> {
+        let start = Instant::now();
         loop {
             let place = Place::find(path)?;
             let (held, _) = place.open()?;
-            turn::take(&held)?;
             // Each round somebody else's edit was made: the wait is for them, not for nothing.
-            if !place.holds(&held)? {
+            if !turn::take_while(&held, || place.holds(&held))? {
+                if start.elapsed() > turn::LONGEST_IN_LINE {
+                    return Err(Refused::Busy);
+                }
                 continue;
             }
             place.writable()?;

@@ -26,7 +26,7 @@ pub const MAX_BYTES: u64 = 16 << 20;
 
 /// The document as it stands.
 pub fn show(path: &Path) -> Result<Snapshot, Refused> {
-    document_file::read(path)
+    document_file::read(path).map_err(Refused::of(path))
 }
 
 /// One line becomes `new`; the document as it stands then.
@@ -49,8 +49,9 @@ pub fn finish(
     shelves: impl FnOnce() -> Result<Shelves, Refused>,
 ) -> Result<Decision, Refused> {
     // Held until the entry is there, so that it is made of the version that was judged.
-    let file = DocumentFile::lock(path)?;
-    let document = file.document()?;
+    let of = Refused::of(path);
+    let file = DocumentFile::lock(path).map_err(&of)?;
+    let document = file.document().map_err(&of)?;
     let decision = document.finish(expected, decision)?;
     shelves()?.add(decision, &document, path, notes)?;
     Ok(decision)
@@ -60,17 +61,18 @@ fn edit(
     path: &Path,
     change: impl Fn(&Snapshot) -> Result<Snapshot, Refusal>,
 ) -> Result<Snapshot, Refused> {
+    let of = Refused::of(path);
     for _ in 0..LOOKS {
-        let file = DocumentFile::lock(path)?;
-        let after = change(&file.document()?)?;
+        let file = DocumentFile::lock(path).map_err(&of)?;
+        let after = change(&file.document().map_err(&of)?)?;
         let text = after.print();
         if text.len() as u64 > MAX_BYTES {
-            return Err(Refused::TooLarge);
+            return Err(of(Refused::TooLarge));
         }
-        match file.replace(text.as_bytes())? {
+        match file.replace(text.as_bytes()).map_err(&of)? {
             Written::Done => return Ok(after),
             Written::Overtaken => {}
         }
     }
-    Err(Refused::Busy)
+    Err(of(Refused::Busy))
 }

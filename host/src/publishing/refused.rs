@@ -1,5 +1,7 @@
 //! Why nothing happened to a document, in the words that `act edit` answers with.
 
+use std::path::{Path, PathBuf};
+
 use edit_protocol::{BadDocument, Refusal};
 
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +28,19 @@ pub enum Refused {
     /// The text that was to be written could not be had.
     #[error("{0}")]
     Content(String),
+    /// Any other, of a document's own file.
+    #[error("{}: {why}", path.display())]
+    Of { path: PathBuf, why: Box<Refused> },
 }
 
 impl Refused {
     pub(super) fn failed<E: Into<std::io::Error>>(what: &str) -> impl FnOnce(E) -> Self {
         let what = what.to_owned();
         move |source| Self::Failed { what, source: source.into() }
+    }
+
+    pub(super) fn of(path: &Path) -> impl Fn(Self) -> Self {
+        move |why| Self::Of { path: path.to_owned(), why: Box::new(why) }
     }
 
     /// The stable word, listed in `specs/edit-protocol.md`.
@@ -47,6 +56,7 @@ impl Refused {
             Self::Failed { .. } => "failed",
             Self::NoPlace(_) => "artifact_dir",
             Self::Content(_) => "bad_arguments",
+            Self::Of { why, .. } => why.reason(),
         }
     }
 }

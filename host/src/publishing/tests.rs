@@ -114,6 +114,27 @@ fn a_change_by_somebody_who_takes_no_lock_is_seen_before_it_could_be_lost() {
     assert_eq!(edit_line(&path, 3, 1, "ours").unwrap().lines(), ["theirs", "ours"]);
 }
 
+// EDIT-29: whoever holds on to what is no longer the document holds nobody up.
+#[test]
+fn a_document_that_is_replaced_is_not_waited_for() {
+    let dir = desk();
+    let path = dir.path().join("doc.json");
+    let held = fs::File::open(&path).unwrap();
+    let how = rustix::fs::FlockOperation::LockExclusive;
+    rustix::fs::flock(&held, how).unwrap();
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(|| edit_line(&path, 3, 0, "ours"));
+        // Whether that waits by now does not matter: it cannot have the lock.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!waits.is_finished());
+        fs::write(dir.path().join("new"), TEXT.replace("\"a\"", "\"theirs\"")).unwrap();
+        fs::rename(dir.path().join("new"), &path).unwrap();
+        assert_eq!(waits.join().unwrap().unwrap().lines(), ["ours", "b"]);
+    });
+    drop(held);
+    assert_eq!(names(dir.path()), ["doc.json"]);
+}
+
 // security line 179; EDIT-32
 #[test]
 fn what_a_killed_edit_left_is_taken_over_and_a_trap_in_its_place_is_not_followed() {

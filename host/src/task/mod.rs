@@ -60,7 +60,7 @@ pub use history::{History, history};
 pub use id::TaskId;
 pub use logs::{LogDocument, RunLog, log};
 pub use metrics::{Metrics, Spread, metrics};
-pub use preflight::granted;
+pub use preflight::{ca_bundle, granted};
 pub use report::{Report, Resolved, report, resolve_report};
 pub use runner::run;
 pub use scouting::{ScoutAnswer, ScoutArgs, WhichScout, scout};

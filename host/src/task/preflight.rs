@@ -8,6 +8,7 @@ use super::apply;
 use super::interrupted;
 use super::key_in_text;
 use super::policy;
+use super::proposal::Proposal;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use crate::artifacts::{ArtifactDir, ArtifactDirError};
@@ -221,8 +222,9 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     })
 }
 
-/// Looked at again when a verification begins; here it has not cost anything yet.
-fn ca_bundle(config: &Config) -> Result<(), Failure> {
+/// Whether steps would get the certificates that they are to have. Looked at again when a verification begins; here it
+/// has not cost anything yet.
+pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
     let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
     verifier::usable_ca_bundle(path).map_err(|error| {
         Failure::refused("ca_bundle_unusable", error.message)
@@ -262,9 +264,9 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
     Ok(Arc::new(Store::open(&state, &path)?))
 }
 
-/// Before a task is accepted that could only end in a refusal.
-pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
-    let Errand::Apply { dry_run } = &ready.errand else { return Ok(()) };
+/// What is to be applied; before a task is accepted that could only end in a refusal.
+pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<Option<Proposal>, Failure> {
+    let Errand::Apply { dry_run } = &ready.errand else { return Ok(None) };
     // Only to look: other tasks may be at work.
     let unusable = |why: String| {
         let root = ready.config.root.display();
@@ -273,7 +275,7 @@ pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<(), Failure> {
     let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
     let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
         .map_err(|error| unusable(error.to_string()))?;
-    apply::check(desk, &writer, dry_run).map(|_| ())
+    apply::check(desk, &writer, dry_run).map(Some)
 }
 
 impl Ready {

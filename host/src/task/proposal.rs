@@ -21,6 +21,14 @@ pub(super) struct Proposal {
     pub(super) draft: Draft,
 }
 
+impl Proposal {
+    /// Whether it makes, changes or moves the `.gitignore` of the root.
+    pub(super) fn holds_ignore_rules(&self) -> bool {
+        let is = |path: &str| path.eq_ignore_ascii_case(".gitignore");
+        self.files.iter().any(|file| is(&file.path) || file.from.as_deref().is_some_and(is))
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {

@@ -42,9 +42,10 @@ pub(super) async fn start(
         return last.refuse(&moved.into());
     }
     // What another task has applied meanwhile begins nothing and leaves nothing.
-    if let Err(refusal) = preflight::proposal(ready, &ticket.desk) {
-        return last.refuse(&refusal);
-    }
+    let proposes_ignore_rules = match preflight::proposal(ready, &ticket.desk) {
+        Ok(proposal) => proposal.is_some_and(|proposal| proposal.holds_ignore_rules()),
+        Err(refusal) => return last.refuse(&refusal),
+    };
     let first_notes = matches!(AgentDir::look(&ready.config.root), Ok(None));
     let notes = match ready.errand {
         Errand::DryRun => None,
@@ -65,7 +66,8 @@ pub(super) async fn start(
     let brief = brief(ready, ticket, output);
     let audit = edges::begin(ready, ticket, &brief);
     let cancel = &cancel;
-    let task = Task { ready, lock, ticket, ledger, events, output, cancel, first_notes };
+    let hiding = Hiding { first_notes, proposes_ignore_rules };
+    let task = Task { ready, lock, ticket, ledger, events, output, cancel, hiding };
     let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -126,8 +128,16 @@ struct Task<'a> {
     events: &'a Events,
     output: &'a Output,
     cancel: &'a CancellationToken,
+    hiding: Hiding,
+}
+
+/// What there is to know about hiding `agent/` from git.
+#[derive(Clone, Copy)]
+struct Hiding {
     /// Nothing was ever written to `agent/` here.
     first_notes: bool,
+    /// What is to be applied fits only as long as `.gitignore` is what the dry run saw.
+    proposes_ignore_rules: bool,
 }
 
 impl Task<'_> {
@@ -150,6 +160,10 @@ impl Task<'_> {
             boundaries: request.boundaries().to_vec(),
             enforced: ready.enforced.clone(),
         });
+        // Before the first note, whoever writes it and however this task ends.
+        if !matches!(ready.errand, Errand::DryRun) {
+            self.hide_notes_from_git(self.hiding.proposes_ignore_rules);
+        }
         let audit = match audit {
             Ok(audit) => audit,
             Err(error) => {
@@ -158,10 +172,6 @@ impl Task<'_> {
                 return Ok(editor::end_before_work(&brief, notes, events, None, trouble));
             }
         };
-        // A proposal may hold `.gitignore`, and fits only as long as that is what the dry run saw.
-        if matches!(ready.errand, Errand::Run { .. }) {
-            self.hide_notes_from_git();
-        }
         let gate = match &ready.engine {
             None => None,
             Some(engine) => match self.gate(engine).await {
@@ -208,7 +218,8 @@ impl Task<'_> {
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
             match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
-                Ok(()) => self.hide_notes_from_git(),
+                Ok(()) if self.hiding.proposes_ignore_rules => self.hide_notes_from_git(false),
+                Ok(()) => {}
                 Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
                 Err(refusal) => return Err(refusal),
             }
@@ -222,22 +233,24 @@ impl Task<'_> {
 
     /// agent/ is left out of every view by name; only the user's own git would show it, which is said in the first
     /// task of a repository.
-    fn hide_notes_from_git(&self) {
+    fn hide_notes_from_git(&self, later: bool) {
+        const CURE: &str = "the line `agent/` in .git/info/exclude hides it";
         let root = &self.ready.config.root;
-        let line = append_gitignore_once(root);
+        let line = (!later).then(|| append_gitignore_once(root));
         if !git_shows_notes(root) {
             return;
         }
         let (why, cure) = match line {
-            Err(error) => (error.to_string(), "the line `agent/` in .git/info/exclude hides it"),
-            Ok(_) => (
+            None => (".gitignore gets its line when the proposal is applied".to_owned(), CURE),
+            Some(Err(error)) => (error.to_string(), CURE),
+            Some(Ok(_)) => (
                 "what .gitignore says of it is undone by a later rule, or files in it are tracked"
                     .to_owned(),
                 "`git check-ignore -v agent` names the rule",
             ),
         };
         let text = format!("git shows agent/, the notes of act: {why}; {cure}");
-        if self.first_notes {
+        if self.hiding.first_notes {
             self.output.caution(&text);
         }
         self.events.emit(EventKind::Diagnosis { text });

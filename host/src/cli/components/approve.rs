@@ -59,7 +59,7 @@ impl Approve {
             task::propose(args, &events)?
         };
         self.compare(&proposal)?;
-        lines::proposed(&proposal).iter().for_each(|line| output.progress_folded(line));
+        lines::proposed(&proposal).iter().for_each(|line| output.progress(line));
         for origin in proposal.never_reached() {
             output.caution(&format!("{origin} is not public: no component ever reaches it"));
         }
