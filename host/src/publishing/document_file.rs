@@ -18,14 +18,9 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::{MAX_BYTES, Refused, turn};
-use crate::no_follow::READ;
+use crate::no_follow::{self, READ};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-const NEW: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// Where a document is: its directory, and its name there.
 struct Place {
@@ -174,8 +169,8 @@ impl<'a> Beside<'a> {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let fd = rustix::fs::openat(dir, &name, NEW, Mode::RUSR | Mode::WUSR)?;
-        let mut beside = Self { dir, name, file: File::from(fd), renamed: false };
+        let file = no_follow::create(dir, &name)?;
+        let mut beside = Self { dir, name, file, renamed: false };
         let fd = &beside.file;
         // Only the owner of both may give it away; the file is then ours, as with any editor.
         let (uid, gid) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
