@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, statat};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::download::{Keep, all_downloaded, keep};
 use super::layout::{ArtifactDir, directory};
@@ -15,7 +14,7 @@ use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
 use super::sweep::{MAX_DEPTH, Swept, remove_named, sweep};
 use crate::no_follow::{self, DIRECTORY, Found, Names};
-use crate::workspace::bare_digest;
+use crate::workspace::{bare_digest, digest};
 
 /// A record of Maven's at most.
 const MAX_RECORD: u64 = 64 * 1024;
@@ -206,9 +205,8 @@ pub(super) fn image_name(digest: &str) -> String {
 /// The directory's own name for people, its path for uniqueness.
 fn repo_name(repo: &Path) -> String {
     let name = repo.file_name().map(|name| name.to_string_lossy().into_owned());
-    let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
-    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{short}", safe_name(&name.unwrap_or_default()))
+    let digest = digest(repo.as_os_str().as_encoded_bytes());
+    format!("{}-{}", safe_name(&name.unwrap_or_default()), &digest[..12])
 }
 
 #[cfg(test)]

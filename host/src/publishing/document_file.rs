@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use edit_protocol::{BadDocument, Snapshot};
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::{MAX_BYTES, Refused, turn};
 use crate::no_follow::{self, READ};
+use crate::workspace::digest;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -161,9 +161,7 @@ impl<'a> Beside<'a> {
         bytes: &[u8],
         like: &Stat,
     ) -> std::io::Result<Self> {
-        let digest = Sha256::digest(document.as_bytes());
-        let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!(".act-edit-{hex}.tmp");
+        let name = format!(".act-edit-{}.tmp", &digest(document.as_bytes())[..16]);
         // What a killed edit left; the lock says that nobody is at it.
         match rustix::fs::unlinkat(dir, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
