@@ -1,22 +1,20 @@
 //! What tools downloaded, kept between the runs of one repository in one image: `cache/IMAGE/REPO`.
 
 use std::ffi::CString;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, statat};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::download::{Keep, all_downloaded, keep};
 use super::layout::{ArtifactDir, directory};
 use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
-use super::sweep::{Swept, remove_named, sweep};
-use crate::no_follow::{DIRECTORY, READ};
-use crate::workspace::bare_digest;
+use super::sweep::{MAX_DEPTH, Swept, remove_named, sweep};
+use crate::no_follow::{self, DIRECTORY, Found, Names};
+use crate::workspace::{bare_digest, digest};
 
 /// A record of Maven's at most.
 const MAX_RECORD: u64 = 64 * 1024;
@@ -151,10 +149,7 @@ fn keep_remote(directory: &OwnedFd) -> io::Result<()> {
 }
 
 fn read_small(directory: &OwnedFd, name: &str) -> Option<String> {
-    let file: File = openat(directory, name, READ, Mode::empty()).ok()?.into();
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
+    let file = no_follow::file(directory, name).ok()?;
     let mut text = String::new();
     file.take(MAX_RECORD).read_to_string(&mut text).ok()?;
     Some(text)
@@ -179,30 +174,24 @@ fn directories(parent: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
 }
 
-/// Bytes and files; nothing is opened but directories.
+/// Bytes and files, as deep as the sweep leaves any; nothing is opened but directories.
 fn size_of(directory: &OwnedFd) -> io::Result<(u64, u64)> {
     let (mut bytes, mut files) = (0, 0);
-    let mut open = vec![directory.try_clone()?];
-    while let Some(directory) = open.pop() {
-        for (name, kind) in entries(&directory)? {
-            if kind == FileType::Directory {
-                // Another run may remove it meanwhile.
-                if let Ok(inside) = openat(&directory, &name, DIRECTORY, Mode::empty())
-                    && open.len() < MAX_OPEN
-                {
-                    open.push(inside);
-                }
-            } else if let Ok(stat) = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                bytes += u64::try_from(stat.st_size).unwrap_or(0);
-                files += 1;
-            }
+    let mut names = Names::of(directory.try_clone()?)?;
+    while let Some(Found { name, .. }) = names.next()? {
+        // A run may be at work in it.
+        let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            files += 1;
+        } else if names.depth() < MAX_DEPTH
+            && let Ok(inside) = names.open(&name)
+        {
+            names.enter(&name, inside)?;
         }
     }
     Ok((bytes, files))
 }
-
-/// Handles waiting to be counted; what lies beyond is not.
-const MAX_OPEN: usize = 800;
 
 /// What a cache is called by image and repository, wherever it lies.
 pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
@@ -216,9 +205,8 @@ pub(super) fn image_name(digest: &str) -> String {
 /// The directory's own name for people, its path for uniqueness.
 fn repo_name(repo: &Path) -> String {
     let name = repo.file_name().map(|name| name.to_string_lossy().into_owned());
-    let digest = Sha256::digest(repo.as_os_str().as_encoded_bytes());
-    let short: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{short}", safe_name(&name.unwrap_or_default()))
+    let digest = digest(repo.as_os_str().as_encoded_bytes());
+    format!("{}-{}", safe_name(&name.unwrap_or_default()), &digest[..12])
 }
 
 #[cfg(test)]

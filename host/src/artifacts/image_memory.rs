@@ -1,15 +1,14 @@
 //! What was learned of an image, which never changes: kept beside the caches of its runs, where no step comes.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::cache::image_name;
 use super::layout::{ArtifactDir, directory};
 use super::run_id::RunId;
-use crate::no_follow::READ;
+use crate::no_follow;
 
 const PASSWD: &str = "passwd";
 const MAX_PASSWD: u64 = 1 << 20;
@@ -18,8 +17,8 @@ impl ArtifactDir {
     /// The `/etc/passwd` of an image that a run has looked at; empty where it has none.
     pub fn image_passwd(&self, image_id: &str) -> Option<Vec<u8>> {
         let image = directory(&self.cache, &image_name(image_id)).ok()?;
-        let file: File = openat(image, PASSWD, READ, Mode::empty()).ok()?.into();
-        let length = file.metadata().ok().filter(|meta| meta.is_file())?.len();
+        let file = no_follow::file(image, PASSWD).ok()?;
+        let length = file.metadata().ok()?.len();
         let mut text = vec![];
         file.take(MAX_PASSWD).read_to_end(&mut text).ok()?;
         (text.len() as u64 == length).then_some(text)
@@ -29,9 +28,7 @@ impl ArtifactDir {
     pub fn remember_passwd(&self, image_id: &str, text: &[u8]) -> io::Result<()> {
         let image = directory(&self.cache, &image_name(image_id))?;
         let beside = format!(".passwd-{}", RunId::generate(crate::clock::now()));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let file = openat(&image, &beside, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
-        let written = File::from(file).write_all(text);
+        let written = no_follow::create(&image, &beside)?.write_all(text);
         let kept = written.and_then(|()| Ok(renameat(&image, &beside, &image, PASSWD)?));
         if kept.is_err() {
             // Best effort: the failure to report is the first one.

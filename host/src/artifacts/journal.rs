@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, unlinkat}
 use rustix::io::Errno;
 
 use super::layout::{ArtifactDir, directory, existing};
-use crate::no_follow::READ;
+use crate::no_follow;
 
 /// Of a last line; a summary stands in it.
 const LONGEST_LINE: u64 = 1024 * 1024;
@@ -31,13 +31,7 @@ impl Journal {
 impl ArtifactDir {
     /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
     pub fn create_journal(&self, task_id: &str) -> io::Result<Journal> {
-        let flags = OFlags::WRONLY
-            .union(OFlags::CREATE)
-            .union(OFlags::EXCL)
-            .union(OFlags::NOFOLLOW)
-            .union(OFlags::CLOEXEC);
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = openat(self.journals()?, name(task_id), flags, mode)?.into();
+        let file = no_follow::create(self.journals()?, name(task_id))?;
         Ok(Journal { file: held(file)?, lines: 0 })
     }
 
@@ -54,7 +48,7 @@ impl ArtifactDir {
             Err(Errno::NOENT) => return self.create_journal(task_id),
             Err(errno) => return Err(errno.into()),
         };
-        let mut file = regular(file)?;
+        let mut file = no_follow::regular(file)?;
         let (mut lines, mut whole, mut at) = (0, 0, 0);
         let mut piece = [0; 64 * 1024];
         loop {
@@ -103,10 +97,9 @@ impl ArtifactDir {
         let state = self.existing_state()?;
         let journals = state.map(|state| existing(&state, "journal")).transpose()?.flatten();
         let Some(journals) = journals else { return Ok(None) };
-        match openat(journals, name(task_id), READ, Mode::empty()) {
-            Ok(file) => regular(file.into()).map(Some),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno.into()),
+        match no_follow::file(journals, name(task_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
         }
     }
 
@@ -117,13 +110,6 @@ impl ArtifactDir {
 
 fn name(task_id: &str) -> String {
     format!("{task_id}.jsonl")
-}
-
-fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
-    }
 }
 
 /// Shared, because one process hands it to another.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode};
 
-use crate::no_follow::{DIRECTORY, READ};
+use crate::no_follow::{self, DIRECTORY};
 
 /// Of the tasks that were written about last, the newest first, at most `most`; none where there is no such
 /// directory. `path` is ARTIFACT_DIR.
@@ -29,8 +29,8 @@ fn find(path: &Path, most: usize) -> rustix::io::Result<Vec<File>> {
         }
     }
     names.sort_unstable();
-    let open = |name: &str| rustix::fs::openat(&dir, name, READ, Mode::empty()).ok();
-    Ok(names.iter().rev().take(most).filter_map(|(.., name)| Some(open(name)?.into())).collect())
+    let newest = names.iter().rev().take(most);
+    Ok(newest.filter_map(|(.., name)| no_follow::file(&dir, name.as_str()).ok()).collect())
 }
 
 #[cfg(test)]

@@ -8,14 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use rustix::fs::{
-    Access, AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, statat,
-    unlinkat,
+    Access, AtFlags, FlockOperation, Mode, fchmod, flock, fstat, mkdirat, openat, statat, unlinkat,
 };
 
 use super::run_dir::RunDir;
 use super::run_id::RunId;
 use super::spread::spread;
-use crate::no_follow::DIRECTORY;
+use crate::no_follow::{self, DIRECTORY};
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
 #[derive(Debug)]
@@ -270,8 +269,7 @@ fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
 /// Permission bits and read-only mounts lie in too many ways; a file that was made does not.
 fn probe(directory: &OwnedFd) -> io::Result<()> {
     let name = format!(".probe-{}", RunId::generate(crate::clock::now()));
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+    no_follow::create(directory, name.as_str())?;
     Ok(unlinkat(directory, name.as_str(), AtFlags::empty())?)
 }
 

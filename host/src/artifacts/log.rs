@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{Dir, FileType, Mode, fstat, openat};
+use rustix::fs::{Dir, Mode, openat};
 
 use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
 use super::run_id::{RunId, RunIdError};
-use crate::no_follow::{DIRECTORY, READ};
+use crate::no_follow::{self, DIRECTORY};
 
 /// The end of a log as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,14 +77,7 @@ impl ArtifactDir {
                 }
             }
         };
-        // Non-blocking, so that a FIFO in the file's place cannot hang the host.
-        let opened = openat(&logs, name.as_str(), READ, Mode::empty())
-            .map_err(|error| unreadable(error.into()))?;
-        let stat = fstat(&opened).map_err(|error| unreadable(error.into()))?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(unreadable(io::Error::other("not a regular file")));
-        }
-        Ok(opened.into())
+        no_follow::file(&logs, name).map_err(unreadable)
     }
 
     /// The last `limit` bytes of a log as valid UTF-8.

@@ -3,12 +3,12 @@
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, fsync, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::ArtifactDir;
 use super::layout::directory;
-use crate::no_follow::READ;
+use crate::no_follow;
 
 /// Bytes of a proposal at most, far above what a dry run may hold.
 const MOST: u64 = 256 << 20;
@@ -17,11 +17,9 @@ impl ArtifactDir {
     /// Whole and durable when this returns; takes the place of one of the same name.
     pub fn write_proposal(&self, task_id: &str, bytes: &[u8]) -> io::Result<()> {
         let (dir, new) = (self.proposals()?, format!(".new-{task_id}"));
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // What a killed one left.
         let _ = unlinkat(&dir, &new, AtFlags::empty());
-        let mut file: std::fs::File = openat(&dir, &new, flags, Mode::RUSR | Mode::WUSR)?.into();
+        let mut file = no_follow::create(&dir, &new)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         renameat(&dir, &new, &dir, name(task_id))?;
@@ -30,15 +28,10 @@ impl ArtifactDir {
 
     /// None when it is not there. A link, a pipe or a file beyond all bounds is refused.
     pub fn read_proposal(&self, task_id: &str) -> io::Result<Option<Vec<u8>>> {
-        let file: std::fs::File =
-            match openat(self.proposals()?, name(task_id), READ, Mode::empty()) {
-                Ok(file) => file.into(),
-                Err(Errno::NOENT) => return Ok(None),
-                Err(errno) => return Err(errno.into()),
-            };
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
+        let file = match no_follow::file(self.proposals()?, name(task_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
         let mut bytes = vec![];
         file.take(MOST + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MOST {

@@ -1,13 +1,10 @@
 //! What a run once wrote down about itself, read back by its id.
 
-use std::fs::File;
 use std::io::{self, Read};
-
-use rustix::fs::{FileType, Mode, fstat, openat};
 
 use super::layout::ArtifactDir;
 use super::run_id::RunId;
-use crate::no_follow::READ;
+use crate::no_follow;
 
 /// Bytes of a manifest at most; the longest of ours lists what some hundred steps wrote.
 const MOST: u64 = 16 << 20;
@@ -19,15 +16,12 @@ impl ArtifactDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let handle = match openat(&run, "manifest.json", READ, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            other => other?,
+        let file = match no_follow::file(&run, "manifest.json") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
         };
-        if FileType::from_raw_mode(fstat(&handle)?.st_mode) != FileType::RegularFile {
-            return Err(io::Error::other("it is no regular file"));
-        }
         let mut text = vec![];
-        File::from(handle).take(MOST).read_to_end(&mut text)?;
+        file.take(MOST).read_to_end(&mut text)?;
         Ok(Some(serde_json::from_slice(&text)?))
     }
 }

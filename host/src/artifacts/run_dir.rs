@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, openat, renameat, statat, unlinkat};
 
 use super::cache::Cache;
 use super::layout::directory;
@@ -15,6 +15,7 @@ use super::remove::{open_any, remove_tree};
 use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
 use super::unpack::{Allowance, LeftOut, unpack};
+use crate::no_follow::{self, DIRECTORY};
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
@@ -25,12 +26,6 @@ const VIEW: &str = "view";
 const OVERLAY: &str = "overlay";
 /// Of a run that cannot have the shared one.
 const CACHE: &str = "cache";
-
-const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// Longest part of a step's name that its log file carries.
 const MAX_NAME: usize = 100;
@@ -78,7 +73,7 @@ impl RunDir {
     /// A new file for the container, which only the host writes.
     pub fn lend_file(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let lent = directory(&self.handle, LENT)?;
-        let mut file: File = openat(&lent, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into();
+        let mut file = no_follow::create(&lent, name)?;
         file.write_all(bytes)?;
         // Steps may run under another uid.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
@@ -105,7 +100,7 @@ impl RunDir {
 
     /// A new file below `logs`.
     pub fn create_log(&self, name: &str) -> io::Result<File> {
-        Ok(openat(&self.logs, name, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into())
+        no_follow::create(&self.logs, name)
     }
 
     /// Whole or not at all: written beside, synced, then renamed.
@@ -114,8 +109,7 @@ impl RunDir {
         text.push(b'\n');
         let beside = ".manifest.json.new";
         let written = (|| {
-            let mut file: File =
-                openat(&self.handle, beside, NEW_FILE, Mode::RUSR | Mode::WUSR)?.into();
+            let mut file = no_follow::create(&self.handle, beside)?;
             file.write_all(&text)?;
             file.sync_all()?;
             Ok(renameat(&self.handle, beside, &self.handle, "manifest.json")?)
@@ -170,7 +164,7 @@ impl RunDir {
         logs.sort();
         found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
         for part in STEP_PARTS {
-            let opened = openat(&self.handle, part, crate::no_follow::DIRECTORY, Mode::empty());
+            let opened = openat(&self.handle, part, DIRECTORY, Mode::empty());
             if let Ok(part_handle) = opened
                 && !names(&part_handle)?.is_empty()
             {

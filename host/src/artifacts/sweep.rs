@@ -6,13 +6,14 @@ use std::io;
 use std::ops::AddAssign;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, chmodat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat};
 use rustix::process::geteuid;
 
 use super::remove::{open_any, remove_tree};
+use crate::no_follow::{Found, Names};
 
 /// Deeper trees are removed: a build does not need them, and each level costs a handle.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// What was found and put right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,44 +38,35 @@ impl AddAssign for Swept {
 pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
     let own = geteuid().as_raw();
     let mut swept = Swept::default();
-    let mut open = vec![(Dir::read_from(&directory)?, directory)];
-    loop {
-        let depth = open.len();
-        let Some((listing, handle)) = open.last_mut() else { break };
-        let Some(entry) = listing.read() else {
-            open.pop();
-            continue;
-        };
-        let name: CString = entry?.file_name().to_owned();
-        if matches!(name.as_bytes(), b"." | b"..") {
-            continue;
-        }
-        let stat = statat(&*handle, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let mut names = Names::of(directory)?;
+    while let Some(Found { name, .. }) = names.next()? {
+        let stat = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = Mode::from_raw_mode(stat.st_mode);
         let kind = FileType::from_raw_mode(stat.st_mode);
         if stat.st_uid != own {
-            remove_named(handle, &name)?;
+            remove_named(names.here(), &name)?;
             swept.foreign += 1;
             continue;
         }
         if kind != FileType::Symlink && mode.intersects(Mode::SUID | Mode::SGID) {
-            chmodat(&*handle, &name, mode - Mode::SUID - Mode::SGID, AtFlags::empty())?;
+            chmodat(names.here(), &name, mode - Mode::SUID - Mode::SGID, AtFlags::empty())?;
             swept.privileged += u64::from(kind != FileType::Directory);
         }
         if kind == FileType::Directory {
-            if depth >= MAX_DEPTH {
-                remove_named(handle, &name)?;
+            if names.depth() >= MAX_DEPTH {
+                remove_named(names.here(), &name)?;
                 swept.too_deep += 1;
             } else {
-                let deeper = open_any(handle.as_fd(), &name)?;
-                open.push((Dir::read_from(&deeper)?, deeper));
+                let deeper = open_any(names.here(), &name)?;
+                names.enter(&name, deeper)?;
             }
         }
     }
     Ok(swept)
 }
 
-pub(super) fn remove_named(parent: &OwnedFd, name: &CString) -> io::Result<()> {
+pub(super) fn remove_named(parent: impl AsFd, name: &CString) -> io::Result<()> {
+    let parent = parent.as_fd();
     // A name that is not UTF-8 is renamed first; `remove_tree` takes text.
     match name.to_str() {
         Ok(text) => remove_tree(parent, text),

@@ -6,19 +6,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fchmod, linkat, openat, symlinkat};
+use rustix::fs::{AtFlags, Mode, fchmod, linkat, symlinkat};
 
 use super::archive::{ArchiveEntry, ArchiveReader};
 use super::descent::Descent;
+use super::sweep::MAX_DEPTH;
+use crate::no_follow;
 
-const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
-/// As deep as the sweep lets anything be.
-const MAX_DEPTH: usize = 100;
 const MAX_NAME: usize = 255;
 const MAX_TARGET: usize = 4095;
 
@@ -119,11 +113,10 @@ fn take(
     if !entry.kind.is_file() {
         return Ok(false);
     }
-    let file = openat(at.here(), *name, NEW_FILE, Mode::RUSR | Mode::WUSR);
-    let Ok(file) = file else { return made(file.map(drop).map_err(io::Error::from)) };
+    let file = no_follow::create(at.here(), *name);
+    let Ok(mut file) = file else { return made(file.map(drop)) };
     let mode = Mode::from_raw_mode((entry.mode & 0o777) as rustix::fs::RawMode);
     fchmod(&file, mode | Mode::RUSR | Mode::WUSR)?;
-    let mut file = std::fs::File::from(file);
     io::copy(content, &mut file)?;
     file.flush()?;
     Ok(true)

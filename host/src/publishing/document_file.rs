@@ -16,17 +16,12 @@ use std::time::Instant;
 use edit_protocol::{BadDocument, Snapshot};
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::{MAX_BYTES, Refused, turn};
-use crate::no_follow::READ;
+use crate::no_follow::{self, READ};
+use crate::workspace::digest;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-const NEW: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// Where a document is: its directory, and its name there.
 struct Place {
@@ -170,16 +165,14 @@ impl<'a> Beside<'a> {
         bytes: &[u8],
         like: &Stat,
     ) -> std::io::Result<Self> {
-        let digest = Sha256::digest(document.as_bytes());
-        let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!(".act-edit-{hex}.tmp");
+        let name = format!(".act-edit-{}.tmp", &digest(document.as_bytes())[..16]);
         // What a killed edit left; the lock says that nobody is at it.
         match rustix::fs::unlinkat(dir, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let fd = rustix::fs::openat(dir, &name, NEW, Mode::RUSR | Mode::WUSR)?;
-        let mut beside = Self { dir, name, file: File::from(fd), renamed: false };
+        let file = no_follow::create(dir, &name)?;
+        let mut beside = Self { dir, name, file, renamed: false };
         let fd = &beside.file;
         // Only the owner of both may give it away; the file is then ours, as with any editor.
         let (uid, gid) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));

@@ -1,26 +1,20 @@
 //! `state/publishing` of ARTIFACT_DIR: finished documents as they stood, `queue` for those that passed and
 //! `review` for those that are held. One file per finish, numbered from 1 in the order of finishing.
 
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use edit_protocol::{Decision, Snapshot};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, Mode};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{MAX_BYTES, Refused, turn};
 use crate::clock;
-use crate::no_follow::{DIRECTORY, READ};
+use crate::no_follow::{self, DIRECTORY};
 
-const NEW: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 /// An entry before it has its number. There is one at most: it is only written under the lock.
 const BESIDE: &str = ".new";
 
@@ -157,7 +151,7 @@ fn file_away(dir: &OwnedFd, text: &[u8]) -> io::Result<()> {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let mut file: File = rustix::fs::openat(dir, BESIDE, NEW, Mode::RUSR | Mode::WUSR)?.into();
+    let mut file = no_follow::create(dir, BESIDE)?;
     file.write_all(text)?;
     file.sync_all()?;
     // The lock is ours, so the number is free.
@@ -166,14 +160,9 @@ fn file_away(dir: &OwnedFd, text: &[u8]) -> io::Result<()> {
 }
 
 fn read(dir: &OwnedFd, name: &str) -> io::Result<Filed> {
-    let fd = rustix::fs::openat(dir, name, READ, Mode::empty())?;
-    let stat = rustix::fs::fstat(&fd)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
     let mut text = String::new();
     // A document, and what a finish says about it.
-    File::from(fd).take(2 * MAX_BYTES).read_to_string(&mut text)?;
+    no_follow::file(dir, name)?.take(2 * MAX_BYTES).read_to_string(&mut text)?;
     Ok(serde_json::from_str(&text)?)
 }
 

@@ -69,7 +69,7 @@ impl Container {
         audit.append(walls::requested(&name, &body)).map_err(InfraError::from)?;
         let create = async {
             if let Some(volume) = volume {
-                engine.call(Phase::Create, WORK, engine.docker.create_volume(volume)).await?;
+                engine.create_volume(volume).await?;
             }
             engine.create(&name, body).await
         };

@@ -9,18 +9,13 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use rustix::fs::{Mode, OFlags, fchmod, openat, symlinkat};
+use rustix::fs::{Mode, fchmod, symlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
 use crate::artifacts::{Descent, make_directory};
+use crate::no_follow;
 use crate::workspace::{CopyEntry, CopyError, CopySet, Kind, READ_AT_ONCE, Tree, TreeBuilder};
-
-const NEW_FILE: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 /// Where a copy goes: a directory of this machine, or an archive for an engine on another one.
 pub(super) trait Destination {
@@ -146,9 +141,9 @@ pub(super) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
 
 /// Makes an empty file to mount another one over.
 pub(super) fn ensure_file(view: &OwnedFd, name: &str) -> io::Result<()> {
-    match openat(view, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
-        Ok(_) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(error.into()),
+    match no_follow::create(view, name) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -183,15 +178,14 @@ fn make_link(target: &OsStr, into: &OwnedFd, name: &OsStr) -> io::Result<()> {
 
 /// None for the same name in another letter case, where that is the same file.
 fn make_file(entry: &CopyEntry, into: &OwnedFd, name: &OsStr) -> io::Result<Option<File>> {
-    let file = match openat(into, name, NEW_FILE, Mode::RUSR | Mode::WUSR) {
-        Ok(file) => file,
-        Err(Errno::EXIST) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let file = match no_follow::create(into, name) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+        file => file?,
     };
     let mode = if entry.is_executable() { 0o755 } else { 0o644 };
     // The umask must not decide what the steps see.
     fchmod(&file, Mode::from_raw_mode(mode))?;
-    Ok(Some(file.into()))
+    Ok(Some(file))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerCreateBody, VolumeCreateRequest};
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, KillContainerOptions, RemoveContainerOptions,
     RemoveVolumeOptions,
@@ -72,6 +72,14 @@ impl Engine {
     /// Whether root in a container is nobody but the caller.
     pub(super) fn is_rootless(&self) -> bool {
         self.rootless
+    }
+
+    /// One of that name that is there stays as it is.
+    pub(super) async fn create_volume(
+        &self,
+        request: VolumeCreateRequest,
+    ) -> Result<(), EngineError> {
+        self.call(Phase::Create, WORK, self.docker.create_volume(request)).await.map(drop)
     }
 
     pub(super) async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {

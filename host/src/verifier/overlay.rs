@@ -5,6 +5,8 @@ use std::path::Path;
 
 use bollard::models::VolumeCreateRequest;
 
+use super::request::new_volume;
+
 /// Characters that the kernel takes for syntax among mount options; nothing escapes all of them everywhere.
 const SYNTAX: [char; 5] = [',', ':', '\\', '"', '\n'];
 
@@ -37,13 +39,10 @@ pub(super) fn volume(
         format!("lowerdir={dirs}/lower,upperdir={dirs}/upper,workdir={dirs}/work,userxattr");
     let options = [("type", "overlay"), ("device", "overlay"), ("o", layers.as_str())];
     VolumeCreateRequest {
-        name: Some(name.to_owned()),
-        driver: Some("local".to_owned()),
         driver_opts: Some(
             options.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(),
         ),
-        labels: Some(labels),
-        ..VolumeCreateRequest::default()
+        ..new_volume(name, labels)
     }
 }
 

@@ -198,7 +198,7 @@ fn lend_git(
             if let Place::Copy(copy) = place {
                 copy_view::ensure_file(copy, ".git").map_err(failed)?;
             }
-            let pointer = format!("gitdir: {LENT_GIT}/{}\n", inside.display());
+            let pointer = git_pointer(&inside);
             let pointer = run.lend_file("git-pointer", pointer.as_bytes()).map_err(failed)?;
             mounts.push(bind(&common, LENT_GIT, true)?);
             mounts.push(bind(&pointer, &target, true)?);
@@ -209,6 +209,11 @@ fn lend_git(
             Ok(false)
         }
     }
+}
+
+/// The `.git` file of a linked worktree, for the steps.
+pub(super) fn git_pointer(inside: &Path) -> String {
+    format!("gitdir: {LENT_GIT}/{}\n", inside.display())
 }
 
 pub(super) fn git_elsewhere() -> Warning {

@@ -161,6 +161,16 @@ pub(super) fn scaffold() -> Mount {
     }
 }
 
+/// A volume that the engine is to make.
+pub(super) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeCreateRequest {
+    VolumeCreateRequest {
+        name: Some(name.to_owned()),
+        driver: Some("local".to_owned()),
+        labels: Some(labels),
+        ..VolumeCreateRequest::default()
+    }
+}
+
 /// A volume of ours, as it is: an engine would otherwise copy the image's directory into it.
 pub(super) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
     Mount {

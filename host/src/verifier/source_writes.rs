@@ -20,7 +20,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Stat, fgetxattr};
 
 use self::found::Found;
-use self::source::{Source, hex};
+use self::source::Source;
 use self::walk::{MAX_PATH, Met, is_too_deep};
 use super::build_product::{is_product_directory, is_product_file};
 use crate::artifacts::SourceWrite;

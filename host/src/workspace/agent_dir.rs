@@ -13,12 +13,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
-use super::handle::{DIRECTORY, READ};
+use super::handle::DIRECTORY;
 use super::place::{self, Temp};
 use super::scan::scan;
 use super::stop::StopCheck;
 use super::sweep;
 use super::view::Kind;
+use crate::no_follow;
 
 pub const AGENT_DIR: &str = "agent";
 
@@ -72,15 +73,10 @@ impl AgentDir {
     /// The first `most` bytes of a regular file; none where nothing has the name. A link is not followed.
     pub fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, HostWriteError> {
         plain(name)?;
-        let fd = match rustix::fs::openat(&self.dir, name, READ, Mode::empty()) {
-            Ok(fd) => fd,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(failed(name, errno)),
+        let file = match no_follow::file(&self.dir, name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(|error| failed(name, error))?,
         };
-        let file = std::fs::File::from(fd);
-        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-            return Err(failed(name, "it is no regular file"));
-        }
         let mut bytes = vec![];
         file.take(most).read_to_end(&mut bytes).map_err(|error| failed(name, error))?;
         Ok(Some(bytes))

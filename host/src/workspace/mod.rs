@@ -71,5 +71,5 @@ pub use selection::{Selection, SelectionError};
 pub use special::{Special, special};
 pub use tested::Untested;
 pub use texts::{FileText, Held};
-pub use versions::{Version, Versions, bare_digest, digest};
+pub use versions::{Version, Versions, bare_digest, digest, hex};
 pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};

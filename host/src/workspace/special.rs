@@ -5,10 +5,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, fstat, openat, statat};
+use rustix::fs::{AtFlags, FileType, fstat, statat};
 use rustix::io::Errno;
 
 use super::handle::{DIRECTORY, MAX_DEPTH, Root};
+use crate::no_follow::{Found, Names};
 
 /// Of either kind that are named; more are only counted as more.
 const MOST: usize = 256;
@@ -32,44 +33,32 @@ pub fn special(root: &Path) -> Result<Special, Errno> {
     let start = root.open_real(b"", DIRECTORY)?;
     let here_is = mounted(&start)?;
     let mut found = Special::default();
-    let mut open = vec![(Dir::read_from(&start)?, start, PathBuf::new())];
-    let mut names = 0;
-    loop {
-        let depth = open.len();
-        let Some((listing, handle, path)) = open.last_mut() else { break };
-        let Some(entry) = listing.read() else {
-            open.pop();
-            continue;
-        };
-        let entry = entry?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        names += 1;
-        if names > MAX_NAMES {
+    let mut names = Names::of(start)?;
+    let mut looked_at = 0;
+    while let Some(Found { name, kind }) = names.next()? {
+        looked_at += 1;
+        if looked_at > MAX_NAMES {
             found.cut = true;
             break;
         }
-        let kind = match entry.file_type() {
-            FileType::Unknown => match statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let kind = match kind {
+            FileType::Unknown => match statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
                 Err(_) => continue,
             },
             known => known,
         };
-        let here = || path.join(std::ffi::OsString::from_vec(name.to_bytes().to_vec()));
+        let path = || PathBuf::from(std::ffi::OsString::from_vec(names.path(&name)));
         match kind {
-            FileType::Fifo | FileType::Socket => push(&mut found.channels, here(), &mut found.cut),
+            FileType::Fifo | FileType::Socket => push(&mut found.channels, path(), &mut found.cut),
             FileType::Directory => {
-                let Ok(inside) = openat(&*handle, name, DIRECTORY, Mode::empty()) else { continue };
+                let Ok(inside) = names.open(&name) else { continue };
                 if mounted(&inside)? != here_is {
-                    push(&mut found.mounts, here(), &mut found.cut);
-                } else if depth >= MAX_DEPTH {
+                    push(&mut found.mounts, path(), &mut found.cut);
+                } else if names.depth() >= MAX_DEPTH {
                     found.cut = true;
                 } else {
-                    let below: (Dir, OwnedFd, PathBuf) = (Dir::read_from(&inside)?, inside, here());
-                    open.push(below);
+                    names.enter(&name, inside)?;
                 }
             }
             _ => {}

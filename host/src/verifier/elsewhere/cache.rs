@@ -8,13 +8,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use bollard::errors::Error;
-use bollard::models::{ContainerCreateBody, Mount, VolumeCreateRequest};
+use bollard::models::{ContainerCreateBody, Mount};
 use bollard::query_parameters::{
     InspectContainerOptions, StartContainerOptions, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use rustix::process::geteuid;
-use sha2::{Digest, Sha256};
 
 use crate::artifacts::{cache_names, tidying_script};
 use crate::audit::Audit;
@@ -23,8 +22,9 @@ use crate::verifier::container::Guard;
 use crate::verifier::docker_error::{EngineError, InfraError, Phase};
 use crate::verifier::engine::{Engine, QUICK, WORK};
 use crate::verifier::image::ResolvedImage;
-use crate::verifier::request::{ContainerRequest, volume};
+use crate::verifier::request::{ContainerRequest, new_volume, volume};
 use crate::verifier::walls;
+use crate::workspace::digest;
 
 /// Whose it is; what `act cache` looks for.
 pub(super) const OWNER: &str = "act.cache.owner";
@@ -56,18 +56,9 @@ impl CacheThere {
         let name = name(&image_name, &repo_name, &owner);
         // Once more from nothing, if what is there cannot be made good.
         for _ in 0..2 {
-            let request = VolumeCreateRequest {
-                name: Some(name.clone()),
-                driver: Some("local".to_owned()),
-                labels: Some(HashMap::from([
-                    (OWNER.to_owned(), owner.clone()),
-                    (IMAGE.to_owned(), image_name.clone()),
-                    (REPO.to_owned(), repo_name.clone()),
-                ])),
-                ..VolumeCreateRequest::default()
-            };
-            let create = engine.docker.create_volume(request);
-            engine.call(Phase::Create, WORK, create).await?;
+            let whose = [(OWNER, &owner), (IMAGE, &image_name), (REPO, &repo_name)];
+            let whose = whose.map(|(label, value)| (label.to_owned(), value.clone()));
+            engine.create_volume(new_volume(&name, HashMap::from(whose))).await?;
             let body = holder(image, &name, labels.clone(), ids);
             audit.append(walls::requested(&name, &body))?;
             if let Err(error) = engine.create(&name, body).await {
@@ -133,9 +124,8 @@ pub(super) fn owner() -> String {
 }
 
 fn name(image: &str, repo: &str, owner: &str) -> String {
-    let digest = Sha256::digest([image, repo, owner].join("\n"));
-    let short: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    format!("act-cache-{short}")
+    let digest = digest([image, repo, owner].join("\n").as_bytes());
+    format!("act-cache-{}", &digest[..24])
 }
 
 #[cfg(test)]

@@ -3,17 +3,17 @@
 
 use std::io::{Read, Write};
 
-use bollard::models::{Mount, VolumeCreateRequest};
+use bollard::models::Mount;
 
 use super::cache::CacheThere;
 use super::pack::Packer;
 use super::transfer;
 use crate::artifacts::STEP_PARTS;
 use crate::verifier::container::Guard;
-use crate::verifier::docker_error::{EngineError, InfraError, Phase};
-use crate::verifier::engine::{Engine, WORK};
+use crate::verifier::docker_error::{EngineError, InfraError};
+use crate::verifier::engine::Engine;
 use crate::verifier::image::ResolvedImage;
-use crate::verifier::request::{ContainerRequest, scaffold, volume};
+use crate::verifier::request::{ContainerRequest, new_volume, scaffold, volume};
 use crate::verifier::view::{COPY, View, WORKSPACE};
 
 /// Where the container that never starts has the volumes.
@@ -59,14 +59,7 @@ impl Depot {
         let guard = Guard::arm(engine, &name, volumes);
         let depot = Self { engine: engine.clone(), name, guard, cache: None };
         for (volume, _) in &places {
-            let request = VolumeCreateRequest {
-                name: Some(volume.clone()),
-                driver: Some("local".to_owned()),
-                labels: Some(labels.clone()),
-                ..VolumeCreateRequest::default()
-            };
-            let create = engine.docker.create_volume(request);
-            engine.call(Phase::Create, WORK, create).await?;
+            engine.create_volume(new_volume(volume, labels.clone())).await?;
         }
         let mounts = places.iter().map(|(name, place)| volume(name, place, false)).collect();
         let request = ContainerRequest::chore(image, mounts, 1, labels);

@@ -1,7 +1,7 @@
 //! The tree as an archive, for an engine that does not see our files. It is made as it is sent: nothing of it is
 //! kept, here or on the disk.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -9,11 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{Dir, FileType, Mode, fstat, openat};
+use rustix::fs::{FileType, Mode, fstat, openat};
 use rustix::io::Errno;
 use tar::{EntryType, Header};
 
-use crate::no_follow::{DIRECTORY, READ};
+use crate::no_follow::{Found, Names, READ};
 use crate::verifier::copy_view::Destination;
 use crate::workspace::CopyEntry;
 
@@ -188,35 +188,20 @@ fn each_file(
     directory: OwnedFd,
     with: &mut dyn FnMut(&[u8], File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut open = vec![(Dir::read_from(&directory)?, directory, vec![])];
-    loop {
-        let depth = open.len();
-        let Some((listing, handle, above)) = open.last_mut() else { return Ok(()) };
-        let Some(entry) = listing.read() else {
-            open.pop();
-            continue;
-        };
-        let name: CString = entry?.file_name().to_owned();
-        if matches!(name.as_bytes(), b"." | b"..") {
-            continue;
-        }
-        let mut path: Vec<u8> = above.clone();
-        path.extend_from_slice(name.as_bytes());
-        let found = match openat(&*handle, &name, READ, Mode::empty()) {
+    let mut names = Names::of(directory)?;
+    while let Some(Found { name, .. }) = names.next()? {
+        let found = match openat(names.here(), &name, READ, Mode::empty()) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => continue,
             Err(error) => return Err(error.into()),
         };
         match FileType::from_raw_mode(fstat(&found)?.st_mode) {
-            FileType::RegularFile => with(&path, found.into())?,
-            FileType::Directory if depth < MAX_DEPTH => {
-                let inside = openat(&*handle, &name, DIRECTORY, Mode::empty())?;
-                path.push(b'/');
-                open.push((Dir::read_from(&inside)?, inside, path));
-            }
+            FileType::RegularFile => with(&names.path(&name), found.into())?,
+            FileType::Directory if names.depth() < MAX_DEPTH => names.enter(&name, found)?,
             _ => {}
         }
     }
+    Ok(())
 }
 
 fn parent(path: &[u8]) -> &[u8] {

@@ -22,7 +22,9 @@ use crate::verifier::engine::Engine;
 use crate::verifier::environment::CA_BUNDLE;
 use crate::verifier::image::ResolvedImage;
 use crate::verifier::overlay;
-use crate::verifier::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere};
+use crate::verifier::prepare::{
+    LENT_GIT, Order, Prepared, choose_view, git_elsewhere, git_pointer,
+};
 use crate::verifier::response::{ErrorType, Warning};
 use crate::verifier::source_writes::{Place, SourceWatch};
 use crate::verifier::view::{View, WORKSPACE};
@@ -168,20 +170,14 @@ fn require_sendable(git: &Git, most: u64) -> Result<(), InfraError> {
 }
 
 fn lend_git(repo: &Path, warnings: &mut Vec<Warning>) -> io::Result<Git> {
-    let (from, pointer) = match git_place(repo)? {
-        GitPlace::None => return Ok(Git::None),
+    Ok(match git_place(repo)? {
+        GitPlace::None => Git::None,
         GitPlace::Elsewhere => {
             warnings.push(git_elsewhere());
-            return Ok(Git::None);
+            Git::None
         }
-        GitPlace::Directory => (repo.join(".git"), None),
-        GitPlace::Linked { common, inside } => {
-            (common, Some(format!("gitdir: {LENT_GIT}/{}\n", inside.display())))
-        }
-    };
-    Ok(match pointer {
-        None => Git::Whole(from),
-        Some(pointer) => Git::Linked(from, pointer),
+        GitPlace::Directory => Git::Whole(repo.join(".git")),
+        GitPlace::Linked { common, inside } => Git::Linked(common, git_pointer(&inside)),
     })
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
 use crate::verifier::docker_error::{InfraError, Phase};
-use crate::verifier::engine::{Engine, QUICK, WORK};
+use crate::verifier::engine::{Engine, WORK};
 
 impl Engine {
     /// Imports a root file system, a tar archive, as `NAME:TAG`. An image of that name stays as it is: the
@@ -17,10 +17,8 @@ impl Engine {
         archive: Vec<u8>,
     ) -> Result<(), InfraError> {
         let reference = format!("{name}:{tag}");
-        match self.call(Phase::Pull, QUICK, self.docker.inspect_image(&reference)).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.status() == Some(404) => {}
-            Err(error) => return Err(error.into()),
+        if self.inspect(&reference).await?.is_some() {
+            return Ok(());
         }
         let options = CreateImageOptions {
             from_src: Some("-".to_owned()),

@@ -7,6 +7,7 @@ use super::{ResolvedImage, is_reference, resolved, split_reference};
 use crate::event::Events;
 use crate::verifier::docker_error::InfraError;
 use crate::verifier::engine::Engine;
+use crate::workspace::bare_digest as bare;
 
 /// What the audit log says of it.
 #[derive(Debug, Clone, Copy)]
@@ -44,10 +45,7 @@ impl Engine {
         events: &Events,
         cancel: &CancellationToken,
     ) -> Result<Option<FoundImage>, InfraError> {
-        tokio::select! {
-            () = cancel.cancelled() => Ok(None),
-            found = self.look_for(recorded, events) => found.map(Some),
-        }
+        cancel.run_until_cancelled(self.look_for(recorded, events)).await.transpose()
     }
 
     async fn look_for(
@@ -119,10 +117,6 @@ impl RecordedImage<'_> {
         id.is_some() && (id == self.id.map(bare) || id == Some(digest))
             || digests.any(|known| known == digest)
     }
-}
-
-fn bare(digest: &str) -> &str {
-    digest.strip_prefix("sha256:").unwrap_or(digest)
 }
 
 #[cfg(test)]

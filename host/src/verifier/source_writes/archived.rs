@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use sha2::{Digest, Sha256};
 
 use super::found::Found;
-use super::{Change, MAX_PATH, Source, SourceWatch, hex};
+use super::{Change, MAX_PATH, Source, SourceWatch};
 use crate::artifacts::{ArchiveEntry, ArchiveReader};
-use crate::workspace::AGENT_DIR;
+use crate::workspace::{AGENT_DIR, digest, hex};
 
 /// Names in one view at most; no tree that could be copied has more.
 const MAX_ENTRIES: usize = 4_000_000;
@@ -73,7 +73,7 @@ fn content(
     bytes: &mut impl Read,
 ) -> io::Result<Option<Content>> {
     if entry.kind.is_symlink() {
-        return Ok(Some(Content { mode: "120000", sha256: hex(Sha256::digest(&entry.link)) }));
+        return Ok(Some(Content { mode: "120000", sha256: digest(&entry.link) }));
     }
     if entry.kind.is_hard_link() {
         return Ok(within(&entry.link).and_then(|path| known.get(path)).cloned());
@@ -90,7 +90,7 @@ fn content(
         }
     }
     let mode = if entry.mode & 0o100 != 0 { "100755" } else { "100644" };
-    Ok(Some(Content { mode, sha256: hex(hash.finalize()) }))
+    Ok(Some(Content { mode, sha256: hex(&hash.finalize()) }))
 }
 
 /// Below the archived directory itself, whatever that is called.

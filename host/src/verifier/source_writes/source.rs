@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::no_follow::READ;
-use crate::workspace::digest;
+use crate::workspace::{digest, hex};
 
 pub(super) struct Source {
     pub(super) mode: &'static str,
@@ -51,13 +51,9 @@ impl Source {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match file.read(&mut buffer)? {
-                0 => return Ok(hex(hash.finalize()) == self.sha256),
+                0 => return Ok(hex(&hash.finalize()) == self.sha256),
                 count => hash.update(&buffer[..count]),
             }
         }
     }
-}
-
-pub(super) fn hex(digest: impl AsRef<[u8]>) -> String {
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

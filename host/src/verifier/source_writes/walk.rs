@@ -2,13 +2,13 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat, openat, statat};
+use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::Errno;
 
 use super::{SourceWatch, as_path};
-use crate::no_follow::DIRECTORY;
+use crate::no_follow::{Found, Names};
 use crate::verifier::build_product::is_product_directory;
 use crate::workspace::AGENT_DIR;
 
@@ -37,48 +37,34 @@ impl SourceWatch {
         root: BorrowedFd<'_>,
         meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let root = root.try_clone_to_owned()?;
-        let listing = match Dir::read_from(&root) {
+        let mut names = match Names::of(root.try_clone_to_owned()?) {
             Err(Errno::ACCESS) => {
                 return meet(Met::Directory { path: b"", handle: None, stat: None });
             }
-            listing => listing?,
+            names => names?,
         };
-        let mut open: Vec<(Dir, OwnedFd, Vec<u8>)> = vec![(listing, root, vec![])];
-        loop {
-            let depth = open.len();
-            let Some((listing, handle, above)) = open.last_mut() else { return Ok(()) };
-            let Some(entry) = listing.read() else {
-                open.pop();
-                continue;
-            };
-            let entry = entry?;
-            let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..")
-                || name.to_bytes().eq_ignore_ascii_case(b".git")
+        while let Some(Found { name, .. }) = names.next()? {
+            let (name, depth) = (name.as_c_str(), names.depth());
+            if name.to_bytes().eq_ignore_ascii_case(b".git")
                 || (depth == 1 && name.to_bytes() == AGENT_DIR.as_bytes())
             {
                 continue;
             }
-            let mut path = above.clone();
-            if depth > 1 {
-                path.push(b'/');
-            }
-            path.extend_from_slice(name.to_bytes());
-            let stat = match statat(&*handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+            let path = names.path(name);
+            let stat = match statat(names.here(), name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 // A process of an earlier step is still at work.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error.into()),
             };
             if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-                meet(Met::File { parent: handle.as_fd(), name, path: &path, stat: &stat })?;
+                meet(Met::File { parent: names.here(), name, path: &path, stat: &stat })?;
                 continue;
             }
             if !self.enters(name, &path) {
                 continue;
             }
-            let inside = match openat(&*handle, name, DIRECTORY, Mode::empty()) {
+            let inside = match names.open(name) {
                 _ if depth > MAX_DEPTH || path.len() > MAX_PATH => None,
                 // Names alone, of a directory that may be listed and not searched, say nothing.
                 Ok(inside) => is_searchable(&inside).then_some(inside),
@@ -88,9 +74,10 @@ impl SourceWatch {
             };
             meet(Met::Directory { path: &path, handle: inside.as_ref(), stat: Some(&stat) })?;
             if let Some(inside) = inside {
-                open.push((Dir::read_from(&inside)?, inside, path));
+                names.enter(name, inside)?;
             }
         }
+        Ok(())
     }
 }
 
