@@ -15,7 +15,7 @@ use crate::harness::{Act, CANARY, Done, image};
 
 const GREEN: &str = "grep -qx right answer.txt || { echo FAIL: $(cat answer.txt); exit 1; }";
 
-fn repository() -> Act {
+pub(super) fn repository() -> Act {
     Act::new()
         .file("answer.txt", "none\n")
         .file("old.txt", "one\ntwo\nthree\n")
@@ -55,7 +55,7 @@ fn every_change() -> Vec<Value> {
     turns
 }
 
-fn proposal() -> Vec<Value> {
+pub(super) fn proposal() -> Vec<Value> {
     every_change().into_iter().chain([done()]).collect()
 }
 
@@ -76,7 +76,7 @@ fn fingerprint(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
     all
 }
 
-fn git(root: &Path, arguments: &[&str], stdin: &str) {
+pub(super) fn git(root: &Path, arguments: &[&str], stdin: &str) {
     let mut child = Command::new("git")
         .args(arguments)
         .current_dir(root)
@@ -401,7 +401,7 @@ fn a_dry_run_that_gets_stuck_writes_no_report() {
     let turns = [silent.clone(), silent.clone(), silent];
     let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(3);
     assert_eq!(fingerprint(&act.repo()), before, "{told}");
-    told.stdout_has("STUCK: model_idle");
+    told.stdout("").stderr_has("STUCK: model_idle").stderr_has("Tokens: editor ");
 }
 
 /// TASK-41, line 55: what the user allowed for the dry run is allowed for its proposal, and nothing else.

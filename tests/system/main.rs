@@ -36,6 +36,7 @@ mod lifecycle;
 mod metrics;
 mod new_component;
 mod past;
+mod proposed;
 mod published;
 mod refusals;
 mod scout;

@@ -1,4 +1,4 @@
-//! `act apply`: the proposal of a dry run, made and verified.
+//! `act apply`: the proposal of a dry run, made and verified, or only shown.
 
 use super::repo_arg::RepoArg;
 use super::runtime;
@@ -10,6 +10,7 @@ const AFTER_HELP: &str = "\
 Examples:
   act apply              the newest proposal of this repository
   act apply t-p2jww3     this one
+  act apply --show       what it would change, as a patch
 
 Exit codes:
   0 SUCCESS, 1 refused and nothing changed, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
@@ -33,6 +34,9 @@ pub(super) struct Apply {
     /// Write every event to stdout, one line of JSON each, for programs
     #[arg(long)]
     pub(super) json: bool,
+    /// Print the proposal's patch, as its dry run did, and change nothing
+    #[arg(long, conflicts_with_all = ["verbose", "max_tokens"])]
+    pub(super) show: bool,
     /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
@@ -40,7 +44,15 @@ pub(super) struct Apply {
 
 impl Apply {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task, at: RepoArg { repo }, verbose, max_tokens, .. } = self;
+        let Self { task, at: RepoArg { repo }, verbose, json, show, max_tokens } = self;
+        if show {
+            let proposed = task::proposed(&repo, task.as_deref())?;
+            match json {
+                true => output.document(&proposed),
+                false => output.patch(&proposed.patch.0),
+            }
+            return Ok(Exit::Ok);
+        }
         let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
         runtime::block_on(task::run(args, output))?
     }

@@ -37,7 +37,7 @@ impl Cancel {
             let task_id = &cancelled.task_id;
             output.result(&match (cancelled.was, cancelled.ended) {
                 (TaskState::Queued, _) => format!("{task_id} is out of the queue"),
-                (_, true) => format!("{task_id} is cancelled; its changes so far stay"),
+                (_, true) => format!("{task_id} is cancelled; what it has changed stays"),
                 (_, false) => format!("{task_id} was told to end and has not ended yet"),
             });
         }

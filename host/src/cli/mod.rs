@@ -193,7 +193,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         _ => false,
     };
     let colour = ColourWish::from(cli.color);
-    let output = Output::new(Style { colour, verbose, json, secrets: secrets(), place });
+    let dry_run = matches!(&cli.command, Command::Run(run) if run.dry_run);
+    let secrets = secrets();
+    let output = Output::new(Style { colour, verbose, json, dry_run, secrets, place });
     let result = match cli.command {
         Command::Run(run) => run.run(&output),
         Command::Apply(apply) => apply.run(&output),

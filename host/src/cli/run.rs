@@ -52,7 +52,7 @@ pub(super) struct Run {
     max_tokens: Option<u64>,
     /// Think it through and print a patch for `git apply`; the repository is not touched, nothing is verified
     #[arg(long, conflicts_with = "baseline")]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Run the pipeline before the first edit too, so that failures that were there before are named as such
     #[arg(long)]
     baseline: bool,

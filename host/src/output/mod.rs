@@ -16,6 +16,7 @@ mod live;
 mod outcome;
 mod outlet;
 mod panic;
+mod patch_out;
 mod pieces;
 mod place;
 mod progress;
@@ -55,6 +56,8 @@ pub struct Style {
     pub verbose: bool,
     /// stdout is for a program.
     pub json: bool,
+    /// stdout is for the patch of a dry run, unless it is for a program.
+    pub dry_run: bool,
     /// What no stream may carry.
     pub secrets: Secrets,
     /// None where a command works in the directory that it was typed in.
@@ -72,6 +75,7 @@ pub struct Output {
     redraws: bool,
     verbose: bool,
     json: bool,
+    dry_run: bool,
     secrets: Secrets,
     place: Option<Place>,
 }
@@ -89,6 +93,7 @@ impl Output {
             redraws: err && !dumb,
             verbose: style.verbose,
             json: style.json,
+            dry_run: style.dry_run,
             secrets: style.secrets,
             place: style.place,
         }
@@ -106,17 +111,21 @@ impl Output {
 
     /// The readers of a task's events: progress on stderr, on stdout the result or, for a program, all.
     pub fn sinks(&self) -> Vec<Box<dyn Sink>> {
-        let (out, secrets) = (outlet::stdout(), self.secrets.clone());
-        let result: Box<dyn Sink> = match self.json {
-            true => Box::new(json_lines::JsonLines::new(out, secrets)),
-            false => {
-                let columns = || columns_of(std::io::stdout());
-                let outcome =
-                    outcome::Outcome::new(out, self.colour_out, self.terminal_out, secrets);
-                Box::new(outcome.in_columns(columns))
-            }
-        };
-        vec![self.progress_sink(), result]
+        let (out, secrets) = (outlet::stdout(), || self.secrets.clone());
+        let mut sinks = vec![self.progress_sink()];
+        if self.json {
+            sinks.push(Box::new(json_lines::JsonLines::new(out, secrets())));
+        } else if self.dry_run {
+            let columns = || columns_of(std::io::stderr());
+            let words = outcome::Outcome::new(outlet::stderr(), self.colour_err, secrets());
+            sinks.push(Box::new(words.in_columns(columns).of_dry_run()));
+            sinks.push(Box::new(patch_out::PatchOut::new(out, self.terminal_out, secrets())));
+        } else {
+            let columns = || columns_of(std::io::stdout());
+            let words = outcome::Outcome::new(out, self.colour_out, secrets());
+            sinks.push(Box::new(words.in_columns(columns)));
+        }
+        sinks
     }
 
     /// Progress alone, for a command whose result is no event.
@@ -202,6 +211,11 @@ impl Output {
         let columns = width.map(|(width, _)| usize::from(width.0)).or_else(told);
         let columns = columns.unwrap_or(COLUMNS);
         excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
+    }
+
+    /// A patch: byte for byte for a program, but for keys; on a terminal without effect on it.
+    pub fn patch(&self, bytes: &[u8]) {
+        patch_out::write(&mut outlet::stdout(), bytes, self.terminal_out, &self.secrets);
     }
 
     /// One line of the result, in as many rows as a narrow terminal needs; a program gets one.

@@ -1,4 +1,4 @@
-//! The reader of events that writes a task's result to stdout when it has ended.
+//! The reader of events that writes how a task ended, when it has: its result, or in a dry run words beside it.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,27 +8,32 @@ use super::from_here::from_here;
 use super::line::{Line, Tone};
 use super::progress;
 use super::terminal_text;
-use crate::event::{Event, EventKind, Patch, Sink};
+use crate::event::{Event, EventKind, Sink};
 use crate::exit::Exit;
 use crate::secret::Secrets;
 
 pub(super) struct Outcome<W> {
     out: W,
     colour: bool,
-    /// A patch is for people, not for `git apply`.
-    terminal: bool,
     secrets: Secrets,
-    /// Of a dry run; printed when nothing moves on the terminal any more.
-    patch: Option<bytes::Bytes>,
     columns: fn() -> usize,
     /// Root of the repository; none before the task has started.
     root: Option<PathBuf>,
+    /// Edits go to memory.
+    dry_run: bool,
+    /// Something in the working tree is other than it was.
+    edited: bool,
 }
 
 impl<W> Outcome<W> {
-    pub(super) fn new(out: W, colour: bool, terminal: bool, secrets: Secrets) -> Self {
+    pub(super) fn new(out: W, colour: bool, secrets: Secrets) -> Self {
         let columns = || usize::MAX;
-        Self { out, colour, terminal, secrets, patch: None, columns, root: None }
+        Self { out, colour, secrets, columns, root: None, dry_run: false, edited: false }
+    }
+
+    pub(super) fn of_dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
     }
 
     pub(super) fn in_columns(mut self, columns: fn() -> usize) -> Self {
@@ -46,19 +51,10 @@ impl<W: Write + Send> Sink for Outcome<W> {
     fn event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::TaskStarted { repo, .. } => self.root = Some(repo.into()),
-            EventKind::Proposed { diff: Patch(bytes), .. } => self.patch = Some(bytes.clone()),
-            EventKind::TaskFinished { .. } => {
-                if let Some(bytes) = self.patch.take() {
-                    let bytes = patch(&bytes, self.terminal, &self.secrets);
-                    // Both may be one terminal.
-                    super::outlet::stderr().settle();
-                    // A reader that went away changes nothing.
-                    let _ = self.out.write_all(&bytes).and_then(|()| self.out.flush());
-                }
-            }
+            EventKind::Edit { .. } => self.edited = !self.dry_run,
             _ => {}
         }
-        let lines = lines(&event.kind, &|path| self.named(path));
+        let lines = lines(&event.kind, self.edited, &|path| self.named(path));
         if !lines.is_empty() {
             let columns = (self.columns)();
             let rendered = lines.iter().map(|line| fold::rendered(line, columns, self.colour));
@@ -70,18 +66,9 @@ impl<W: Write + Send> Sink for Outcome<W> {
     }
 }
 
-/// Byte for byte for a program, but for keys; on a terminal without effect on it.
-fn patch(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
-    if terminal {
-        let text = String::from_utf8_lossy(bytes);
-        return secrets.redact(&terminal_text::block(&text)).into_owned().into_bytes();
-    }
-    secrets.redact_bytes(bytes)
-}
-
-/// The summary as it was written, then one line with the state, then where to look. `named` is how a path in the
-/// repository is told.
-fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
+/// The summary as it was written, then one line with the state, then where to look. `edited` is whether something was,
+/// `named` how a path in the repository is told.
+fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<Line> {
     let EventKind::TaskFinished {
         state,
         exit_code,
@@ -96,8 +83,8 @@ fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
     else {
         return vec![];
     };
-    // The result of a dry run is its patch; how it ended is told beside it. So is a refusal, which has no result.
-    if state == "PROPOSED" || state == "REFUSED" {
+    // Told on the way: it has no result.
+    if state == "REFUSED" {
         return vec![];
     }
     let mut lines = vec![];
@@ -113,6 +100,7 @@ fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
     let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state));
     let why = match (reason, run_id) {
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
+        (_, None) if good => ": nothing was verified".to_owned(),
         (Some(reason), Some(run_id)) => format!(": {reason}, last run {run_id}"),
         (Some(reason), None) => format!(": {reason}"),
         (None, Some(run_id)) => format!(": last run {run_id}"),
@@ -126,7 +114,7 @@ fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
                 .and(Tone::Plain, format!(" {files}")),
         );
     }
-    if *exit_code == Exit::Cancelled as u8 {
+    if edited && *exit_code == Exit::Cancelled as u8 {
         lines.push(Line::plain("Changes made so far stay in the working tree."));
     }
     let report = report_path.as_ref().map(|path| format!("Report: {}", named(path)));
@@ -145,7 +133,6 @@ fn lines(kind: &EventKind, named: &dyn Fn(&str) -> String) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::event::ModelUsage;
-    use crate::secret::Secret;
 
     fn finished(state: &str, exit: Exit) -> EventKind {
         EventKind::TaskFinished {
@@ -162,12 +149,12 @@ mod tests {
     }
 
     fn text(kind: &EventKind) -> String {
-        lines(kind, &str::to_owned).iter().map(|line| line.render(false)).collect()
+        lines(kind, false, &str::to_owned).iter().map(|line| line.render(false)).collect()
     }
 
     /// What is shown of these in so many columns.
     fn shown(kinds: impl IntoIterator<Item = EventKind>, columns: fn() -> usize) -> String {
-        let mut outcome = Outcome::new(vec![], false, true, Secrets::default()).in_columns(columns);
+        let mut outcome = Outcome::new(vec![], false, Secrets::default()).in_columns(columns);
         for kind in kinds {
             let (time, task_id) = (crate::clock::now(), "t-000000".into());
             outcome.event(&Event { seq: 1, time, task_id, kind });
@@ -247,24 +234,35 @@ mod tests {
     }
 
     #[test]
-    fn a_cancelled_task_says_that_changes_stay() {
-        let mut kind = finished("CANCELLED", Exit::Cancelled);
-        if let EventKind::TaskFinished { reason, .. } = &mut kind {
-            *reason = Some("cancelled".into());
+    fn a_cancelled_task_says_that_changes_stay_where_there_are_any() {
+        let cancelled = || finished("CANCELLED", Exit::Cancelled);
+        let (path, op) = ("a".to_owned(), "replace".to_owned());
+        let (sha256_before, sha256_after) = (None, None);
+        let edit = EventKind::Edit { path, op, version: 2, sha256_before, sha256_after };
+        let stay = "CANCELLED\nChanges made so far stay in the working tree.\n";
+        assert_eq!(shown([edit.clone(), cancelled()], || usize::MAX), stay);
+        assert_eq!(shown([cancelled()], || usize::MAX), "CANCELLED\n");
+        let mut dry = Outcome::new(vec![], false, Secrets::default()).of_dry_run();
+        for kind in [edit, cancelled()] {
+            let (time, task_id) = (crate::clock::now(), "t-000000".into());
+            dry.event(&Event { seq: 1, time, task_id, kind });
         }
-        assert_eq!(text(&kind), "CANCELLED\nChanges made so far stay in the working tree.\n");
+        assert_eq!(String::from_utf8(dry.out).unwrap(), "CANCELLED\n");
     }
 
     #[test]
-    fn a_patch_is_exact_for_programs_and_inert_on_a_terminal() {
-        // CLI-50, security line 165
-        let secrets = Secrets::new([Secret::new("sk-canary")]);
-        let bytes = b"+a\r\n+\x1b[2Jsk-canary \xff\n";
-        assert_eq!(patch(bytes, false, &secrets), b"+a\r\n+\x1b[2J[redacted] \xff\n");
-        let shown = String::from_utf8(patch(bytes, true, &secrets)).unwrap();
-        assert_eq!(shown, "+a\n+[redacted] \u{fffd}\n");
-        let kind = finished("PROPOSED", Exit::Ok);
-        assert_eq!(text(&kind), "");
+    fn a_proposal_says_that_nothing_was_verified_and_what_it_cost() {
+        // CLI-34
+        let mut kind = finished("PROPOSED", Exit::Ok);
+        if let EventKind::TaskFinished { tokens, summary, .. } = &mut kind {
+            *summary = Some("Leap years are told.".into());
+            *tokens =
+                [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+        }
+        assert_eq!(
+            text(&kind),
+            "Leap years are told.\n\nPROPOSED: nothing was verified\nTokens: editor 12 in (4 cached), 3 out\n"
+        );
     }
 
     #[test]

@@ -66,11 +66,6 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let failures = failures.iter().map(|line| Line::plain(format!("- {line}")));
             std::iter::once(head).chain(failures).collect()
         }
-        EventKind::TaskFinished { state, summary, .. } if state == "PROPOSED" => {
-            let summary = summary.as_deref().unwrap_or_default();
-            let end = Line::of(Tone::Good, "PROPOSED").and(Tone::Plain, ": nothing was verified");
-            summary.trim().lines().map(Line::plain).chain([end]).collect()
-        }
         // As it is told at the door.
         EventKind::TaskFinished { state, summary, .. } if state == "REFUSED" => {
             let mut lines = summary.as_deref().unwrap_or_default().lines();

@@ -10,7 +10,7 @@ use crate::store::{ProposalRecord, ProposalState};
 use crate::workspace::{Blob, ProposedFile, digest, is_repo_path};
 
 /// Of this form of the file.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Files of proposals that are kept; those of older ones go.
 const KEPT: u32 = 20;
 
@@ -19,6 +19,8 @@ const KEPT: u32 = 20;
 pub(super) struct Proposal {
     pub(super) files: Vec<ProposedFile>,
     pub(super) draft: Draft,
+    /// As it was shown.
+    pub(super) patch: Vec<u8>,
 }
 
 impl Proposal {
@@ -37,6 +39,7 @@ struct Document {
     repo: String,
     files: Vec<File>,
     draft: Draft,
+    patch: Said,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,11 +57,17 @@ struct File {
 struct Content {
     sha256: String,
     mode: u32,
-    /// Of the file after: its bytes, as text where they are UTF-8, else in hex.
+    /// Of the file after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    hex: Option<String>,
+    bytes: Option<Said>,
+}
+
+/// Bytes: as text where they are UTF-8, else in hex.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Said {
+    Text(String),
+    Hex(String),
 }
 
 /// Keeps it under the dry run's id, and lets go of those that are too old.
@@ -75,6 +84,7 @@ pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<()
         repo: desk.repo.clone(),
         files: files.collect(),
         draft: proposal.draft.clone(),
+        patch: Said::of(&proposal.patch),
     };
     let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
     let Desk { store, artifacts, repo, .. } = desk;
@@ -160,19 +170,14 @@ fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
         }
         files.push(ProposedFile { path: file.path, from: file.from, before, after });
     }
-    Ok(Proposal { files, draft: document.draft })
+    let patch = document.patch.bytes().ok_or("its patch cannot be read")?;
+    Ok(Proposal { files, draft: document.draft, patch })
 }
 
 impl Content {
     fn of(blob: &Blob, with_bytes: bool) -> Self {
-        let text = std::str::from_utf8(&blob.bytes).ok().filter(|_| with_bytes);
-        let hex = || blob.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self {
-            sha256: blob.sha256.clone(),
-            mode: blob.mode,
-            hex: (with_bytes && text.is_none()).then(hex),
-            text: text.map(str::to_owned),
-        }
+        let bytes = with_bytes.then(|| Said::of(&blob.bytes));
+        Self { sha256: blob.sha256.clone(), mode: blob.mode, bytes }
     }
 
     fn before(self) -> Blob {
@@ -180,23 +185,30 @@ impl Content {
     }
 
     fn after(self) -> Result<Blob, String> {
-        let bytes = match (self.text, self.hex) {
-            (Some(text), None) => text.into_bytes(),
-            (None, Some(hex)) => unhex(&hex).ok_or("its bytes cannot be read")?,
-            _ => return Err("it says nothing or two things about a file".to_owned()),
-        };
+        let bytes = self.bytes.ok_or("nothing is said about a file")?;
+        let bytes = bytes.bytes().ok_or("its bytes cannot be read")?;
         let blob = Blob::new(bytes, self.mode & 0o777);
         if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }
     }
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-        u8::from_str_radix(pair, 16).ok()
-    };
-    pairs.map(byte).collect()
+impl Said {
+    fn of(bytes: &[u8]) -> Self {
+        let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex()), |text| Self::Text(text.into()))
+    }
+
+    fn bytes(self) -> Option<Vec<u8>> {
+        let hex = match self {
+            Self::Text(text) => return Some(text.into_bytes()),
+            Self::Hex(hex) => hex,
+        };
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        hex.as_bytes().chunks(2).map(byte).collect()
+    }
 }
 
 #[cfg(test)]
@@ -219,9 +231,9 @@ mod tests {
     fn document() -> Value {
         let plan = json!({"criteria": [], "acceptance": [], "non_goals": [], "strategy": "s", "questions": {}});
         json!({
-            "v": 1, "task_id": "t-aaaaaa", "repo": "r",
+            "v": 2, "task_id": "t-aaaaaa", "repo": "r", "patch": {"text": "p"},
             "files": [{"path": "a", "from": null, "before": null,
-                "after": {"sha256": digest(b"x\xff"), "mode": 0o644, "hex": "78ff"}}],
+                "after": {"sha256": digest(b"x\xff"), "mode": 0o644, "bytes": {"hex": "78ff"}}}],
             "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
                 "reports": [], "decisions": [], "had_tests": null, "account": null},
         })
@@ -238,11 +250,13 @@ mod tests {
         let proposal = parsed(|_| {}).unwrap();
         let after = proposal.files[0].after.as_ref().unwrap();
         assert_eq!(&*after.bytes, b"x\xff");
+        assert_eq!(proposal.patch, b"p");
         let stored = Content::of(after, true);
-        assert_eq!((stored.text.as_deref(), stored.hex.as_deref()), (None, Some("78ff")));
+        assert!(matches!(&stored.bytes, Some(Said::Hex(hex)) if hex == "78ff"));
         assert_eq!(stored.after().unwrap(), *after);
         let text = Content::of(&Blob::new("é\r\n".as_bytes(), 0o755), true);
-        assert_eq!((text.text.as_deref(), text.mode), (Some("é\r\n"), 0o755));
+        assert!(matches!(&text.bytes, Some(Said::Text(text)) if text == "é\r\n"));
+        assert_eq!(text.mode, 0o755);
     }
 
     // TASK-42
@@ -255,8 +269,9 @@ mod tests {
             ("path", json!("../a")),
             ("path", json!("/a")),
             ("path", json!("./a")),
-            ("after", json!({"sha256": digest(b"y"), "mode": 420, "text": "x"})),
+            ("after", json!({"sha256": digest(b"y"), "mode": 420, "bytes": {"text": "x"}})),
             ("after", json!({"sha256": digest(b""), "mode": 420})),
+            ("after", json!({"sha256": digest(b"x"), "mode": 420, "bytes": {"hex": "7"}})),
             ("after", json!(null)),
             ("more", json!(1)),
         ] {
@@ -265,7 +280,7 @@ mod tests {
                 "{name} {value}"
             );
         }
-        for (name, value) in [("v", json!(2)), ("repo", json!("s")), ("task_id", json!("t-bbbbbb"))]
+        for (name, value) in [("v", json!(1)), ("repo", json!("s")), ("task_id", json!("t-bbbbbb"))]
         {
             assert!(parsed(|document| document[name] = value.clone()).is_err(), "{name}");
         }

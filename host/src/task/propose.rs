@@ -1,16 +1,19 @@
 //! The end of a dry run: its proposal is kept, shown and told.
 
+use std::path::Path;
+
 use super::proposal::{self, Proposal};
 use super::ticket::Ticket;
 use crate::editor::Draft;
 use crate::event::{EventKind, Events, Patch, ProposedChange};
 use crate::output::Output;
 use crate::secret::Secrets;
-use crate::workspace::{Overlay, ProposedFile, patch};
+use crate::workspace::{Overlay, ProposedFile, patch, prefix_in_git};
 
 /// A proposal that cannot be kept is shown all the same.
 pub(super) fn propose(
     ticket: &Ticket,
+    root: &Path,
     overlay: &Overlay,
     draft: Draft,
     events: &Events,
@@ -18,7 +21,10 @@ pub(super) fn propose(
 ) {
     // What a model or a Scout said may hold a key; what it wrote into a file is shown before it is applied.
     let draft = without(&draft, output.secrets()).unwrap_or(draft);
-    let proposal = Proposal { files: overlay.files(), draft };
+    let files = overlay.files();
+    // Here and not at the sinks alone: they cannot look into what is no text.
+    let patch = output.secrets().redact_bytes(&patch(&files, &prefix_in_git(root)));
+    let proposal = Proposal { files, draft, patch };
     let kept = match proposal.files.is_empty() {
         // There is nothing to apply.
         true => Ok(None),
@@ -32,8 +38,7 @@ pub(super) fn propose(
     events.emit(EventKind::Proposed {
         files: changes(&proposal.files),
         apply,
-        // Here and not at the sinks alone: they cannot look into what is no text.
-        diff: Patch(output.secrets().redact_bytes(&patch(&proposal.files)).into()),
+        diff: Patch(proposal.patch.into()),
     });
 }
 

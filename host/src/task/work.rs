@@ -226,7 +226,7 @@ impl Task<'_> {
         }
         let mut finished = editor.work().await;
         if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
-            propose(ticket, &overlay, draft, events, output);
+            propose(ticket, lock.root().path(), &overlay, draft, events, output);
         }
         Ok(finished)
     }

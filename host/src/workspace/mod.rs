@@ -73,3 +73,4 @@ pub use tested::Untested;
 pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, bare_digest, digest, hex};
 pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};
+pub use work_tree::prefix_in_git;

@@ -11,21 +11,23 @@ const AROUND: usize = 3;
 /// Of one file; a difference that takes longer to find is larger than it need be, and as right.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Of a file whose content moved, the old name is not told again.
-pub fn patch(files: &[ProposedFile]) -> Vec<u8> {
+/// Of a file whose content moved, the old name is not told again. `prefix` stands before every path: from the top of git's
+/// working tree to the root of the repository, empty or with a `/` at its end.
+pub fn patch(files: &[ProposedFile], prefix: &[u8]) -> Vec<u8> {
     let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
     let mut out = vec![];
     for file in files.iter().filter(|file| file.after.is_some() || !moved(&file.path)) {
         let from = file.from.as_ref().and_then(|from| files.iter().find(|file| file.path == *from));
-        one(&mut out, file, from);
+        one(&mut out, file, from, prefix);
     }
     out
 }
 
-fn one(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile>) {
+fn one(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile>, prefix: &[u8]) {
     let old_name = from.map_or(&file.path, |from| &from.path);
     let (old, new) = (from.map_or(&file.before, |from| &from.before).as_ref(), file.after.as_ref());
-    let (a, b) = (quoted("a/", old_name), quoted("b/", &file.path));
+    let name = |side: &str, path: &str| quoted(side, &[prefix, path.as_bytes()].concat());
+    let (a, b) = (name("a/", old_name), name("b/", &file.path));
     let mut say = |line: &str| {
         out.extend(line.as_bytes());
         out.push(b'\n');
@@ -48,21 +50,21 @@ fn one(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile>) {
     if from.is_some() {
         let alike = diff_ratio(&ops, old_lines.len(), new_lines.len());
         say(&format!("similarity index {}%", (alike * 100.0).floor()));
-        say(&format!("rename from {}", quoted("", old_name)));
-        say(&format!("rename to {}", quoted("", &file.path)));
+        say(&format!("rename from {}", name("", old_name)));
+        say(&format!("rename to {}", name("", &file.path)));
     }
     let hunks = group_diff_ops(ops, AROUND);
     if hunks.is_empty() {
         return;
     }
-    let name = |blob: Option<&Blob>, name: &str| match blob {
+    let side = |blob: Option<&Blob>, name: &str| match blob {
         // What follows a tab is no part of the name.
         Some(_) if name.contains(' ') => format!("{name}\t"),
         Some(_) => name.to_owned(),
         None => "/dev/null".to_owned(),
     };
-    say(&format!("--- {}", name(old, &a)));
-    say(&format!("+++ {}", name(new, &b)));
+    say(&format!("--- {}", side(old, &a)));
+    say(&format!("+++ {}", side(new, &b)));
     for hunk in hunks {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
         let range = |from: usize, to: usize| match to - from {
@@ -107,13 +109,13 @@ fn mode(blob: &Blob) -> &'static str {
 }
 
 /// As git writes a name: in quotes when it holds what would be read as something else.
-fn quoted(prefix: &str, path: &str) -> String {
+fn quoted(side: &str, path: &[u8]) -> String {
     let plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
-    if path.bytes().all(plain) {
-        return format!("{prefix}{path}");
+    if path.iter().copied().all(plain) {
+        return format!("{side}{}", String::from_utf8_lossy(path));
     }
-    let mut out = format!("\"{prefix}");
-    for byte in path.bytes() {
+    let mut out = format!("\"{side}");
+    for byte in path.iter().copied() {
         match byte {
             b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
             byte if plain(byte) => out.push(char::from(byte)),
@@ -137,7 +139,7 @@ mod tests {
     }
 
     fn text(files: &[ProposedFile]) -> String {
-        String::from_utf8(patch(files)).unwrap()
+        String::from_utf8(patch(files, b"")).unwrap()
     }
 
     // WORKSPACE-53
@@ -186,8 +188,24 @@ mod tests {
 
     // WORKSPACE-53
     #[test]
+    fn below_the_top_of_git_every_name_is_told_from_there() {
+        let mut moved = file("new", None, blob("x\n"));
+        moved.from = Some("old".into());
+        let files = [moved, file("old", blob("x\n"), None), file("n", None, blob("y\n"))];
+        let text = String::from_utf8(patch(&files, b"pa\xffck/")).unwrap();
+        assert_eq!(
+            text,
+            "diff --git \"a/pa\\377ck/old\" \"b/pa\\377ck/new\"\nsimilarity index 100%\n\
+             rename from \"pa\\377ck/old\"\nrename to \"pa\\377ck/new\"\n\
+             diff --git \"a/pa\\377ck/n\" \"b/pa\\377ck/n\"\nnew file mode 100644\n--- /dev/null\n\
+             +++ \"b/pa\\377ck/n\"\n@@ -0,0 +1,1 @@\n+y\n"
+        );
+    }
+
+    // WORKSPACE-53
+    #[test]
     fn a_name_cannot_be_read_as_anything_else() {
-        assert_eq!(quoted("a/", "x\n+++ b/y\"é"), "\"a/x\\012+++ b/y\\\"\\303\\251\"");
+        assert_eq!(quoted("a/", "x\n+++ b/y\"é".as_bytes()), "\"a/x\\012+++ b/y\\\"\\303\\251\"");
         let files = [file("a b", blob(""), blob("x\n"))];
         assert!(text(&files).contains("\n--- a/a b\t\n+++ b/a b\t\n"), "{}", text(&files));
     }

@@ -2,6 +2,7 @@
 //! of the directory as well.
 
 use std::ffi::CStr;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, openat, statat};
 
@@ -69,6 +70,13 @@ impl WorkTree {
     pub(super) fn tracked(&self) -> Tracked {
         Tracked::read(&self.git, &self.prefix)
     }
+}
+
+/// From the top of git's working tree to a directory in it, as git names what lies there: empty at the top and where
+/// there is no git, else with a `/` at its end.
+pub fn prefix_in_git(root: &Path) -> Vec<u8> {
+    let tree = Root::open(root).ok().and_then(|root| WorkTree::of(&root));
+    tree.map(|tree| tree.prefix).unwrap_or_default()
 }
 
 fn has_git(dir: &Root) -> bool {

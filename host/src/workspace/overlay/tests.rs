@@ -222,7 +222,7 @@ proptest! {
         let proposed = overlay.files();
         let wanted = files(&real_place.root);
         if !proposed.is_empty() {
-            let text = patch(&proposed);
+            let text = patch(&proposed, b"");
             let copy = Fixture::new(&before);
             let taken = git(&copy.root, &["apply", "-"], &text);
             prop_assert_eq!(taken, Ok(()), "{}", String::from_utf8_lossy(&text));
