@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use crate::components::{approve, packed, tool};
 use crate::harness::script::{attempt, done, hypotheses, opening, plan, script};
 use crate::harness::{Act, Done, containers_of, image};
 
@@ -183,9 +184,10 @@ fn a_second_task_waits_and_says_for_what() {
 
 #[test]
 fn the_demo_fails_once_and_is_green_then() {
-    // CLI-12
-    let told =
-        Act::new().env("ANTHROPIC_API_KEY", "not-a-real-key").act(["demo"]).status(0).inert();
+    // CLI-12; what the user approved lies elsewhere and takes no part.
+    let act = Act::new();
+    approve(&act, &packed(&act, "tool.wasm", &tool()), "mine", &[]).status(0);
+    let told = act.env("ANTHROPIC_API_KEY", "not-a-real-key").act(["demo"]).status(0).inert();
     let told = told.stderr_has("Verification failed, debugging...").stdout_has("+++ b/leap.sh");
     let text = told.stdout_text();
     assert!(text.contains("  attempt 1: FAIL") && text.contains("  attempt 2: PASS"), "{told}");

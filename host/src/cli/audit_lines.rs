@@ -213,6 +213,9 @@ fn history(found: &Verification) -> Vec<Line> {
     lines
 }
 
+/// What no `act components` has recorded in this log.
+const ELSEWHERE: &str = " by hand or under another ARTIFACT_DIR";
+
 pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
     let mut lines = vec![Line::of(
         Tone::Faint,
@@ -226,7 +229,7 @@ pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
         };
         let head = Line::of(Tone::Strong, named(&component.subject));
         let since = format!(" since {} (record {})", component.since, component.since_seq);
-        let by = if component.by_hand { " by hand" } else { "" };
+        let by = if component.by_hand { ELSEWHERE } else { "" };
         let line = head.and(state, format!(" {}{by}", component.state)).and(Tone::Plain, since);
         lines.push(line);
         lines.extend(field_of("in place of", component.replaces.as_deref()));
@@ -240,7 +243,7 @@ pub(super) fn grants(found: &GrantsAt) -> Vec<Line> {
         let what = match file.reason.as_deref() {
             Some("gone") => format!("{} was removed", file.path),
             Some("not_written") => format!("{} could not be written as decided", file.path),
-            _ => format!("{} was changed by hand", file.path),
+            _ => format!("{} was changed{ELSEWHERE}", file.path),
         };
         let seen = format!(", seen {} (record {}); it gave:", file.seen, file.seen_seq);
         lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, seen));

@@ -83,7 +83,7 @@ impl ComponentHands {
         let model = self.model.as_ref().map(|model| (Arc::clone(model), role));
         let services = Services { model, ..self.services.clone() };
         match component.call(tool, arguments, services, CALL, cancel).await {
-            Ok(outcome) => Answer { json: outcome.text, is_error: outcome.is_error },
+            Ok(outcome) => Answer::said(outcome.text, outcome.is_error),
             Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {
                 Answer::refusal("bad_arguments", &why)
             }

@@ -15,7 +15,28 @@ pub struct Answer {
     pub is_error: bool,
 }
 
+#[derive(serde::Deserialize)]
+struct Ok {
+    ok: bool,
+}
+
 impl Answer {
+    /// What a component said. Whatever its author makes it say, the model reads `{ok:true,…}` or
+    /// `{ok:false,reason,…}`.
+    pub fn said(text: String, is_error: bool) -> Self {
+        let fits = serde_json::from_str(&text).is_ok_and(|Ok { ok }| ok != is_error);
+        if fits {
+            return Self { json: text, is_error };
+        }
+        let said: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
+        let json = match is_error {
+            false => serde_json::json!({"ok": true, "result": said}),
+            true => serde_json::json!({"ok": false, "reason": "tool_failed", "error": said}),
+        };
+        Self { json: json.to_string(), is_error }
+    }
+
     pub fn refusal(reason: &str, message: &str) -> Self {
         let json = serde_json::json!({"ok": false, "reason": reason, "message": message});
         Self { json: json.to_string(), is_error: true }
@@ -39,4 +60,31 @@ pub trait Hands: Send + Sync {
     fn untested(&self) -> Vec<Untested>;
     /// How many edits each rule refused, by its word.
     fn refused(&self) -> BTreeMap<String, u64>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_component_says_reaches_the_model_as_an_answer() {
+        // CAPABILITY-29
+        let said = |text: &str, is_error| Answer::said(text.to_owned(), is_error).json;
+        for whole in [r#"{ "ok": true, "x": [1] }"#, r#"{"ok":true,"new_version":2}"#] {
+            assert_eq!(said(whole, false), whole);
+        }
+        let refused = r#"{"ok":false,"reason":"not_found","message":"m"}"#;
+        assert_eq!(said(refused, true), refused);
+        for (text, is_error, answer) in [
+            ("no notes", false, r#"{"ok":true,"result":"no notes"}"#),
+            ("", false, r#"{"ok":true,"result":""}"#),
+            ("[1,2]", false, r#"{"ok":true,"result":[1,2]}"#),
+            (r#"{"ok":"yes"}"#, false, r#"{"ok":true,"result":{"ok":"yes"}}"#),
+            (r#"{"ok":false}"#, false, r#"{"ok":true,"result":{"ok":false}}"#),
+            ("no such file", true, r#"{"ok":false,"reason":"tool_failed","error":"no such file"}"#),
+            (r#"{"ok":true}"#, true, r#"{"ok":false,"reason":"tool_failed","error":{"ok":true}}"#),
+        ] {
+            assert_eq!(said(text, is_error), answer);
+        }
+    }
 }

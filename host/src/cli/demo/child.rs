@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use super::repository::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,7 +24,7 @@ pub(super) fn command(
     program: &Path,
     arguments: Vec<OsString>,
     base_url: &str,
-    artifacts: &Path,
+    place: &Place,
 ) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -33,7 +34,9 @@ pub(super) fn command(
     command
         .env("AGENT_LLM_BASE_URL", base_url)
         .env("AGENT_LLM_MODEL", "scripted")
-        .env("AGENT_ARTIFACT_DIR", artifacts)
+        .env("AGENT_ARTIFACT_DIR", place.artifacts())
+        // What the user approved lies in the user's own ARTIFACT_DIR, and takes no part here.
+        .env("XDG_CONFIG_HOME", place.config())
         // A group of its own, so that it gets each signal once: from us.
         .process_group(0);
     command
@@ -70,10 +73,12 @@ mod tests {
     async fn the_child_sees_the_scripted_server_and_no_key() {
         let script = "test -z \"$OPENAI_API_KEY$ANTHROPIC_API_KEY\" && \
                       test \"$AGENT_LLM_BASE_URL\" = http://127.0.0.1:1/v1 && \
-                      test \"$AGENT_ARTIFACT_DIR\" = /a || exit 9; exit 3";
-        let arguments = vec!["-c".into(), script.into()];
-        let mut command =
-            command(Path::new("/bin/sh"), arguments, "http://127.0.0.1:1/v1", Path::new("/a"));
+                      test \"$AGENT_ARTIFACT_DIR\" = \"$1/artifacts\" && \
+                      test \"$XDG_CONFIG_HOME\" = \"$1/config\" || exit 9; exit 3";
+        let parent = tempfile::tempdir().unwrap();
+        let place = Place::create(parent.path(), "t-aaaaaa").unwrap();
+        let arguments = vec!["-c".into(), script.into(), "sh".into(), place.root().into()];
+        let mut command = command(Path::new("/bin/sh"), arguments, "http://127.0.0.1:1/v1", &place);
         let removed = command.get_envs().filter(|(_, value)| value.is_none()).count();
         assert_eq!(removed, FOREIGN.len() - 1);
         command.env_remove("OPENAI_API_KEY");

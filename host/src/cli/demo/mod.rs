@@ -66,7 +66,7 @@ impl Demo {
             &program,
             arguments(&place.repository(), color, self.verbose),
             &model.base_url(),
-            &place.artifacts(),
+            &place,
         );
         let end = super::runtime::block_on(child::run(task))?
             .map_err(|error| trouble("failed to run the task", &error))?;

@@ -77,6 +77,10 @@ impl Place {
         self.root.join("artifacts")
     }
 
+    pub(super) fn config(&self) -> PathBuf {
+        self.root.join("config")
+    }
+
     pub(super) fn fill(&self, image: &str) -> io::Result<()> {
         let repository = self.repository();
         let git = repository.join(".git");
