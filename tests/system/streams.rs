@@ -51,6 +51,27 @@ fn a_full_device_is_no_panic() {
     Act::new().start_command(shell("exec \"$0\" --help >/dev/full")).wait().status(0).stderr("");
 }
 
+/// CLI-55, CLI-56
+#[test]
+fn the_end_of_a_task_has_whole_words_on_a_narrow_terminal_and_names_its_report_from_here() {
+    let silent = || json!({"role": "editor", "text": "hm"});
+    let act = Act::new().pipeline(image(), &[("test", "true")]);
+    let act = act.script(&script([silent(), silent(), silent()]));
+    let above = act.repo().parent().unwrap().to_owned();
+    let mut terminal = Command::new("script");
+    let line = format!("stty cols 36 rows 40; {} run x --repo repo", program());
+    terminal.args(["-qec", &line, "/dev/null"]);
+    let act = act.env("NO_COLOR", "1").env("TERM", "dumb").within(above);
+    let told = act.start_command(terminal).wait().status(3);
+    let text = told.stdout_text().replace('\r', "");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 36 || !line.trim().contains(' '), "{line:?} {told}");
+    }
+    assert!(text.contains("\nReport: repo/agent/stuck_report.md\n"), "{told}");
+    let (_, tokens) = text.split_once("\nTokens: editor ").unwrap();
+    assert!(tokens.contains("\n  "), "{told}");
+}
+
 #[test]
 fn colour_appears_where_it_is_asked_for() {
     // CLI-6

@@ -2,9 +2,12 @@
 //! no space in it, like a digest, stays in one piece, so that it can be copied; so does a command in backticks that has
 //! room in a row.
 
+use std::borrow::Cow;
+
 use unicode_width::UnicodeWidthStr;
 
 use super::line::Line;
+use super::terminal_text;
 
 /// A first span up to here is a name, and its value stays beside it.
 const NAME: usize = 24;
@@ -14,6 +17,15 @@ const LEAST: usize = 20;
 /// The text of a line for a stream with so many columns, with its line feeds.
 pub(super) fn rendered(line: &Line, columns: usize, colour: bool) -> String {
     folded(line, columns).iter().map(|row| row.render(colour)).collect()
+}
+
+/// The same of a text of several lines, which for a program stays as it is.
+pub(super) fn block(text: &str, columns: usize) -> Cow<'_, str> {
+    let text = terminal_text::block(text);
+    if columns == usize::MAX {
+        return text;
+    }
+    text.lines().map(|line| rendered(&Line::plain(line), columns, false)).collect()
 }
 
 /// As few lines as it takes.
@@ -28,7 +40,7 @@ fn folded(line: &Line, columns: usize) -> Vec<Line> {
         for word in words(text, columns - hang) {
             let width = word.trim_end().width();
             if begun && width > 0 && at + width > columns {
-                lines.push(std::mem::take(&mut now));
+                lines.push(std::mem::take(&mut now).without_trailing_blanks());
                 now = Line::plain(" ".repeat(hang));
                 at = hang;
             }
@@ -90,22 +102,25 @@ mod tests {
     fn a_value_stays_beside_its_name() {
         let line = Line::of(Tone::Faint, "  may      ").and(Tone::Plain, "read one two three four");
         assert_eq!(text(&line, 80), "  may      read one two three four\n");
-        assert_eq!(
-            text(&line, 22),
-            "  may      read one \n           two three \n           four\n"
-        );
+        assert_eq!(text(&line, 22), "  may      read one\n           two three\n           four\n");
         let digest = Line::of(Tone::Faint, "  sha256   ").and(Tone::Plain, "a".repeat(64));
         assert_eq!(text(&digest, 40).replace(['\n', ' '], "").len(), 64 + "sha256".len());
         assert!(text(&digest, 40).contains(&"a".repeat(64)), "in one piece");
         // CLI-55
         let untitled = Line::of(Tone::Strong, "").and(Tone::Plain, "t-abc123");
         let untitled = untitled.and(Tone::Good, " SUCCESS").and(Tone::Plain, ", today");
-        assert_eq!(text(&untitled, 20), "t-abc123 SUCCESS, \n        today\n");
+        assert_eq!(text(&untitled, 20), "t-abc123 SUCCESS,\n        today\n");
         let command = Line::of(Tone::Strong, "hint:").and(Tone::Plain, " or `act run x y`, if `so");
-        assert_eq!(text(&command, 20), "hint: or \n     `act run x y`, \n     if `so\n");
+        assert_eq!(text(&command, 20), "hint: or\n     `act run x y`,\n     if `so\n");
         let long = Line::plain("a `command that has no room` b");
-        assert_eq!(text(&long, 20), "a `command that has \n  no room` b\n");
+        assert_eq!(text(&long, 20), "a `command that has\n  no room` b\n");
+        // A blank behind the last column would begin a row of its own.
+        let full = Line::plain(format!("{} {}", "x".repeat(20), "y"));
+        assert_eq!(text(&full, 20), format!("{}\n  y\n", "x".repeat(20)));
+        let help = "  a  b\n\nact runs one task\tuntil";
+        assert_eq!(block(help, usize::MAX), help);
+        assert_eq!(block(help, 20), "  a  b\n\nact runs one\n  task\tuntil\n");
         let bare = Line::plain("  one two three four five six");
-        assert_eq!(text(&bare, 20), "  one two three four \n    five six\n");
+        assert_eq!(text(&bare, 20), "  one two three four\n    five six\n");
     }
 }

@@ -162,7 +162,7 @@ mod tests {
         let mut human = Human::new(vec![], false, true, secrets).in_columns(|| 20);
         human.event(&Event { seq: 1, time: crate::clock::now(), task_id: "t-000000".into(), kind });
         let shown = String::from_utf8(human.out).unwrap();
-        assert_eq!(shown, "  | Attempt 1/12... \n    and more of it\n");
+        assert_eq!(shown, "  | Attempt 1/12...\n    and more of it\n");
     }
 
     #[test]

@@ -58,6 +58,17 @@ impl Line {
         }
     }
 
+    pub(super) fn without_trailing_blanks(mut self) -> Self {
+        while let Some((_, last)) = self.spans.last_mut() {
+            last.truncate(last.trim_end_matches(' ').len());
+            if !last.is_empty() {
+                break;
+            }
+            self.spans.pop();
+        }
+        self
+    }
+
     /// With its line feed. Makes sense without colour.
     pub fn render(&self, colour: bool) -> String {
         let mut out = String::new();

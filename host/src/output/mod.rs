@@ -182,7 +182,7 @@ impl Output {
 
     /// Result text of a command without events; several lines, ends with a line feed.
     pub fn result(&self, text: &str) {
-        let text = terminal_text::block(text);
+        let text = fold::block(text, columns_of(std::io::stdout()));
         let end = if text.ends_with('\n') { "" } else { "\n" };
         self.out(&format!("{text}{end}"));
     }
@@ -236,7 +236,7 @@ impl Output {
 
     /// Several lines on the way to the result.
     pub fn notice(&self, text: &str) {
-        self.err(&terminal_text::block(text));
+        self.err(&fold::block(text, columns_of(std::io::stderr())));
     }
 
     /// The one place where a failure is written: for people, and for a program if it is one that reads.

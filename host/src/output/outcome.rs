@@ -177,8 +177,8 @@ mod tests {
         };
         assert_eq!(
             shown([story()], || 24),
-            "the model's server \n  answered 503 three \n  times\n\n- wait\n\n\
-             INFRA_ERROR: \n           model_unavailable\nTokens: editor 12 in (4 \n  cached), 3 out\n"
+            "the model's server\n  answered 503 three\n  times\n\n- wait\n\n\
+             INFRA_ERROR:\n           model_unavailable\nTokens: editor 12 in (4\n  cached), 3 out\n"
         );
         let whole = shown([story()], || usize::MAX);
         assert!(whole.starts_with("the model's server answered 503 three times\n\n- wait\n\n"));
