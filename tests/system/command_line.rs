@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 
-use crate::harness::{Act, program};
+use crate::harness::script::script;
+use crate::harness::{Act, image, program};
 
 #[test]
 fn version_is_one_line_and_leaves_nothing_behind() {
@@ -72,6 +73,19 @@ fn a_command_line_that_makes_no_sense_is_exit_code_2() {
         let done = Act::new().act(arguments.iter().copied()).status(2).stdout("");
         assert!(!done.stderr_text().is_empty(), "{arguments:?}");
     }
+}
+
+/// CLI-4: an item of a list is a task as well.
+#[test]
+fn a_task_that_begins_with_a_dash_is_taken_behind_two_and_told_about_elsewhere() {
+    let told = Act::new().act(["run", "- fix the parser"]).status(2).stdout("");
+    told.stderr_has("stands behind `--`, after all options: act run -- \"- fix the parser\"");
+    let silent = || serde_json::json!({"role": "editor", "text": "hm"});
+    let act = Act::new().pipeline(image(), &[("test", "true")]);
+    let told = act.script(&script([silent(), silent(), silent()]));
+    let told = told.act(["run", "--json", "--", "- fix the parser"]).status(3);
+    assert!(told.stdout_text().contains("\"text\":\"- fix the parser\""), "{told}");
+    assert!(told.requests()[0].body.to_string().contains("- fix the parser"), "{told}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod cancel;
 mod compared;
 mod completions;
 mod components;
+mod dashed_text;
 mod demo;
 mod doctor;
 mod edit;
@@ -149,9 +150,10 @@ impl From<Color> for ColourWish {
 
 /// Runs one command line and answers how it ended; everything that is to be said has been said.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let matches = match Cli::command().try_get_matches_from(arguments) {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    let matches = match Cli::command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return answer_instead(&error),
+        Err(error) => return answer_instead(&dashed_text::explained(error, &arguments)),
     };
     let place = elsewhere::place(&matches);
     let cli = match Cli::from_arg_matches(&matches) {
