@@ -61,6 +61,17 @@ fn what_is_told_to_type_works_where_it_is_read() {
     Act::new().act(["verify"]).status(1).stderr_has("`act init`");
 }
 
+/// CLI-21: changes that nothing takes back are worth a word before the first task.
+#[test]
+fn a_directory_without_git_is_told_what_that_means() {
+    let act = Act::new().file("go.mod", "module x\n");
+    fs::remove_dir_all(act.repo().join(".git")).unwrap();
+    let told = act.act(["init"]).status(0).stdout_has("\nThen: act doctor\n");
+    told.stderr_has("is in no git repository").stderr_has("`git init`").read("agent.yaml");
+    let told = Act::new().file("go.mod", "module x\n").act(["init"]).status(0);
+    told.stdout_has("\nThen: act doctor\n").stderr_lacks("git");
+}
+
 #[test]
 fn an_agent_yaml_that_is_there_is_never_touched() {
     // CLI-21

@@ -80,7 +80,14 @@ impl Init {
             Some(Root { path, has_config: true }) => return Err(exists(&path)),
             Some(Root { path, has_config: false }) => path,
             None => {
-                self.at.repo.canonicalize().map_err(|error| unwritable(&self.at.repo, &error))?
+                let here = self.at.repo.canonicalize();
+                let here = here.map_err(|error| unwritable(&self.at.repo, &error))?;
+                output.caution(&format!(
+                    "{} is in no git repository: git can neither show nor take back what a task will change \
+                     there; `git init` comes first",
+                    here.display()
+                ));
+                here
             }
         };
         let starter = starter::choose(&found(&root, output)?);
