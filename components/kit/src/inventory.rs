@@ -3,8 +3,8 @@
 use crate::world::{Entry, File, Repository};
 use std::collections::BTreeMap;
 
-/// More files than this are not looked at one by one.
-const MOST_FILES: usize = 100_000;
+/// More names than this, of files and links, are not looked at one by one.
+const MOST_NAMES: usize = 100_000;
 
 /// Extension → language, for what people call source code.
 const LANGUAGES: [(&str, &str); 30] = [
@@ -46,13 +46,13 @@ pub struct Inventory {
     pub files: Vec<File>,
     /// Names of links, sorted; wherever they lead.
     pub links: Vec<String>,
-    /// There are more.
+    /// There are more, files or links.
     pub truncated: bool,
 }
 
 impl Inventory {
     pub fn of(repository: &dyn Repository) -> Result<Self, String> {
-        let found = repository.list(MOST_FILES)?;
+        let found = repository.list(MOST_NAMES)?;
         let (mut files, mut links) = (Vec::new(), Vec::new());
         for entry in found.items {
             match entry {
@@ -115,7 +115,7 @@ impl Inventory {
         let languages = self.languages().into_iter().take(6);
         let languages =
             languages.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
-        let more = if self.truncated { "more than " } else { "" };
+        let more = if self.truncated { "at least " } else { "" };
         let mut out = format!("{more}{} files; {languages}\n", self.files.len());
         let all = self.files.iter().map(|file| format!("{} ({} bytes)\n", file.path, file.size));
         let all = all.collect::<String>();
@@ -260,6 +260,9 @@ mod tests {
         let many = (0..500).map(|n| format!("src/deep/d{}/f{n}.py", n % 100)).collect::<Vec<_>>();
         let many = inventory(&many.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(many.outline(200), "500 files; Python 500\nsrc/deep/ (500 files)\n");
+        // What was not listed may be links alone.
+        let cut = Inventory { truncated: true, ..many };
+        assert!(cut.outline(200).starts_with("at least 500 files; "));
     }
 
     #[test]
