@@ -210,7 +210,9 @@ impl Drop for OwnEngine {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable() {
     let Some(mut own) = OwnEngine::start(Elsewhere::default()) else { return };
-    for signal in [Signal::KILL, Signal::TERM] {
+    // Some 20 ms, where a call of the engine would be given up by itself after 20 s. One that is asked to stop lives on
+    // for as long as it gives its containers to end: 10 to 15 s.
+    for (signal, longest) in [(Signal::KILL, 10), (Signal::TERM, 25)] {
         own.docker().await;
         let mut world =
             World::new().await.step("wait", "echo ready; sleep 600").step("later", "true");
@@ -224,8 +226,7 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         let began = Instant::now();
         own.signal(signal);
         let response = run.await.unwrap().unwrap();
-        // Before a call of the engine would be given up by itself; generous, because machines are shared.
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(longest), "{:?}", began.elapsed());
         assert_eq!(response.status, Status::InfraError, "{response:?}");
         assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable), "{response:?}");
         assert_eq!(response.tail_log.as_deref(), Some("ready\n"));
