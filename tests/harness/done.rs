@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use act::model::scripted::{Recorded, ScriptedServer};
+use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) struct Done {
@@ -100,6 +101,12 @@ impl Done {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
+    /// Of the one document on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{self}"))
+    }
+
     pub(crate) fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
@@ -127,7 +134,7 @@ impl Done {
         runs
     }
 
-    pub(crate) fn manifest(&self, run_id: &str) -> serde_json::Value {
+    pub(crate) fn manifest(&self, run_id: &str) -> Value {
         let path = self.place.path().join("artifacts/runs").join(run_id).join("manifest.json");
         let text =
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}\n{self}"));

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test crate tells other stories")]
 
+mod audit_log;
 mod done;
 mod engine;
 mod process;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use act::model::scripted::{Script, ScriptedServer, Wire};
 use tempfile::TempDir;
 
+pub(crate) use audit_log::sealed;
 pub(crate) use done::Done;
 pub(crate) use engine::{Tag, containers_of, image, remove_containers_of};
 pub(crate) use process::Running;

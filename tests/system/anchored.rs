@@ -9,11 +9,6 @@ use super::dry_run::named;
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, image};
 
-fn records(act: &Act) -> Vec<Value> {
-    let text = fs::read_to_string(act.artifacts().join("state/audit.jsonl")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 fn line(record: &Value) -> String {
     format!("{} {}", record["seq"], record["hash"].as_str().unwrap())
 }
@@ -24,7 +19,7 @@ fn a_claim_and_a_proposal_wait_until_the_head_is_elsewhere() {
     let act = Act::new().file("answer.txt", "right\n");
     let act = act.pipeline(image(), &[("test", "grep -qx right answer.txt")]);
     let response = act.clone().act(["verify", "--json"]).status(0);
-    let response: Value = serde_json::from_str(&response.stdout_text()).unwrap();
+    let response = response.json();
     let run = response["run_id"].as_str().unwrap().to_owned();
     let create = call("create", json!({"path": "new.txt", "content": "new\n"}));
     let turns = opening("write it").into_iter().chain([create, done()]);
@@ -45,11 +40,11 @@ fn a_claim_and_a_proposal_wait_until_the_head_is_elsewhere() {
     let both = [["verify-claim", &run], ["apply", &proposal]];
     let refused = |says: &str, code: &str| {
         for words in both {
-            let (runs, known) = (dry.runs(), records(&act));
+            let (runs, known) = (dry.runs(), act.audit_records());
             let told = act.clone().act(words).status(1).stderr_has(says);
             assert!(told.requests().is_empty() && told.runs() == runs, "{told}");
             assert!(!act.repo().join("new.txt").exists(), "{told}");
-            let after = records(&act);
+            let after = act.audit_records();
             let new = after[known.len()..].iter().map(|record| record["event"].as_str().unwrap());
             // Only what became of the head itself.
             assert!(new.clone().all(|event| event == "anchored"), "{told}");
@@ -65,9 +60,9 @@ fn a_claim_and_a_proposal_wait_until_the_head_is_elsewhere() {
     anchor(&format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD\" >> {}", sent.display()));
     let mut known = 0;
     for (words, last) in both.into_iter().zip(["claim_checked", "task_finished"]) {
-        let before = records(&act).pop().unwrap();
+        let before = act.audit_records().pop().unwrap();
         act.clone().act(words).status(0);
-        let all = records(&act);
+        let all = act.audit_records();
         let last = all.iter().rfind(|record| record["event"] == last).unwrap();
         let text = fs::read_to_string(&sent).unwrap();
         let told: Vec<_> = text.lines().skip(known).collect();

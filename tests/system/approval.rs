@@ -7,9 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::components::{
-    approve, components, grants, json_of, need, packed, scout, sha256_of, without_engine,
+    approve, components, grants, need, packed, scout, sha256_of, without_engine,
 };
-use super::json::schema;
 use crate::harness::{Act, Done, program};
 
 const QUESTION: &str = "Type `yes` to approve exactly these bytes:";
@@ -118,9 +117,7 @@ fn without_a_whole_terminal_nothing_is_asked() {
 fn audited(act: &Act, name: &str, arguments: &[&str]) -> Value {
     let words = ["audit"].iter().chain(arguments).chain(&["--json"]).copied();
     let told = act.clone().act(words).status(0);
-    let document = json_of(&told);
-    schema(name).validate(&document).unwrap_or_else(|error| panic!("{error}\n{told}"));
-    document
+    told.document(name)
 }
 
 /// What `audit grants` says of `probe`: its state and its capabilities.
@@ -177,7 +174,7 @@ fn approval_revocation_and_a_hand_in_the_file_are_what_the_audit_says() {
     act.clone().act(["audit", "grants"]).status(0).stdout_has("grants.toml").inert();
     act.clone().act(["audit", "verify"]).status(0);
     // Who takes the hand out of the log is found.
-    let log = act.artifacts().join("state/audit.jsonl");
+    let log = act.audit_log();
     let text = fs::read_to_string(&log).unwrap();
     let seq = changed["seq"].as_u64().unwrap();
     let without = text.lines().filter(|line| !line.contains("\"grants_changed\""));

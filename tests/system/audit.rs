@@ -1,14 +1,14 @@
 //! `act audit`: what a task leaves in the log, and what is found when somebody touches it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use act::workspace::digest;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::json::schema;
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, Done, image};
+use crate::harness::{Act, Done, image, sealed};
 
 /// A repository whose pipeline is green when `answer.txt` says `right`.
 fn repository() -> Act {
@@ -35,20 +35,13 @@ fn task() -> String {
     script(turns)
 }
 
-fn log(act: &Act) -> PathBuf {
-    act.artifacts().join("state/audit.jsonl")
-}
-
 fn lines(act: &Act) -> Vec<String> {
-    fs::read_to_string(log(act)).unwrap().lines().map(str::to_owned).collect()
+    fs::read_to_string(act.audit_log()).unwrap().lines().map(str::to_owned).collect()
 }
 
 fn write(act: &Act, lines: &[String]) {
-    fs::write(log(act), lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
-}
-
-fn records(act: &Act) -> Vec<Value> {
-    lines(act).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    fs::write(act.audit_log(), lines.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .unwrap();
 }
 
 fn of<'a>(records: &'a [Value], event: &str) -> Vec<&'a Value> {
@@ -59,17 +52,11 @@ fn of<'a>(records: &'a [Value], event: &str) -> Vec<&'a Value> {
 fn document(act: &Act, name: &str, exit: i32, arguments: &[&str]) -> Value {
     let told = act.clone().act(["audit"].iter().chain(arguments).chain(&["--json"]).copied());
     let told = told.status(exit);
-    let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema(name).validate(&document).unwrap_or_else(|error| panic!("{error}\n{told}"));
-    document
+    told.document(name)
 }
 
 fn succeeded(act: &Act) -> Done {
     act.clone().script(&task()).run("write the answer").status(0).script_used_up()
-}
-
-fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// AUDIT-9, AUDIT-10, AUDIT-13, security line 73: everything that a task did is there, and a run can be explained.
@@ -78,7 +65,7 @@ fn a_task_leaves_who_did_what_with_which_right() {
     let act = repository();
     let told = succeeded(&act);
     let run_id = told.runs().remove(0);
-    let all = records(&act);
+    let all = act.audit_records();
     let task_id = of(&all, "task_started")[0]["task"].as_str().unwrap().to_owned();
     let one_of_task = schema("audit-record");
     for record in &all {
@@ -101,15 +88,15 @@ fn a_task_leaves_who_did_what_with_which_right() {
     }
     let read = queries.iter().find(|query| query["object"] == "read").unwrap();
     assert_eq!(read["counts"]["files"], 1);
-    assert_eq!(read["digests"]["files"], digest("answer.txt\n"));
+    assert_eq!(read["digests"]["files"], digest(b"answer.txt\n"));
     let asked = queries.iter().find(|query| query["subject"]["name"] == "scout-a").unwrap();
     assert!(asked["counts"]["tokens_in"].as_u64() > Some(0), "{asked}");
     // Edits with both digests, and refusals.
     let edits = of(&all, "edit");
     assert_eq!(edits.len(), 2);
     assert_eq!(edits[0]["object"], "Makefile");
-    assert_eq!(edits[0]["digests"]["before"], digest("test:\n\tfalse\n"));
-    assert_eq!(edits[0]["digests"]["after"], digest("test:\n\ttrue\n"));
+    assert_eq!(edits[0]["digests"]["before"], digest(b"test:\n\tfalse\n"));
+    assert_eq!(edits[0]["digests"]["after"], digest(b"test:\n\ttrue\n"));
     let refused = of(&all, "edit_refused");
     assert_eq!(
         (refused[0]["object"].as_str(), refused[0]["reason"].as_str()),
@@ -139,7 +126,7 @@ fn a_task_leaves_who_did_what_with_which_right() {
     let summary = told.read("agent/summary.md");
     assert!(summary.contains("The audit log was at record "), "{summary}");
     // No terminal is acted upon, by the file or by the command.
-    assert!(!fs::read_to_string(log(&act)).unwrap().contains('\u{1b}'));
+    assert!(!fs::read_to_string(act.audit_log()).unwrap().contains('\u{1b}'));
     act.clone().act(["audit", "list"]).status(0).inert().stdout_has("protected");
 
     let explained = document(&act, "audit-explain", 0, &["explain", &run_id]);
@@ -158,8 +145,8 @@ fn a_task_leaves_who_did_what_with_which_right() {
         (makefile["path"].as_str(), makefile["why"].as_str()),
         (Some("Makefile"), Some("build_script"))
     );
-    assert_eq!(makefile["sha256_before"], digest("test:\n\tfalse\n"));
-    assert_eq!(makefile["sha256_after"], digest("test:\n\ttrue\n"));
+    assert_eq!(makefile["sha256_before"], digest(b"test:\n\tfalse\n"));
+    assert_eq!(makefile["sha256_after"], digest(b"test:\n\ttrue\n"));
     let components: Vec<_> = explained["components"].as_array().unwrap().iter().collect();
     assert_eq!(components.len(), 3);
     for component in components {
@@ -221,12 +208,7 @@ fn a_task_leaves_who_did_what_with_which_right() {
 fn sealed_again(records: &[Value]) -> Vec<String> {
     let mut prev = "0".repeat(64);
     let seal = |record: &Value| {
-        let mut record = record.clone();
-        record["prev"] = prev.as_str().into();
-        let whole = record.to_string();
-        let (body, _) = whole.rsplit_once(r#","hash":""#).unwrap();
-        let hash = digest(&format!("act-audit-v1{prev}{body}}}"));
-        let line = format!("{body},\"hash\":\"{hash}\"}}");
+        let (line, hash) = sealed(record.clone(), &prev);
         prev = hash;
         line
     };
@@ -247,7 +229,7 @@ fn bad(act: &Act, what: &str) -> u64 {
 fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     let act = repository();
     let told = succeeded(&act);
-    let (whole, all) = (lines(&act), records(&act));
+    let (whole, all) = (lines(&act), act.audit_records());
     let count = whole.len();
     let changed = |work: &dyn Fn(&mut Vec<String>)| {
         let mut lines = whole.clone();
@@ -340,14 +322,14 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
 #[test]
 fn a_task_does_nothing_that_cannot_be_recorded() {
     let act = repository();
-    fs::create_dir_all(log(&act)).unwrap();
+    fs::create_dir_all(act.audit_log()).unwrap();
     let told = act.clone().script(&task()).run("write the answer").status(1);
     let told = told.stderr_has("is a directory, not a log of act");
     assert!(told.requests().is_empty() && told.runs().is_empty());
     act.clone().act(["verify"]).status(1).stderr_has("is a directory");
     act.clone().script(&task()).act(["scout", "a", "where"]).status(1).stderr_has("is a directory");
     assert_eq!(told.read("answer.txt"), "none\n");
-    fs::remove_dir(log(&act)).unwrap();
+    fs::remove_dir(act.audit_log()).unwrap();
 
     // In the middle of a task: what was asked for is not done, and the machine is to blame.
     let stalled = json!({"role": "editor", "call": {"name": "full_rewrite", "arguments": {
@@ -355,8 +337,8 @@ fn a_task_does_nothing_that_cannot_be_recorded() {
     let turns = opening("write it").into_iter().chain([stalled]);
     let running = act.clone().script(&script(turns)).start(["run", "write the answer"]);
     running.until_stderr_has("Implementing changes...");
-    fs::rename(log(&act), log(&act).with_extension("aside")).unwrap();
-    fs::create_dir(log(&act)).unwrap();
+    fs::rename(act.audit_log(), act.audit_log().with_extension("aside")).unwrap();
+    fs::create_dir(act.audit_log()).unwrap();
     running.model().release();
     let told = running.wait().status(4).stdout_has("INFRA_ERROR");
     assert_eq!(told.read("answer.txt"), "none\n");
@@ -365,8 +347,8 @@ fn a_task_does_nothing_that_cannot_be_recorded() {
         report.contains("audit_foreign") && report.contains("- audit log: record "),
         "{report}"
     );
-    fs::remove_dir(log(&act)).unwrap();
-    fs::rename(log(&act).with_extension("aside"), log(&act)).unwrap();
+    fs::remove_dir(act.audit_log()).unwrap();
+    fs::rename(act.audit_log().with_extension("aside"), act.audit_log()).unwrap();
     document(&act, "audit-verify", 0, &["verify"]);
 }
 
@@ -433,14 +415,14 @@ fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
     let told = told.stderr_has("could not be sent off (failed)");
     assert!(told.requests().is_empty() && told.runs().is_empty(), "{told}");
     act.clone().act(["verify", "--json"]).status(1).stdout_has("\"anchor_failed\"");
-    assert_eq!(of(&records(&act), "anchored").len(), 2);
-    assert!(records(&act).iter().all(|record| record["event"] == "anchored"));
+    assert_eq!(of(&act.audit_records(), "anchored").len(), 2);
+    assert!(act.audit_records().iter().all(|record| record["event"] == "anchored"));
 
     command(&format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD\" >> {}", sent.display()));
     succeeded(&act);
     let sent = fs::read_to_string(&sent).unwrap();
     let told: Vec<_> = sent.lines().collect();
-    let all = records(&act);
+    let all = act.audit_records();
     let line = |record: &Value| format!("{} {}", record["seq"], record["hash"].as_str().unwrap());
     assert_eq!(told[0], line(&all[1]), "before the task: the last record so far");
     assert_eq!(told[1..], [line(of(&all, "task_finished")[0])]);
@@ -467,7 +449,7 @@ fn the_head_is_sent_off_by_the_command_of_the_user() {
     let act = act.env("OPENAI_API_KEY", crate::harness::CANARY);
     act.clone().act(["verify"]).status(0);
     let told = fs::read_to_string(&sent).unwrap();
-    let all = records(&act);
+    let all = act.audit_records();
     let finished = of(&all, "gate_finished")[0];
     assert_eq!(told, format!("{} {} .\n", finished["seq"], finished["hash"].as_str().unwrap()));
     let anchored = of(&all, "anchored")[0];
@@ -488,6 +470,6 @@ fn the_head_is_sent_off_by_the_command_of_the_user() {
         act.clone().act(["verify"]).status(1).stderr_has("can write");
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700)).unwrap();
     }
-    assert_eq!(of(&records(&act), "anchored").len(), 2);
+    assert_eq!(of(&act.audit_records(), "anchored").len(), 2);
     assert!(!act.repo().join("evil").exists());
 }

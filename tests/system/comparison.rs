@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use act::component::{builtin, custom_section};
 use serde_json::{Value, json};
 
-use super::components::{
-    approve, components, json_of, need, packed, scout, sha256_of, without_engine,
-};
-use super::json::schema;
+use super::components::{approve, components, need, packed, scout, sha256_of, without_engine};
 use crate::harness::Act;
 use crate::harness::script::{opening, script};
 
@@ -47,8 +44,7 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
     let turns = || script([report("pytest -x"), report("pytest -q")]);
     let told = act.clone().script(&turns()).act(compared(&path, &["--json"])).status(0);
     let told = told.script_used_up();
-    let found = json_of(&told);
-    schema("scout-compare").validate(&found).unwrap_or_else(|error| panic!("{error}\n{told}"));
+    let found = told.document("scout-compare");
     assert_eq!((&found["scout"], &found["question"]), (&json!("b"), &json!("how is it tested")));
     assert_eq!(
         found["differences"],
@@ -73,7 +69,7 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
         assert!(request.body.to_string().contains("act role: scout-b"));
     }
     // The log says which bytes answered, and within which rights.
-    let list = json_of(&act.clone().act(["audit", "list", "--json"]).status(0));
+    let list = act.clone().act(["audit", "list", "--json"]).status(0).json();
     let queries: Vec<_> = list["records"]
         .as_array()
         .unwrap()
@@ -101,7 +97,7 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
         .stdout_has("The reports say the same");
     // Alone, in the other one's place.
     let words = ["scout", "b", "x", "--json", "--with", path.to_str().unwrap()];
-    let answer = json_of(&act.clone().script(&script([report("true")])).act(words).status(0));
+    let answer = act.clone().script(&script([report("true")])).act(words).status(0).json();
     assert_eq!(answer["sha256"], sha256_of(&path));
 }
 
@@ -113,10 +109,10 @@ fn only_bytes_that_were_approved_here_are_asked() {
     let refused = |act: &Act| {
         let told = act.clone().act(compared(&path, &["--json"])).status(1);
         assert!(told.requests().is_empty(), "{told}");
-        let list = json_of(&act.clone().act(["audit", "list", "--json"]).status(0));
+        let list = act.clone().act(["audit", "list", "--json"]).status(0).json();
         let loaded = |record: &&Value| record["event"] == "component_loaded";
         assert_eq!(list["records"].as_array().unwrap().iter().filter(loaded).count(), 0, "{list}");
-        json_of(&told)
+        told.json()
     };
     let refusal = refused(&act);
     assert_eq!(refusal["code"], "component_unapproved");
@@ -167,8 +163,7 @@ fn a_component_that_traps_is_compared_as_well() {
                 .chain([path.to_str().unwrap().to_owned()]),
         )
         .status(4);
-    let found = json_of(&told);
-    schema("scout-compare").validate(&found).unwrap();
+    let found = told.document("scout-compare");
     assert!(found["installed"]["report"].is_object(), "{found:#}");
     assert_eq!((&found["differences"], &found["with"]["report"]), (&Value::Null, &Value::Null));
     assert_eq!(found["with"]["attempts"], 3, "{found:#}");

@@ -10,22 +10,16 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::components::{
-    approve, components, grants, json_of, need, packed, scout, sha256_of, tool, without_engine,
+    approve, components, grants, need, packed, scout, sha256_of, tool, without_engine,
 };
 use crate::harness::{Act, Running, program};
 
-fn records(act: &Act) -> Vec<Value> {
-    let log = act.artifacts().join("state/audit.jsonl");
-    let text = fs::read_to_string(log).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 fn count(act: &Act, event: &str) -> usize {
-    records(act).iter().filter(|record| record["event"] == event).count()
+    act.audit_records().iter().filter(|record| record["event"] == event).count()
 }
 
 fn shown(act: &Act, name: &str) -> Value {
-    json_of(&act.clone().act(components(["show", name, "--json"])).status(0))
+    act.clone().act(components(["show", name, "--json"])).status(0).json()
 }
 
 /// CAPABILITY-9, AUDIT-5, security line 48: that somebody was not asked is a denial, whatever the reason.
@@ -43,7 +37,7 @@ fn a_scout_that_may_not_be_asked_is_denied_on_record() {
     act.clone().act(["scout", "hands", "x"]).status(1).stderr_has("answers no question");
     approve(&act, &path, "probe", &["--replaces", "scout-a"]).status(0);
     act.clone().act(["scout", "probe", "x"]).status(1).stderr_has("has the place of `scout-a`");
-    let denied = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let denied = act.clone().act(["audit", "list", "--deny", "--json"]).status(0).json();
     let refused = denied["records"].as_array().unwrap().iter();
     let refused: Vec<_> = refused
         .filter(|record| record["event"] == "component_refused")
@@ -209,8 +203,11 @@ fn two_who_approve_at_once_are_in_one_line() {
         assert!(lost.stderr_text().contains("was changed by somebody else meanwhile"), "{lost}");
     }
     assert_eq!(count(&act, "component_approved"), won + 2);
-    let last =
-        records(&act).into_iter().rfind(|record| record["subject"]["name"] == "probe").unwrap();
+    let last = act
+        .audit_records()
+        .into_iter()
+        .rfind(|record| record["subject"]["name"] == "probe")
+        .unwrap();
     assert_eq!(shown(&act, "probe")["component"]["sha256"], last["subject"]["sha256"]);
     assert_eq!(shown(&act, "other")["component"]["state"], "approved");
     act.clone().act(["audit", "verify"]).status(0);
@@ -341,7 +338,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
     assert_eq!(heads(), 2, "before and after");
     let last = fs::read_to_string(&sent).unwrap().lines().last().unwrap().to_owned();
     let approved =
-        records(&act).into_iter().rfind(|one| one["event"] == "component_approved").unwrap();
+        act.audit_records().into_iter().rfind(|one| one["event"] == "component_approved").unwrap();
     assert_eq!(last, format!("{} {}", approved["seq"], approved["hash"].as_str().unwrap()));
 
     let acts = |other: &Path| {
@@ -377,8 +374,8 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
         );
     }
     // A log that is begun anew: what the store remembers goes first.
-    let log = act.artifacts().join("state/audit.jsonl");
-    let kept = records(&act).pop().unwrap();
+    let log = act.audit_log();
+    let kept = act.audit_records().pop().unwrap();
     fs::remove_file(&log).unwrap();
     anchor(&act, "exit 3");
     act.clone().act(["audit", "restart"]).status(1).stderr_has("could not be sent off");
@@ -391,7 +388,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
     assert_eq!(first, format!("{} {}", kept["seq"], kept["hash"].as_str().unwrap()));
     assert_eq!((heads() - known, count(&act, "anchored")), (2, 2));
     let known = heads();
-    let seq = records(&act)[0]["seq"].to_string();
+    let seq = act.audit_records()[0]["seq"].to_string();
     act.clone().act(["audit", "verify"]).status(1);
     assert_eq!(heads(), known, "to look leaves nothing");
     act.clone().act(["audit", "verify", "--accept-restart", &seq]).status(0);

@@ -296,7 +296,7 @@ fn a_proposal_that_does_not_fit_any_more_changes_nothing() {
         let before = fingerprint(&act.repo());
         let told = act.clone().script("turns: []").act([arguments, &["--json"]].concat()).status(1);
         assert_eq!(fingerprint(&act.repo()), before, "{told}");
-        let line: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+        let line = told.json();
         assert_eq!((&line["type"], &line["code"]), (&json!("refused"), &json!(code)), "{told}");
         told.stderr_has(words).stderr_has("hint: ");
     }

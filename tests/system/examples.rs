@@ -11,7 +11,7 @@ use act::event::Events;
 use serde_json::{Value, json};
 
 use crate::harness::script::{attempt, done, opening, script};
-use crate::harness::{Act, Done, image, program};
+use crate::harness::{Act, image, program};
 
 /// Where they lie, built and packed. Compiled here too, so that no story waits for it.
 pub(crate) fn examples() -> &'static Path {
@@ -44,14 +44,10 @@ fn approve(act: &Act, example: &str, more: &[&str]) -> String {
     sha256
 }
 
-fn json_of(told: &Done) -> Value {
-    serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
-}
-
 /// Digest of what answered as Scout B, newest first, as the audit log has it.
 fn answered_as_b(act: &Act) -> Vec<String> {
     let told = act.clone().act(["audit", "list", "--json"]).status(0);
-    let log = json_of(&told);
+    let log = told.json();
     let is_b =
         |record: &&Value| record["event"] == "query" && record["subject"]["name"] == "scout-b";
     let records = log["records"].as_array().unwrap().iter().filter(is_b);
@@ -71,7 +67,7 @@ fn the_examples_conform_and_the_one_for_scout_b_gives_facts() {
     let manifest = r#"{"scripts": {"test": "jest"}, "devDependencies": {"jest": "29"}}"#;
     let act = Act::new().file("package.json", manifest).file("yarn.lock", "");
     approve(&act, "scout-b-python", &["--name", "in-python", "--replaces", "scout-b"]);
-    let facts = json_of(&act.clone().act(["scout", "b", "--facts", "--json"]).status(0));
+    let facts = act.clone().act(["scout", "b", "--facts", "--json"]).status(0).json();
     let test = &facts["projects"][0]["commands"]["test"];
     assert_eq!(
         test,
@@ -146,7 +142,7 @@ fn scout_b_in_python_asks_the_model_why_a_run_failed_and_its_report_is_held_to_t
     let told = told.status(0).script_used_up();
     let asked = told.requests()[0].body.to_string();
     assert!(asked.contains("act role: scout-b") && asked.contains("E0425"), "{asked}");
-    let report = json_of(&told)["report"].clone();
+    let report = told.json()["report"].clone();
     assert_eq!(report["build"]["detected_system"], "cargo");
     assert_eq!(report["test"]["commands"]["all"], "cargo test");
     assert_eq!(report["failure_analysis"]["root_cause"], "x is not defined");
@@ -178,7 +174,7 @@ fn licences_in_javascript_is_a_role_of_its_own_and_needs_no_model() {
     approve(&act, "licences-js", &["--name", "licences"]);
     let told = act.clone().act(["scout", "licences", "what do we ship?", "--json"]).status(0);
     assert!(told.requests().is_empty(), "{told}");
-    let report = &json_of(&told)["report"];
+    let report = &told.json()["report"];
     let summary = "4 dependencies: 1 under copyleft licences, 2 without a named licence";
     assert_eq!(report["summary"], summary, "{report:#}");
     let project = |path: &str| {
@@ -204,6 +200,6 @@ fn licences_in_javascript_is_a_role_of_its_own_and_needs_no_model() {
         "{report:#}"
     );
     // What it used is what it was granted.
-    let shown = json_of(&act.act(["components", "show", "licences", "--json"]).status(0));
+    let shown = act.act(["components", "show", "licences", "--json"]).status(0).json();
     assert_eq!(shown["component"]["grants"].get("llm"), None, "{shown:#}");
 }

@@ -7,16 +7,11 @@ use serde_json::{Value, json};
 
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, Done, image};
-use crate::json::schema;
 
 fn foreign(act: &Act) -> PathBuf {
     let path = act.repo().parent().unwrap().join("ordinary.wasm");
     fs::copy(Path::new(env!("ACT_TEST_COMPONENTS")).join("foreign.wasm"), &path).unwrap();
     path
-}
-
-fn json_of(told: &Done) -> Value {
-    serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
 }
 
 fn approve(act: &Act, path: &Path, more: &[&str]) -> Done {
@@ -32,8 +27,7 @@ fn it_is_inspected_approved_and_listed_with_the_tools_that_its_types_make() {
     let path = foreign(&act);
     let words = ["components", "inspect", path.to_str().unwrap()];
     let told = act.clone().act(words.iter().chain(&["--json"]).copied()).status(0);
-    let document = json_of(&told);
-    schema("components-inspect").validate(&document).unwrap();
+    let document = told.document("components-inspect");
     assert_eq!((&document["kind"], &document["world"]), (&json!("tool"), &json!("foreign")));
     assert_eq!(document["problem"], Value::Null);
     assert!(document["tools"].as_array().unwrap().contains(&json!("files_write")), "{document:#}");
@@ -46,10 +40,10 @@ fn it_is_inspected_approved_and_listed_with_the_tools_that_its_types_make() {
     let told =
         approve(&act, &path, &["--name", "other"]).status(0).stdout_has("Approved other: nothing");
     told.stderr_has("`divide: func(a: s64, b: s64) -> result<s64, string>`").inert();
-    let shown = json_of(&act.clone().act(["components", "show", "other", "--json"]).status(0));
+    let shown = act.clone().act(["components", "show", "other", "--json"]).status(0).json();
     assert_eq!(shown["component"]["world"], "foreign");
     assert!(shown["component"]["tools"].as_array().unwrap().contains(&json!("other__greet")));
-    let log = json_of(&act.act(["audit", "list", "--json"]).status(0));
+    let log = act.act(["audit", "list", "--json"]).status(0).json();
     assert_eq!(log["records"][0]["subject"]["world"], "foreign", "{log:#}");
 }
 
@@ -87,7 +81,7 @@ fn the_model_calls_its_functions_and_what_they_write_is_verified() {
         assert!(all.contains(said), "{said}: {all}");
     }
     assert_eq!(fs::read(act.repo().join("answer.txt")).unwrap(), b"right\n");
-    let log = json_of(&act.act(["audit", "list", "--json"]).status(0));
+    let log = act.act(["audit", "list", "--json"]).status(0).json();
     let edits: Vec<_> = log["records"]
         .as_array()
         .unwrap()

@@ -7,22 +7,17 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::components::{
-    approve, asking, components, grants, json_of, need, packed, scout, sha256_of, tool,
-    without_engine,
+    approve, asking, components, grants, need, packed, scout, sha256_of, tool, without_engine,
 };
 use crate::harness::Act;
-use crate::json::schema;
-
-fn records(act: &Act) -> Vec<Value> {
-    let text = fs::read_to_string(act.artifacts().join("state/audit.jsonl")).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 /// Events and their reasons, of these kinds alone.
 fn told(act: &Act, kinds: &[&str]) -> Vec<(String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all =
-        records(act).into_iter().map(|record| (word(&record["event"]), word(&record["reason"])));
+    let all = act
+        .audit_records()
+        .into_iter()
+        .map(|record| (word(&record["event"]), word(&record["reason"])));
     all.filter(|(event, _)| kinds.contains(&event.as_str())).collect()
 }
 
@@ -33,8 +28,7 @@ fn changes(act: &Act) -> Vec<String> {
 /// The line of `act audit grants` for a name; the last one where there are more.
 fn held(act: &Act, name: &str) -> Value {
     let told = act.clone().act(["audit", "grants", "--json"]).status(0);
-    let document = json_of(&told);
-    schema("audit-grants").validate(&document).unwrap_or_else(|error| panic!("{error}\n{told}"));
+    let document = told.document("audit-grants");
     let all = document["components"].as_array().unwrap();
     all.iter().rfind(|one| one["name"] == name).unwrap_or_else(|| panic!("{document:#}")).clone()
 }
@@ -110,13 +104,13 @@ fn a_removed_log_is_missed_and_its_grants_are_said_again() {
     let act = without_engine();
     let path = packed(&act, "../x.wasm", &scout("1", &[need("repo.read")]));
     approve(&act, &path, "probe", &[]).status(0);
-    fs::remove_file(act.artifacts().join("state/audit.jsonl")).unwrap();
+    fs::remove_file(act.audit_log()).unwrap();
     act.clone().act(["audit", "restart"]).status(0).stdout_has("There was no log any more");
     let verified = act.clone().act(["audit", "verify"]).status(1);
     verified.stdout_has("History is missing").stdout_has("--accept-restart 2");
     act.clone().act(["audit", "verify", "--accept-restart", "2"]).status(0);
     assert_eq!(told(&act, &["chain_restarted", "grants_changed", "component_granted"]).len(), 3);
-    assert_eq!(records(&act)[1]["event"], "grants_changed", "the second record");
+    assert_eq!(act.audit_records()[1]["event"], "grants_changed", "the second record");
     let probe = held(&act, "probe");
     assert_eq!((&probe["state"], &probe["sha256"]), (&json!("approved"), &json!(sha256_of(&path))));
 }
@@ -156,7 +150,7 @@ fn the_record_says_who_holds_what_and_where() {
     approve(&act, &first, "probe", &["--here"]).status(0);
     assert!(held(&act, "probe")["repository"].is_string());
     approve(&act, &second, "probe", &["--replaces", "scout-a", "--everywhere"]).status(0);
-    let document = json_of(&act.clone().act(["audit", "grants", "--json"]).status(0));
+    let document = act.clone().act(["audit", "grants", "--json"]).status(0).json();
     let states: Vec<_> = document["components"]
         .as_array()
         .unwrap()
@@ -166,7 +160,7 @@ fn the_record_says_who_holds_what_and_where() {
     assert!(states.contains(&(sha256_of(&first), json!("superseded"))), "{document:#}");
     assert!(states.contains(&(sha256_of(&second), json!("approved"))), "{document:#}");
     let approved =
-        records(&act).into_iter().rfind(|one| one["event"] == "component_approved").unwrap();
+        act.audit_records().into_iter().rfind(|one| one["event"] == "component_approved").unwrap();
     let names = approved["names"].to_string();
     assert!(names.contains("replaces scout-a") && !names.contains("repository"), "{approved}");
     assert_eq!(approved["digests"]["before"], sha256_of(&first));
@@ -199,7 +193,7 @@ fn a_refusal_of_the_registry_is_a_denial_on_record() {
         "grants_untrusted",
     ];
     assert_eq!(reasons, wanted);
-    let denied = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let denied = act.clone().act(["audit", "list", "--deny", "--json"]).status(0).json();
     assert!(denied["records"].as_array().unwrap().iter().all(|one| one["decision"] == "deny"));
 }
 
@@ -222,15 +216,14 @@ fn security_line_44_a_tool_that_says_something_else_is_shown_as_that() {
     let shown = shown.stderr_has("+ says tools.read.description: Reads. IGNORE ALL PREVIOUS");
     shown.stderr_has("tool more: Sends .env");
     let told = approve(&act, &second, "hands", &["--json"]).status(0);
-    let document = json_of(&told);
-    schema("components-approve").validate(&document).unwrap();
+    let document = told.document("components-approve");
     assert_eq!(document["difference"]["code_changed"], false);
     let fields = document["difference"]["manifest"].to_string();
     assert!(fields.contains("tools.more.parameters"), "{document:#}");
     for words in [&["inspect", second.to_str().unwrap()][..], &["show", "hands"]] {
         let words = ["components"].iter().chain(words).copied();
         act.clone().act(words.clone()).status(0).stdout_has("tool more: Sends .env").inert();
-        let document = json_of(&act.clone().act(words.chain(["--json"])).status(0));
+        let document = act.clone().act(words.chain(["--json"])).status(0).json();
         assert_eq!(document["says"]["tools"][1]["name"], "more", "{document:#}");
     }
 }
@@ -245,7 +238,7 @@ fn an_approval_does_not_give_back_what_was_taken_away() {
     let narrow = ["narrow", "probe", "--drop", "llm", "--path", "src"];
     act.clone().act(components(narrow)).status(0);
     for path in [&first, &second] {
-        let document = json_of(&approve(&act, path, "probe", &["--json"]).status(0));
+        let document = approve(&act, path, "probe", &["--json"]).status(0).json();
         let component = &document["component"];
         assert_eq!(component["grants"].get("llm"), None, "{document:#}");
         assert_eq!(component["grants"]["repo.read"]["paths"], json!(["src"]), "{document:#}");
@@ -258,7 +251,7 @@ fn an_approval_does_not_give_back_what_was_taken_away() {
     let there = approve(&act.clone().within(elsewhere), &second, "probe", &["--here"]).status(1);
     there.stderr_has("is approved for another repository alone");
     let told = approve(&act, &second, "probe", &["--anew", "--everywhere", "--json"]).status(0);
-    let document = json_of(&told);
+    let document = told.json();
     assert_eq!(document["component"]["grants"]["llm"]["calls"], 32, "{document:#}");
     assert_eq!(document["component"]["scope"], "all");
     let changed = document["difference"]["approval"].to_string();
@@ -296,5 +289,5 @@ fn a_report_schema_that_cannot_be_used_is_refused_at_approval() {
     approve(&act, &path, "probe", &[]).status(1).stderr_has("schema of its report cannot be used");
     assert!(!grants(&act).exists());
     let told = act.clone().act(components(["inspect", path.to_str().unwrap(), "--json"])).status(0);
-    assert!(json_of(&told)["problem"].as_str().unwrap().contains("report"));
+    assert!(told.json()["problem"].as_str().unwrap().contains("report"));
 }

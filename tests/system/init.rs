@@ -21,7 +21,7 @@ fn a_program_reads_what_was_written_and_scripts_with_tests_are_a_project() {
     let tests = "import app\n\ndef test_add():\n    assert app.add(1, 2) == 3\n";
     let act = Act::new().file("app.py", "def add(a, b): return a + b\n").file("test_app.py", tests);
     let told = act.act(["init", "--json"]).status(0);
-    let document: serde_json::Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    let document = told.json();
     assert_eq!(document["image"], "python:3.12-slim", "{told}");
     assert!(document["steps"][0]["command"].as_str().unwrap().contains("pytest"), "{told}");
     assert!(document["steps"][0]["why"].as_str().unwrap().contains("test_app.py:3"), "{told}");
@@ -49,7 +49,7 @@ fn what_is_told_to_type_works_where_it_is_read() {
     let init = format!("act init --repo {repo}");
     let told = away.clone().act(["verify", "--repo", "repo", "--json"]).status(1);
     let told = told.stderr_has(&format!("`{init}`"));
-    let refusal: serde_json::Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    let refusal = told.json();
     assert!(refusal["hint"].as_str().unwrap().contains(&format!("`{init}`")), "{told}");
     let doctor = away.clone().without_engine().act(["doctor", "--repo", "repo"]).status(1);
     doctor.stdout_has(&format!("`{init}`"));

@@ -41,6 +41,16 @@ pub(crate) fn schema(name: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
+impl Done {
+    /// The one document on stdout, checked against its schema.
+    #[track_caller]
+    pub(crate) fn document(&self, name: &str) -> Value {
+        let document = self.json();
+        schema(name).validate(&document).unwrap_or_else(|error| panic!("{error}\n{self}"));
+        document
+    }
+}
+
 fn kinds(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["type"].as_str().unwrap()).collect()
 }

@@ -5,18 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Act, Done};
-use crate::json::schema;
 
 fn components(act: &Act, arguments: &[&str]) -> Done {
     let words = std::iter::once("components").chain(arguments.iter().copied());
     act.clone().act(words.map(OsString::from))
-}
-
-fn json_of(told: &Done) -> Value {
-    serde_json::from_str(&told.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{told}"))
 }
 
 #[test]
@@ -33,8 +28,7 @@ fn a_project_is_begun_once_and_says_how_to_go_on() {
     ] {
         let name = format!("my-{kind}-{lang}");
         let arguments = ["new", &name, "--kind", kind, "--lang", lang, "--json"];
-        let begun = json_of(&components(&act, &arguments).status(0));
-        schema("components-new").validate(&begun).unwrap();
+        let begun = components(&act, &arguments).status(0).document("components-new");
         let root = act.repo().join(&name);
         for file in begun["files"].as_array().unwrap() {
             assert!(root.join(file.as_str().unwrap()).is_file(), "{file}");
@@ -48,7 +42,7 @@ fn a_project_is_begun_once_and_says_how_to_go_on() {
         assert_eq!(commands.last().unwrap(), &last);
 
         fs::write(root.join(source), "mine").unwrap();
-        let again = json_of(&components(&act, &arguments).status(1));
+        let again = components(&act, &arguments).status(1).json();
         assert_eq!(again["code"], "project_exists");
         assert_eq!(fs::read_to_string(root.join(source)).unwrap(), "mine");
     }
@@ -79,8 +73,7 @@ fn a_component_is_tried_without_anything_real() {
     components(&act, &["pack", bare, "--manifest", "m.json", "--output", to]).status(0);
     let arguments = ["test", to, "--question", "read", "--context", "x=.env", "--json"];
     let told = components(&act, &arguments).status(1);
-    let found = json_of(&told);
-    schema("components-test").validate(&found).unwrap();
+    let found = told.document("components-test");
     let checks = found["checks"].as_array().unwrap();
     let confined = checks.iter().find(|check| check["name"] == "confined").unwrap();
     assert_eq!(confined["verdict"], "fail", "{found:#}");

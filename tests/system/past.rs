@@ -6,7 +6,6 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::json::schema;
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, Done, image, program};
 
@@ -38,9 +37,7 @@ fn success() -> Vec<Value> {
 /// The document of a command, checked against its schema.
 fn document(act: &Act, name: &str, arguments: &[&str]) -> Value {
     let told = act.clone().act(arguments.iter().chain(&["--json"]).copied()).status(0);
-    let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema(name).validate(&document).unwrap_or_else(|error| panic!("{error}\n{told}"));
-    document
+    told.document(name)
 }
 
 fn report_of(act: &Act) -> Value {
@@ -309,7 +306,7 @@ fn what_is_no_run_is_refused_before_any_path_is_made() {
     act.clone().act(["logs", "t-zzzzzz"]).status(1).stdout("").stderr_has("no task t-zzzzzz");
     act.clone().act(["logs"]).status(1).stdout("").stderr_has("nothing was verified");
     let refused = act.act(["logs", "run_evil", "--json"]).status(1);
-    let refused: Value = serde_json::from_str(&refused.stdout_text()).unwrap();
+    let refused = refused.json();
     assert_eq!((&refused["type"], &refused["code"]), (&json!("refused"), &json!("run_id_invalid")));
 }
 

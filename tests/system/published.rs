@@ -59,7 +59,7 @@ fn a_published_component_answers_the_model_as_it_is() {
     assert_eq!(shown["result"][0]["meta-type"], "module", "{shown}");
     // It was lent nothing, and asked for nothing.
     let log = act.act(["audit", "list", "--json", "--component", "wt"]).status(0);
-    let log: Value = serde_json::from_str(&log.stdout_text()).unwrap();
+    let log = log.json();
     let records = log["records"].as_array().unwrap();
     assert!(records.iter().any(|record| record["subject"]["sha256"] == sha256.as_str()));
     assert!(records.iter().all(|record| record["decision"] != "deny"), "{log:#}");

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::harness::script::{opening, script};
 use crate::harness::{Act, Done};
-use crate::json::schema;
 
 /// What the two Scouts say about the repository of these stories.
 fn reports() -> Vec<Value> {
@@ -44,8 +43,7 @@ fn a_scout_answers_without_agent_yaml_and_without_an_engine() {
 fn json_is_one_document_after_the_schema() {
     // CLI-16, EVENT-8
     let told = repository().script(&script(reports())).act(["scout", "b", "--json"]).status(0);
-    let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema("scout").validate(&document).unwrap();
+    let document = told.document("scout");
     assert_eq!(document["scout"], "b");
     assert_eq!(document["report"]["test"]["detected_framework"], "custom");
     assert_eq!(told.stdout_text().lines().count(), 1);
@@ -66,7 +64,7 @@ fn a_log_is_handed_on_from_a_file_and_from_standard_input() {
     }
     let missing = repository().script("turns: []").act(["scout", "b", "--log", "none", "--json"]);
     let missing = missing.status(1);
-    let refusal: Value = serde_json::from_str(&missing.stdout_text()).unwrap();
+    let refusal = missing.json();
     assert_eq!((&refusal["type"], &refusal["code"]), (&json!("refused"), &json!("log_unreadable")));
 }
 
@@ -82,7 +80,7 @@ fn a_report_that_does_not_hold_is_rejected_three_times() {
         .stderr_has("there is no file \"invented.txt\"");
     let tried = told.stderr_text().matches("Scout A: ").count();
     assert_eq!(tried, 3, "{told}");
-    let failure: Value = serde_json::from_str(&told.stdout_text()).unwrap();
+    let failure = told.json();
     assert_eq!((&failure["type"], &failure["code"]), (&json!("failed"), &json!("scout_failed")));
     assert_eq!(failure["exit_code"], 4);
 }
@@ -120,8 +118,7 @@ fn shop() -> Act {
 fn facts_need_no_model_no_configuration_and_no_engine() {
     // SCOUT-10, EVENT-8
     let told = shop().act(["scout", "a", "--facts", "price", "--json"]).status(0);
-    let facts: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema("scout-a-facts").validate(&facts).unwrap();
+    let facts = told.document("scout-a-facts");
     assert_eq!((&facts["scout"], &facts["question"]), (&json!("a"), &json!("price")));
     assert_eq!(facts["imports"], json!([{"from": "tests/test_price.py", "to": "src/price.py"}]));
     assert_eq!(told.stdout_text().lines().count(), 1);
@@ -140,8 +137,7 @@ fn facts_of_build_and_tests_name_their_places_and_a_log_is_analysed() {
     let shop = || shop().file("requirements.txt", "flask\npytest\n").stdin(LOG);
     let facts = |args: &[&str]| {
         let told = shop().act(args).status(0);
-        let facts: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-        schema("scout-b-facts").validate(&facts).unwrap();
+        let facts = told.document("scout-b-facts");
         untouched(&told);
         (told.stdout_text(), facts)
     };

@@ -70,7 +70,7 @@ fn an_image_that_cannot_be_had_is_exit_code_4() {
         .pipeline("127.0.0.1:1/act-test/none:1", &[("test", "true")])
         .act(["verify", "--json"])
         .status(4);
-    let response: Value = serde_json::from_str(&done.stdout_text()).unwrap();
+    let response = done.json();
     assert_eq!(response["error_type"], "image_pull");
     for field in ["run_id", "tail_log", "manifest", "reason"] {
         assert!(response[field].is_null(), "{field}");
@@ -88,7 +88,7 @@ fn what_is_wrong_beforehand_is_refused_with_exit_code_1() {
 #[test]
 fn a_verification_without_an_engine_is_exit_code_4() {
     let done = repository(&[("test", "true")]).without_engine().act(["verify", "--json"]).status(4);
-    let response: Value = serde_json::from_str(&done.stdout_text()).unwrap();
+    let response = done.json();
     assert_eq!(
         (&response["status"], &response["error_type"], &response["run_id"]),
         (&json!("INFRA_ERROR"), &json!("docker_unavailable"), &Value::Null)
@@ -201,7 +201,7 @@ fn a_caller_who_is_not_root_verifies_in_every_view_and_owns_all_that_stays() {
         command.args(["--reuid", &uid, "--regid", &uid, &groups, "--inh-caps=-all"]);
         command.arg(&binary).args(["verify", "--json"]);
         let done = story.start_command(command).wait().status(0);
-        let response: Value = serde_json::from_str(&done.stdout_text()).unwrap();
+        let response = done.json();
         let id = if user == "root" { "0" } else { "4321" };
         let tail = response["tail_log"].as_str().unwrap();
         assert!(tail.starts_with(&format!("{id}\n")), "{response:#}");

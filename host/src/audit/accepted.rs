@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::entry::{Entry, Event, NAMES};
 use super::record::{Decision, Record};
-use super::verify::{EarlierLog, UnknownRun, Verification};
+use super::verification::{EarlierLog, UnknownRun, Verification};
 
 /// Bounds what a log of nothing else makes us remember.
 const MOST: usize = 100_000;

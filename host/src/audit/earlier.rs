@@ -8,9 +8,8 @@ use super::accepted::Accepted;
 use super::error::AuditError;
 use super::file::{LogFile, NAME};
 use super::reader::AuditReader;
-use super::verify::{
-    Bad, Before, EarlierLog, History, OfManifest, Rest, UnknownRun, Verification, Verifier,
-};
+use super::verification::{Bad, EarlierLog, History, UnknownRun, Verification};
+use super::verify::{Before, OfManifest, Rest, Verifier};
 
 /// As many as can be set aside.
 const MOST: usize = 1000;

@@ -19,6 +19,7 @@ mod record;
 mod tail;
 #[cfg(test)]
 mod testing;
+mod verification;
 mod verify;
 
 use std::os::fd::OwnedFd;
@@ -34,7 +35,8 @@ pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{Beginning, Head, Keeper, Unkept};
 pub use reader::{AuditReader, Item};
 pub use record::{Decision, Place, Record, Subject};
-pub use verify::{Bad, EarlierLog, History, OfManifest, UnknownRun, Verification, Verifier, cure};
+pub use verification::{Bad, EarlierLog, History, UnknownRun, Verification};
+pub use verify::{OfManifest, Verifier, cure};
 
 use crate::secret::Secrets;
 use log::Log;

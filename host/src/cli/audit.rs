@@ -1,11 +1,10 @@
 //! `act audit`: who did what with which right.
 
-use std::path::PathBuf;
-
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
 
 use super::audit_lines as lines;
+use super::repo_arg::RepoArg;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output};
 use crate::task::{self, AuditFilter};
@@ -28,9 +27,8 @@ Exit codes:
 pub(super) struct Audit {
     #[command(subcommand)]
     what: What,
-    /// Repository, or a directory in it
-    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -114,7 +112,7 @@ struct List {
 
 impl Audit {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { what, repo, json } = self;
+        let Self { what, at: RepoArg { repo }, json } = self;
         let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_line(line));
         match what {
             What::List(list) => {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub(super) struct RepoArg {
     /// Repository, or a directory in it
-    #[arg(long, value_name = "DIR", default_value = ".")]
+    // Global: where the command has subcommands, also behind theirs.
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
     pub(super) repo: PathBuf,
 }

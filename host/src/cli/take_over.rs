@@ -1,7 +1,6 @@
 //! The process that `act run --detach` leaves behind; nobody types this.
 
-use std::path::PathBuf;
-
+use super::repo_arg::RepoArg;
 use super::runtime;
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
@@ -13,13 +12,13 @@ pub(super) struct TakeOver {
     task_id: String,
     #[arg(long, value_name = "PID")]
     from: u32,
-    #[arg(long, value_name = "DIR")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
 }
 
 impl TakeOver {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task_id, from, repo } = self;
+        let Self { task_id, from, at: RepoArg { repo } } = self;
         runtime::block_on(task::take_over(task::TakeOver { task_id, from, repo }, output))?
     }
 }

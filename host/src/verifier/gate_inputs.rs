@@ -3,6 +3,7 @@
 //! scripts. Told, never refused: most are honest.
 
 mod reach;
+mod script_text;
 mod test_files;
 mod test_marks;
 

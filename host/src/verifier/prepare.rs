@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,7 +22,9 @@ use super::source_writes::{Place, SourceWatch};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
 use crate::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
-use crate::workspace::{CopySet, GitPlace, PathGlobs, Special, git_place, head_commit, special};
+use crate::workspace::{
+    CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head_commit, special,
+};
 
 /// Sockets and FIFOs that are covered one by one; a repository with more is no repository.
 const MAX_MASKS: usize = 64;
@@ -65,15 +68,8 @@ pub(super) fn prepare(
     run: &RunDir,
     cancel: &CancellationToken,
 ) -> Result<Prepared, InfraError> {
-    let doing = |what: &'static str| move |error: io::Error| InfraError::from_io(what, &error);
-    let copying = "copy the repository for the run";
-    let reading = "read the repository";
-    let set = CopySet::of(&order.repo, &order.include)
-        .map_err(|error| InfraError::from_io(reading, &io::Error::other(error)))?;
-    let read =
-        || set.tree().map_err(|error| InfraError::from_io(reading, &io::Error::other(error)));
-    let found = special(&order.repo)
-        .map_err(|error| InfraError::from_io(reading, &io::Error::from(error)))?;
+    let set = sources(order)?;
+    let found = special(&order.repo).map_err(|error| unread(error.into()))?;
     let unseen = unseen(&set, &found);
     let obstacle = if order.without_overlay {
         Some("the engine cannot mount an overlay here".to_owned())
@@ -92,26 +88,20 @@ pub(super) fn prepare(
     let (place, tree) = match view {
         View::Copy => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            let (copy, path) = run.create_view().map_err(doing(copying))?;
+            let (copy, path, tree) = copied(&set, order, run, cancel)
+                .map_err(doing("copy the repository for the run"))?;
             mounts.push(bind(&path, COPY, false)?);
-            let handle = copy.try_clone().map_err(doing(copying))?;
-            let tree = copy_view::copy(&set, &mut Directory::new(handle), cancel)
-                .map_err(doing(copying))?;
-            if let Some(package) = &order.gate.package {
-                // The working directory exists even where the tree lacks it.
-                copy_view::ensure_directory(&copy, package.as_ref()).map_err(doing(copying))?;
-            }
             (Place::Copy(copy), tree)
         }
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
             overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
             mounts.push(volume(&order.name, WORKSPACE, false));
-            (Place::Upper(dirs.upper), read()?)
+            (Place::Upper(dirs.upper), read_tree(&set)?)
         }
         View::Readonly => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            (Place::Sealed, read()?)
+            (Place::Sealed, read_tree(&set)?)
         }
     };
     let digest = tree.digest.clone();
@@ -137,7 +127,8 @@ pub(super) fn prepare(
             .map_err(doing("copy the certificates"))?;
         mounts.push(bind(&copy, CA_BUNDLE, true)?);
     }
-    let watch = SourceWatch::new(set, tree, place).map_err(doing(copying))?;
+    let watch =
+        SourceWatch::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
     let commit = head_commit(&order.repo);
     Ok(Prepared {
         view,
@@ -151,6 +142,38 @@ pub(super) fn prepare(
         warnings,
         depot: None,
     })
+}
+
+fn doing(what: &'static str) -> impl Fn(io::Error) -> InfraError {
+    move |error| InfraError::from_io(what, &error)
+}
+
+fn unread(error: io::Error) -> InfraError {
+    InfraError::from_io("read the repository", &error)
+}
+
+pub(super) fn sources(order: &Order) -> Result<CopySet, InfraError> {
+    CopySet::of(&order.repo, &order.include).map_err(|error| unread(io::Error::other(error)))
+}
+
+fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
+    set.tree().map_err(|error| unread(io::Error::other(error)))
+}
+
+/// The copy that the steps work in, by handle and by path.
+fn copied(
+    set: &CopySet,
+    order: &Order,
+    run: &RunDir,
+    cancel: &CancellationToken,
+) -> io::Result<(OwnedFd, PathBuf, Tree)> {
+    let (copy, path) = run.create_view()?;
+    let tree = copy_view::copy(set, &mut Directory::new(copy.try_clone()?), cancel)?;
+    if let Some(package) = &order.gate.package {
+        // The working directory exists even where the tree lacks it.
+        copy_view::ensure_directory(&copy, package.as_ref())?;
+    }
+    Ok((copy, path, tree))
 }
 
 pub(super) fn choose_view(

@@ -1,5 +1,5 @@
 //! Giving back what root made in a run's directory, where the caller is not root: the kernel's own part of an
-//! overlay, and what steps wrote under `user: root`. A helper container of the same image does it, because
+//! overlay, and what steps wrote under `user: root`. A second container of the same image does it, because
 //! nobody else on the machine may.
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! From the first look at the engine's sight of our files to a container that can take its first step.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,18 +59,8 @@ impl DockerVerifier {
         }
         let mut without_overlay = false;
         loop {
-            let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
-            let order = Order {
-                repo: self.repo.path().to_owned(),
-                gate: self.gate.clone(),
-                include: include.clone(),
-                artifacts: self.artifacts.clone(),
-                image_digest: self.image.digest.clone(),
-                downloads: self.downloads,
-                name: format!("act-{}", run.id()),
-                labels: labels.clone(),
-                without_overlay,
-            };
+            let order = self.order(run, include, without_overlay);
+            let (name, labels) = (order.name.clone(), order.labels.clone());
             let prepared = if !facts.elsewhere {
                 self.prepare(order, run, cancel).await?
             } else {
@@ -91,21 +82,7 @@ impl DockerVerifier {
                     files.push((PASSWD, text));
                 }
             }
-            let readonly = view == View::Readonly;
-            let ca_bundle = self.gate.pipeline.ca_bundle.is_some();
-            let request = ContainerRequest {
-                image_id: self.image.id.clone(),
-                mounts,
-                volume,
-                files,
-                environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
-                user: self.user(),
-                limits: self.gate.pipeline.limits,
-                network: self.gate.pipeline.steps.iter().any(|step| step.network),
-                lifetime_seconds: self.lifetime(),
-                labels,
-            };
-            let name = format!("act-{}", run.id());
+            let request = ContainerRequest { mounts, volume, files, ..self.request(view, labels) };
             let (image, audit) = (&self.image, &self.audit);
             match Container::start(&self.engine, name, request, image, audit, cancel).await {
                 Ok(Some(container)) => {
@@ -117,39 +94,70 @@ impl DockerVerifier {
                     }
                     return Ok(None);
                 }
-                Err(error) if error.error_type == ErrorType::ContainerCreation => {
-                    if !facts.elsewhere && self.engine.was_blind(run, &self.image).await? {
-                        facts.elsewhere = true;
-                        facts.warnings.clear();
-                    } else if view == View::Overlay
-                        && self.gate.pipeline.workspace == Workspace::Auto
-                    {
-                        without_overlay = true;
-                        facts.warnings.clear();
-                        facts.warnings.push(Warning {
-                            code: WarningCode::OverlayUnavailable,
-                            step: None,
-                            message: format!("the tree was copied instead: {}", error.message),
-                        });
-                    } else {
-                        return Err(error);
-                    }
-                    facts.cache = None;
-                    let run = run.clone();
-                    blocking(move || run.remove_scratch())
-                        .await
-                        .map_err(|error| InfraError::from_io("begin again", &error))?;
+                Err(error) if error.error_type != ErrorType::ContainerCreation => {
+                    return Err(error);
+                }
+                Err(_) if !facts.elsewhere && self.engine.was_blind(run, &self.image).await? => {
+                    facts.elsewhere = true;
+                    facts.warnings.clear();
+                }
+                Err(error)
+                    if view == View::Overlay && self.gate.pipeline.workspace == Workspace::Auto =>
+                {
+                    without_overlay = true;
+                    facts.warnings = vec![copied_instead(&error)];
                 }
                 Err(error) => return Err(error),
             }
+            facts.cache = None;
+            let run = run.clone();
+            blocking(move || run.remove_scratch())
+                .await
+                .map_err(|error| InfraError::from_io("begin again", &error))?;
         }
+    }
+
+    fn order(&self, run: &RunDir, include: &Arc<PathGlobs>, without_overlay: bool) -> Order {
+        Order {
+            repo: self.repo.path().to_owned(),
+            gate: self.gate.clone(),
+            include: include.clone(),
+            artifacts: self.artifacts.clone(),
+            image_digest: self.image.digest.clone(),
+            downloads: self.downloads,
+            name: format!("act-{}", run.id()),
+            labels: self.labels(run),
+            without_overlay,
+        }
+    }
+
+    /// What does not depend on how the tree got there.
+    fn request(&self, view: View, labels: HashMap<String, String>) -> ContainerRequest {
+        let pipeline = &self.gate.pipeline;
+        let (readonly, ca_bundle) = (view == View::Readonly, pipeline.ca_bundle.is_some());
+        ContainerRequest {
+            image_id: self.image.id.clone(),
+            mounts: vec![],
+            volume: None,
+            files: vec![],
+            environment: step_environment(self.image.path.as_deref(), readonly, ca_bundle),
+            user: self.user(),
+            limits: pipeline.limits,
+            network: pipeline.steps.iter().any(|step| step.network),
+            lifetime_seconds: self.lifetime(),
+            labels,
+        }
+    }
+
+    fn labels(&self, run: &RunDir) -> HashMap<String, String> {
+        owner::labels(Process::this(), run.id().as_str(), self.deadline())
     }
 
     /// The image's `/etc/passwd` with a line for whom the steps run as, if it needs one.
     async fn passwd(&self, run: &RunDir) -> Result<Option<Vec<u8>>, InfraError> {
         let name = format!("act-{}-image", run.id());
-        let labels = owner::labels(Process::this(), run.id().as_str(), self.deadline());
-        let text = passwd_of(&self.engine, &self.image, &self.artifacts, &name, labels).await?;
+        let (engine, image, artifacts) = (&self.engine, &self.image, &self.artifacts);
+        let text = passwd_of(engine, image, artifacts, &name, self.labels(run)).await?;
         let user = self.user().named();
         Ok(text.zip(user).and_then(|(text, (uid, gid))| with_user(text, uid, gid)))
     }
@@ -193,5 +201,13 @@ impl DockerVerifier {
     fn deadline(&self) -> i64 {
         let lifetime = i64::try_from(self.lifetime()).unwrap_or(i64::MAX);
         crate::clock::now().timestamp().saturating_add(lifetime)
+    }
+}
+
+fn copied_instead(error: &InfraError) -> Warning {
+    Warning {
+        code: WarningCode::OverlayUnavailable,
+        step: None,
+        message: format!("the tree was copied instead: {}", error.message),
     }
 }

@@ -7,9 +7,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{approve, components, json_of, need, packed, scout, without_engine};
+use super::{approve, components, need, packed, scout, without_engine};
 use crate::harness::{Act, image};
-use crate::json::schema;
 
 #[test]
 fn the_administrator_takes_away_and_what_he_did_not_write_does_not_count() {
@@ -27,8 +26,7 @@ fn the_administrator_takes_away_and_what_he_did_not_write_does_not_count() {
     let told = act.clone().act(["scout", "probe", "x"]).status(1);
     told.stderr_has("needs `repo.read`, which the administrator's policy.toml does not allow");
     let told = act.clone().act(components(["why", "probe", "answer.txt", "--json"])).status(1);
-    let answer = json_of(&told);
-    schema("components-why").validate(&answer).unwrap();
+    let answer = told.document("components-why");
     let no: Vec<_> = answer["parties"]
         .as_array()
         .unwrap()
@@ -96,14 +94,14 @@ fn a_policy_that_cannot_be_trusted_is_not_taken_for_none() {
         {
             act.clone().act(words.iter().copied()).status(1).stderr_has(says);
             let told = act.clone().act(words.iter().chain(&["--json"]).copied()).status(1);
-            assert_eq!(json_of(&told)["code"], "grants_untrusted", "{told}");
+            assert_eq!(told.json()["code"], "grants_untrusted", "{told}");
         }
         let _ = fs::remove_dir(&policy).or_else(|_| fs::remove_file(&policy));
         if etc.is_dir() {
             mode(&etc, 0o700);
         }
     }
-    let log = fs::read_to_string(act.artifacts().join("state/audit.jsonl")).unwrap();
+    let log = fs::read_to_string(act.audit_log()).unwrap();
     assert!(!log.contains("component_loaded"), "{log}");
     fs::remove_file(&etc).unwrap();
     act.act(["scout", "probe", "batch-list"]).status(0);
@@ -119,7 +117,7 @@ fn the_administrator_takes_the_network_from_every_step() {
     let yaml = json!({"verification": {"container_image": image(), "steps": steps}});
     let act = Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string());
     let interfaces = |act: &Act| {
-        let response = json_of(&act.clone().act(["verify", "--json"]).status(0));
+        let response = act.clone().act(["verify", "--json"]).status(0).json();
         (response["tail_log"].as_str().unwrap().to_owned(), response)
     };
     let (tail, response) = interfaces(&act);
@@ -139,7 +137,7 @@ fn the_administrator_takes_the_network_from_every_step() {
     assert_eq!(warning["code"], "network_cut_off", "{response:#}");
     assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
     let told = act.clone().act(["audit", "list", "--json"]).status(0);
-    let walls = json_of(&told)["records"].as_array().unwrap().iter().rev().find_map(|record| {
+    let walls = told.json()["records"].as_array().unwrap().iter().rev().find_map(|record| {
         (record["event"] == "container_inspected").then(|| record["names"].to_string())
     });
     assert!(walls.unwrap().contains("network=none"), "{told}");

@@ -7,10 +7,9 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{
-    approve, asking, components, grants, json_of, need, packed, scout, sha256_of, state_of, stored,
-    tool, without_engine,
+    approve, asking, components, grants, need, packed, scout, sha256_of, state_of, stored, tool,
+    without_engine,
 };
-use crate::json::schema;
 
 #[test]
 fn security_line_41_a_repository_only_asks() {
@@ -21,12 +20,12 @@ fn security_line_41_a_repository_only_asks() {
         .file("act/grants.toml", "[[component]]\nname = \"probe\"\n")
         .file(".config/act/grants.toml", "[[component]]\nname = \"probe\"\n");
     let told = act.clone().script("turns: []").act(["run", "x", "--json"]).status(1);
-    let refusal = json_of(&told);
+    let refusal = told.json();
     assert_eq!(refusal["code"], "component_unapproved", "{told}");
     assert!(told.requests().is_empty() && told.agent_files().is_empty(), "{told}");
     assert!(!grants(&act).exists() && told.runs().is_empty(), "nothing appeared: {told}");
     // But its record: what was asked for, and that it was refused.
-    let denied = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let denied = act.clone().act(["audit", "list", "--deny", "--json"]).status(0).json();
     let record = &denied["records"][0];
     assert_eq!(
         (&record["event"], &record["reason"]),
@@ -83,13 +82,11 @@ fn security_line_44_a_new_version_is_approved_anew_and_its_difference_is_shown()
         .stderr_has("+ needs llm: to talk");
     // What was approved is still the first one, with what it had.
     let show = act.clone().act(components(["show", "probe", "--json"])).status(0);
-    let shown = json_of(&show);
-    schema("components-show").validate(&shown).unwrap();
+    let shown = show.document("components-show");
     assert_eq!(shown["component"]["sha256"], before);
     assert_eq!(shown["component"]["grants"].get("llm"), None, "{shown:#}");
     let told = approve(&act, &second, "probe", &["--json"]).status(0);
-    let document = json_of(&told);
-    schema("components-approve").validate(&document).unwrap();
+    let document = told.document("components-approve");
     assert_eq!(document["difference"]["before"], before);
     assert_eq!(document["component"]["sha256"], sha256_of(&second));
     assert_eq!(document["component"]["grants"]["llm"]["calls"], 32);
@@ -112,8 +109,7 @@ fn security_line_49_needs_that_do_not_fit_the_imports_are_refused() {
     approve(&act, &path, "probe", &[]).status(1).stderr_has("needs `http` but imports nothing");
     assert!(!grants(&act).exists());
     let told = act.clone().act(components(["inspect", path.to_str().unwrap(), "--json"])).status(0);
-    let document = json_of(&told);
-    schema("components-inspect").validate(&document).unwrap();
+    let document = told.document("components-inspect");
     assert!(document["problem"].as_str().unwrap().contains("http"), "{document:#}");
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::{Value, json};
 
 use super::{
-    approve, asking, components, grants, json_of, need, packed, scout, sha256_of, state_of, stored,
+    approve, asking, components, grants, need, packed, scout, sha256_of, state_of, stored,
     without_engine,
 };
 
@@ -82,7 +82,7 @@ fn what_is_decided_is_in_the_audit_log_and_so_is_what_was_decided_past_it() {
     fs::write(&file, by_hand.join("\n")).unwrap();
     act.clone().act(["scout", "probe", "batch-list"]).status(0);
     let told = act.clone().act(["audit", "list", "--json"]).status(0);
-    let log = json_of(&told);
+    let log = told.json();
     let of_grants = |record: &&Value| {
         let event = record["event"].as_str().unwrap();
         event.starts_with("component_") || event == "grants_changed"

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{approve, json_of, need, packed, scout, without_engine};
+use super::{approve, need, packed, scout, without_engine};
 use crate::harness::Act;
 use crate::harness::script::script;
 
@@ -16,7 +16,7 @@ fn security_line_33_the_environment_is_what_was_granted() {
     let act = without_engine().script("turns: []").env("FOO", "bar").env("BAR", "foo");
     let surroundings = |act: &Act, name: &str| {
         let told = act.clone().act(["scout", name, "surroundings", "--json"]).status(0);
-        json_of(&told)["report"].clone()
+        told.json()["report"].clone()
     };
     let path = packed(&act, "x.wasm", &scout("1", &[]));
     approve(&act, &path, "bare", &[]).status(0);
@@ -98,12 +98,12 @@ fn security_line_15_a_scout_that_loops_for_ever_is_trouble_and_exit_code_4() {
     let before = fs::read_to_string(act.repo().join("answer.txt")).unwrap();
     let began = std::time::Instant::now();
     let told = act.clone().act(["scout", "probe", "loop", "--json"]).status(4);
-    let failed = json_of(&told);
+    let failed = told.json();
     assert_eq!(failed["code"], "scout_failed", "{told}");
     assert!(failed["message"].as_str().unwrap().contains("after 3 attempts"), "{told}");
     // Three times the limit and the pauses between; generous, because machines are shared.
     assert!(began.elapsed().as_secs() < 60, "{told}");
-    let list = json_of(&act.clone().act(["audit", "list", "--deny", "--json"]).status(0));
+    let list = act.clone().act(["audit", "list", "--deny", "--json"]).status(0).json();
     let ends: Vec<_> =
         list["records"].as_array().unwrap().iter().map(|record| &record["reason"]).collect();
     assert_eq!(ends, ["deadline"; 3], "{list:#}");

@@ -8,7 +8,6 @@ use serde_json::json;
 use super::{history, repository, silent, states, until, whole_tasks};
 use crate::harness::script::{attempt, call, opening, script};
 use crate::harness::{Act, containers_of, image};
-use crate::json::schema;
 
 fn in_a_step() -> Act {
     let turns = opening("write it").into_iter().chain(attempt("right\n"));
@@ -43,8 +42,7 @@ fn a_running_task_is_cancelled_from_outside_and_the_next_one_starts() {
     // By id, from a directory that is no repository.
     let task_id = history(&act)[1].task_id.clone();
     let told = act.clone().within("/".into()).act(["cancel", "--id", &task_id, "--json"]).status(0);
-    let document = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema("cancel").validate(&document).unwrap();
+    let document = told.document("cancel");
     assert_eq!(document, json!({"task_id": task_id, "was": "RUNNING", "ended": true}));
     second.wait().status(130);
     act.clone().act(["cancel"]).status(1).stderr_has("no task runs");

@@ -1,12 +1,11 @@
 //! `act run --detach`: accepted here, run by a process that nobody waits for.
 
 use rustix::process::{Pid, Signal, getsid, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{document, history, in_order, repository, silent, starts, until, whole_tasks};
 use crate::harness::Act;
 use crate::harness::script::script;
-use crate::json::schema;
 
 fn state(act: &Act) -> String {
     history(act)[0].state.clone()
@@ -28,8 +27,7 @@ fn a_detached_task_prints_its_id_and_runs_without_its_terminal() {
     assert_eq!(starts(&act, &task_id), 1, "its journal is its output");
 
     let told = act.clone().act(["run", "--detach", "--json", "again"]).status(0);
-    let document: Value = serde_json::from_str(&told.stdout_text()).unwrap();
-    schema("detached").validate(&document).unwrap();
+    let document = told.document("detached");
     assert_eq!(document["position"], 1);
     until("it ends", || history(&act)[1].state == "SUCCESS");
     in_order(&history(&act));

@@ -115,7 +115,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) -> Duration {
 /// The one JSON document of a command in the repository.
 fn document(act: &Act, arguments: &[&str]) -> Value {
     let told = act.clone().act(arguments.iter().copied()).status(0);
-    serde_json::from_str(&told.stdout_text()).unwrap()
+    told.json()
 }
 
 /// Containers of every run that the store knows of.

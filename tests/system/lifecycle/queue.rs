@@ -237,7 +237,7 @@ fn what_a_task_says_is_inert_and_short_in_the_line() {
         let longest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(longest <= 100, "{told}");
         let told = act.clone().act([command, "--json"]).status(0).inert();
-        schema(command).validate(&serde_json::from_str(&told.stdout_text()).unwrap()).unwrap();
+        told.document(command);
     }
     second.signal(Signal::INT);
     second.wait().status(130).inert();

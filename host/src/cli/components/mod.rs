@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use super::repo_arg::RepoArg;
 use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::capabilities::{self as task, Narrow};
@@ -32,9 +33,8 @@ Exit codes:
 pub(super) struct Components {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Repository, or a directory in it
-    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
-    repo: PathBuf,
+    #[command(flatten)]
+    at: RepoArg,
     /// Print one JSON document
     #[arg(long, global = true)]
     pub(super) json: bool,
@@ -100,7 +100,7 @@ enum Action {
 
 impl Components {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let start = self.repo;
+        let start = self.at.repo;
         match self.action {
             None | Some(Action::List) => {
                 let list = task::list(&start)?;

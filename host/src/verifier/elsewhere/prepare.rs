@@ -23,7 +23,7 @@ use crate::verifier::environment::CA_BUNDLE;
 use crate::verifier::image::ResolvedImage;
 use crate::verifier::overlay;
 use crate::verifier::prepare::{
-    LENT_GIT, Order, Prepared, choose_view, git_elsewhere, git_pointer,
+    LENT_GIT, Order, Prepared, choose_view, git_elsewhere, git_pointer, sources,
 };
 use crate::verifier::response::{ErrorType, Warning};
 use crate::verifier::source_writes::{Place, SourceWatch};
@@ -139,8 +139,7 @@ async fn fill(
 }
 
 fn plan(order: &Order, run: &RunDir) -> Result<Plan, InfraError> {
-    let set = CopySet::of(&order.repo, &order.include)
-        .map_err(|error| InfraError::from_io("read the repository", &io::Error::other(error)))?;
+    let set = sources(order)?;
     let view = choose_view(order, &set, overlay::obstacle(run.path(), false))?;
     let certificates = order.gate.pipeline.ca_bundle.as_deref().map(ca_bundle::certificates);
     let mut warnings = vec![];
