@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::change::{Applied, Change, ChangedFile, EditError};
 use super::handle::Root;
+use super::likeness::Likeness;
 use super::overlay::Overlay;
 use super::protected::{WriteRules, is_guarded};
 use super::reading::MAX_READ;
@@ -71,6 +72,8 @@ pub(super) struct Checked {
     pub(super) op: &'static str,
     /// Permission bits of a new file that are not what the system gives one.
     pub(super) mode: Option<u32>,
+    /// The file that a new one is to be like, with which it takes more than its permission bits.
+    pub(super) like: Option<Likeness>,
 }
 
 impl RepoWriter {

@@ -15,6 +15,7 @@ mod globs;
 mod handle;
 mod hidden;
 mod ignored;
+mod likeness;
 mod listing;
 mod lock;
 mod note;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::apply::Checked;
 use super::change::EditError;
 use super::handle::{DIRECTORY, MAX_DEPTH, Root};
+use super::likeness::Likeness;
 use super::place::{self, Standing, Temp};
 use super::repo_path::RepoPath;
 use super::versions::digest;
@@ -116,8 +117,8 @@ impl<'r> Steps<'r> {
     fn create(&mut self, change: &Checked) -> Result<(), EditError> {
         let dir = self.directory_made(&change.path)?;
         let name = change.path.split().1;
-        let temp =
-            Temp::write(&dir, &change.bytes, None, change.mode).map_err(failed(&change.path))?;
+        let temp = Temp::write(&dir, &change.bytes, change.like.as_ref(), change.mode)
+            .map_err(failed(&change.path))?;
         self.go_on()?;
         match place::rename_new(dir.as_fd(), &temp.name, dir.as_fd(), name) {
             Ok(()) => {}
@@ -134,11 +135,12 @@ impl<'r> Steps<'r> {
         let name = change.path.split().1;
         let conflict = || EditError::Conflict { path: change.path.to_string(), current: None };
         let failed = failed(&change.path);
-        let stat = match place::standing(&dir, name, self.most).map_err(&failed)? {
-            Standing::File { digest, stat } if digest == expect => stat,
+        let like = match place::standing(&dir, name, self.most).map_err(&failed)? {
+            Standing::File { digest, file, .. } if digest == expect => Likeness::of(file),
             _ => return Err(conflict()),
         };
-        let temp = Temp::write(&dir, &change.bytes, Some(&stat), None).map_err(&failed)?;
+        let like = like.map_err(&failed)?;
+        let temp = Temp::write(&dir, &change.bytes, Some(&like), None).map_err(&failed)?;
         let digest = digest(&change.bytes);
         let done = |old| Done::Replaced { dir: dir.clone(), name: name.to_owned(), old, digest };
         match if self.exchange {

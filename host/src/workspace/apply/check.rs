@@ -54,7 +54,7 @@ impl RepoWriter {
             self.free(to)?;
         }
         let before = self.before(&path, expect.as_deref());
-        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None })
+        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None, like: None })
     }
 
     /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
