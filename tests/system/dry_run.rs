@@ -7,9 +7,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::json::lines as events;
+use super::lifecycle::until;
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, CANARY, Done, image};
 
@@ -364,6 +366,38 @@ fn a_killed_apply_is_told_and_finished() {
     assert!(left.is_empty(), "{left:?}");
     let quiet = act.script("turns: []").act(["apply"]).status(1);
     quiet.stderr_has("no proposal to apply");
+}
+
+/// WORKSPACE-56: what the user wrote meanwhile stays, and he is told in which files.
+#[test]
+fn an_apply_that_cannot_take_back_everything_names_what_it_left() {
+    let act = repository();
+    let rewrite = |path: &str| {
+        after_reading(path, "full_rewrite", json!({"path": path, "content": "right\n"}))
+    };
+    let turns = ["answer.txt", "gone.txt", "old.txt"].map(rewrite).concat();
+    let turns = opening("write it").into_iter().chain(turns).chain([done()]);
+    act.clone().script(&script(turns)).act(["run", "--dry-run", "write the answer"]).status(0);
+
+    let writes = act.clone().script("turns: []").env("ACT_FAIL_POINT", "stop:written");
+    let writes = writes.start(["apply"]);
+    let pid = writes.pid().as_raw_nonzero().get() as u32;
+    until("the first file is written", || {
+        act::process::look(pid).unwrap().is_some_and(|seen| seen.stopped)
+    });
+    let repo = act.repo();
+    assert_eq!(fs::read_to_string(repo.join("answer.txt")).unwrap(), "right\n");
+    fs::write(repo.join("answer.txt"), "right\nmine\n").unwrap();
+    fs::write(repo.join("old.txt"), "mine\n").unwrap();
+    // The fail point is reached again with the next file.
+    until("it goes on", || !writes.signal_if_alive(Signal::CONT));
+    let told = writes.wait().status(1);
+    let told = told
+        .stderr_has("the repository has changed since the dry run: old.txt")
+        .stderr_has("but answer.txt holds what was written there, changed by somebody else since")
+        .stderr_has("hint: put these files right first");
+    assert_eq!(told.read("answer.txt"), "right\nmine\n");
+    assert_eq!((told.read("gone.txt"), told.read("old.txt")), ("x\n".into(), "mine\n".into()));
 }
 
 /// CLI-50: for a program every line is an event, the patch among them.

@@ -12,7 +12,7 @@ use crate::event::{EventKind, Events};
 use crate::fail_point;
 use crate::output::{Failure, Output};
 use crate::store::{ProposalRecord, ProposalState, TaskRecord, TaskState};
-use crate::workspace::{Applied, EditError, ProposedFile, RepoWriter, Stands};
+use crate::workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
 
 /// What `act apply` was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,12 @@ pub(super) fn carry_out(
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
             desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
-            Err(refusal(&error))
+            let refusal = refusal(&error);
+            // Who cancelled it is shown no refusal.
+            if matches!(error, EditError::Torn { .. }) && stopped() {
+                output.caution(&refusal.message);
+            }
+            Err(refusal)
         }
     }
 }
@@ -147,7 +152,15 @@ fn refusal(error: &EditError) -> Failure {
     match error {
         EditError::Conflict { path, .. } => stale_paths(&[path]),
         EditError::Stopped => {
-            Failure::refused("cancelled", "cancelled before anything was changed")
+            Failure::refused("cancelled", "cancelled before everything was written")
+        }
+        EditError::Torn { why, left } => {
+            let (why, left) = (refusal(why).message, Left::list(left));
+            let message = format!("{why}; everything else was taken back, but {left}");
+            Failure::refused("proposal_torn", message).hint(
+                "put these files right first, `git diff` shows what is in them; then make the proposal again with \
+                 `act run --dry-run`",
+            )
         }
         EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
             .hint("everything was taken back; `act apply` makes it again when that can be written"),

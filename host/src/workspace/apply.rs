@@ -199,10 +199,7 @@ impl RepoWriter {
                 self.write(&checked, stopped)
             }
         }
-        .map_err(|error| match error {
-            EditError::Conflict { path, .. } => self.conflict(path),
-            other => other,
-        })?;
+        .map_err(|error| self.with_current(error))?;
         turn.bytes += bytes;
         checked.iter().for_each(|change| self.texts().remember(change));
         let mut changed = self.changes();
@@ -221,8 +218,11 @@ impl RepoWriter {
         let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
         for change in checked {
             if let Err(error) = steps.perform(change) {
-                steps.undo();
-                return Err(error);
+                let left = steps.undo();
+                return Err(match left.is_empty() {
+                    true => error,
+                    false => EditError::Torn { why: Box::new(error), left },
+                });
             }
             fail_point::reach("written");
         }
