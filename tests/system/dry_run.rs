@@ -368,6 +368,34 @@ fn a_killed_apply_is_told_and_finished() {
     quiet.stderr_has("no proposal to apply");
 }
 
+/// TASK-43: whoever looks at the tree or at the task hears that half of a proposal stands there.
+#[test]
+fn half_of_a_proposal_is_told_by_status_and_verify() {
+    let act = repository();
+    let dry = act.clone().script(&script(proposal())).act(["run", "--dry-run", "write the answer"]);
+    let task = named(&dry.status(0));
+    let document = |arguments: &[&str], code: i32| -> Value {
+        let told = act.clone().script("turns: []").act(arguments.iter().copied()).status(code);
+        serde_json::from_str(&told.stdout_text()).unwrap()
+    };
+    assert_eq!(document(&["status", "--json"], 0).get("half_applied"), None);
+    let killed = act.clone().script("turns: []").env("ACT_FAIL_POINT", "written");
+    assert_eq!(killed.act(["apply", &task]).killed_by(), Some(9));
+
+    assert_eq!(document(&["status", "--json"], 0)["half_applied"], json!([task]));
+    let status = act.clone().script("turns: []").act(["status"]).status(0);
+    let finish = format!("`act apply {task}` finishes it");
+    status.stdout_has(&format!("Half applied: the proposal of {task}; {finish}"));
+    // The first change is not the one that makes it green.
+    let warning = &document(&["verify", "--json"], 3)["warnings"][0];
+    assert_eq!(warning["code"], "proposal_unfinished");
+    assert!(warning["message"].as_str().unwrap().ends_with(&finish), "{warning}");
+
+    act.clone().script("turns: []").act(["apply"]).status(0);
+    assert_eq!(document(&["status", "--json"], 0).get("half_applied"), None);
+    assert_eq!(document(&["verify", "--json"], 0)["warnings"], json!([]));
+}
+
 /// WORKSPACE-56: what the user wrote meanwhile stays, and he is told in which files.
 #[test]
 fn an_apply_that_cannot_take_back_everything_names_what_it_left() {

@@ -11,7 +11,7 @@ use crate::audit::{Decision, Entry, Event};
 use crate::event::{EventKind, Events};
 use crate::fail_point;
 use crate::output::{Failure, Output};
-use crate::store::{ProposalRecord, ProposalState, TaskRecord, TaskState};
+use crate::store::{ProposalRecord, ProposalState, StoreError, TaskRecord, TaskState};
 use crate::workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
 
 /// What `act apply` was asked for.
@@ -102,22 +102,33 @@ pub(super) fn carry_out(
     }
 }
 
-/// To whoever works next in the repository: a proposal whose writer died on the way.
-pub(super) fn tell_unfinished(ready: &Ready, desk: &Desk, output: &Output) {
-    // A green run since then makes it a matter of the past.
-    if let Ok(Some(TaskRecord { state: TaskState::Success, .. })) =
-        desk.store.last_ended(&desk.repo)
-    {
-        return;
+/// Dry runs of the repository whose proposals somebody began to write who died on the way, the newest first.
+pub(super) fn half_applied(desk: &Desk) -> Result<Vec<ProposalRecord>, StoreError> {
+    // A green task since then makes it a matter of the past.
+    let last = desk.store.last_ended(&desk.repo)?;
+    if let Some(TaskRecord { state: TaskState::Success, .. }) = last {
+        return Ok(vec![]);
     }
-    let all = desk.store.proposals(&desk.repo).unwrap_or_default();
-    let begun = all.into_iter().filter(|record| record.state == ProposalState::Applying);
-    for ProposalRecord { task_id, .. } in begun {
+    let mut all = desk.store.proposals(&desk.repo)?;
+    all.retain(|record| record.state == ProposalState::Applying);
+    Ok(all)
+}
+
+/// In the words of a warning.
+pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
+    let finish = format!("act apply {dry_run}");
+    format!(
+        "an `act apply` was killed while it wrote the proposal of {dry_run}, so some of its files may be written and \
+         others not; `{}` finishes it",
+        output.command(&finish)
+    )
+}
+
+/// To whoever works next in the repository.
+pub(super) fn tell_half_applied(ready: &Ready, desk: &Desk, output: &Output) {
+    for ProposalRecord { task_id, .. } in half_applied(desk).unwrap_or_default() {
         if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
-            output.caution(&format!(
-                "an `act apply` was killed while it wrote the proposal of {task_id}, so some of its files may \
-                 be written and others not; `act apply {task_id}` finishes it"
-            ));
+            output.caution(&half_applied_text(&task_id, output));
         }
     }
 }
