@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::json::lines as events;
 use super::lifecycle::until;
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, CANARY, Done, image};
+use crate::harness::{Act, CANARY, Done, image, program};
 
 const GREEN: &str = "grep -qx right answer.txt || { echo FAIL: $(cat answer.txt); exit 1; }";
 
@@ -366,6 +366,33 @@ fn a_killed_apply_is_told_and_finished() {
     assert!(left.is_empty(), "{left:?}");
     let quiet = act.script("turns: []").act(["apply"]).status(1);
     quiet.stderr_has("no proposal to apply");
+}
+
+/// WORKSPACE-30, TASK-10: found before the task is accepted, and not in the way of who only looks.
+#[test]
+fn a_repository_that_cannot_be_written_is_refused_with_a_hint() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not shown here: a read-only mount needs root");
+        return;
+    }
+    let act = repository();
+    let read_only = |turns: Vec<Value>, arguments: &[&str]| {
+        let mut mounted = Command::new("unshare");
+        let around = r#"
+            mount --bind "$PWD" "$PWD" && mount -o remount,bind,ro "$PWD" && cd "$PWD" && exec "$0" "$@"
+        "#;
+        mounted.args(["--mount", "sh", "-c", around, program()]).args(arguments);
+        act.clone().script(&script(turns)).start_command(mounted).wait()
+    };
+    read_only(proposal(), &["run", "--dry-run", "write the answer"]).status(0);
+    for arguments in [&["apply"][..], &["run", "write the answer"]] {
+        let told = read_only(vec![], arguments).status(1).stderr_has("hint: ");
+        told.stderr_has("repo cannot be written: Read-only file system")
+            .stderr_has("`act run --dry-run`");
+    }
+    let history = act.script("turns: []").act(["history", "--json"]).status(0).stdout_text();
+    let history: Value = serde_json::from_str(&history).unwrap();
+    assert_eq!(history["tasks"].as_array().unwrap().len(), 1, "{history}");
 }
 
 /// TASK-43: whoever looks at the tree or at the task hears that half of a proposal stands there.
