@@ -7,11 +7,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::json::lines as events;
+use super::lifecycle::until;
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, CANARY, Done, image};
+use crate::harness::{Act, CANARY, Done, image, program};
 
 const GREEN: &str = "grep -qx right answer.txt || { echo FAIL: $(cat answer.txt); exit 1; }";
 
@@ -364,6 +366,93 @@ fn a_killed_apply_is_told_and_finished() {
     assert!(left.is_empty(), "{left:?}");
     let quiet = act.script("turns: []").act(["apply"]).status(1);
     quiet.stderr_has("no proposal to apply");
+}
+
+/// WORKSPACE-30, TASK-10: found before the task is accepted, and not in the way of who only looks.
+#[test]
+fn a_repository_that_cannot_be_written_is_refused_with_a_hint() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not shown here: a read-only mount needs root");
+        return;
+    }
+    let act = repository();
+    let read_only = |turns: Vec<Value>, arguments: &[&str]| {
+        let mut mounted = Command::new("unshare");
+        let around = r#"
+            mount --bind "$PWD" "$PWD" && mount -o remount,bind,ro "$PWD" && cd "$PWD" && exec "$0" "$@"
+        "#;
+        mounted.args(["--mount", "sh", "-c", around, program()]).args(arguments);
+        act.clone().script(&script(turns)).start_command(mounted).wait()
+    };
+    read_only(proposal(), &["run", "--dry-run", "write the answer"]).status(0);
+    for arguments in [&["apply"][..], &["run", "write the answer"]] {
+        let told = read_only(vec![], arguments).status(1).stderr_has("hint: ");
+        told.stderr_has("repo cannot be written: Read-only file system")
+            .stderr_has("`act run --dry-run`");
+    }
+    let history = act.script("turns: []").act(["history", "--json"]).status(0).stdout_text();
+    let history: Value = serde_json::from_str(&history).unwrap();
+    assert_eq!(history["tasks"].as_array().unwrap().len(), 1, "{history}");
+}
+
+/// TASK-43: whoever looks at the tree or at the task hears that half of a proposal stands there.
+#[test]
+fn half_of_a_proposal_is_told_by_status_and_verify() {
+    let act = repository();
+    let dry = act.clone().script(&script(proposal())).act(["run", "--dry-run", "write the answer"]);
+    let task = named(&dry.status(0));
+    let document = |arguments: &[&str], code: i32| -> Value {
+        let told = act.clone().script("turns: []").act(arguments.iter().copied()).status(code);
+        serde_json::from_str(&told.stdout_text()).unwrap()
+    };
+    assert_eq!(document(&["status", "--json"], 0).get("half_applied"), None);
+    let killed = act.clone().script("turns: []").env("ACT_FAIL_POINT", "written");
+    assert_eq!(killed.act(["apply", &task]).killed_by(), Some(9));
+
+    assert_eq!(document(&["status", "--json"], 0)["half_applied"], json!([task]));
+    let status = act.clone().script("turns: []").act(["status"]).status(0);
+    let finish = format!("`act apply {task}` finishes it");
+    status.stdout_has(&format!("Half applied: the proposal of {task}; {finish}"));
+    // The first change is not the one that makes it green.
+    let warning = &document(&["verify", "--json"], 3)["warnings"][0];
+    assert_eq!(warning["code"], "proposal_unfinished");
+    assert!(warning["message"].as_str().unwrap().ends_with(&finish), "{warning}");
+
+    act.clone().script("turns: []").act(["apply"]).status(0);
+    assert_eq!(document(&["status", "--json"], 0).get("half_applied"), None);
+    assert_eq!(document(&["verify", "--json"], 0)["warnings"], json!([]));
+}
+
+/// WORKSPACE-56: what the user wrote meanwhile stays, and he is told in which files.
+#[test]
+fn an_apply_that_cannot_take_back_everything_names_what_it_left() {
+    let act = repository();
+    let rewrite = |path: &str| {
+        after_reading(path, "full_rewrite", json!({"path": path, "content": "right\n"}))
+    };
+    let turns = ["answer.txt", "gone.txt", "old.txt"].map(rewrite).concat();
+    let turns = opening("write it").into_iter().chain(turns).chain([done()]);
+    act.clone().script(&script(turns)).act(["run", "--dry-run", "write the answer"]).status(0);
+
+    let writes = act.clone().script("turns: []").env("ACT_FAIL_POINT", "stop:written");
+    let writes = writes.start(["apply"]);
+    let pid = writes.pid().as_raw_nonzero().get() as u32;
+    until("the first file is written", || {
+        act::process::look(pid).unwrap().is_some_and(|seen| seen.stopped)
+    });
+    let repo = act.repo();
+    assert_eq!(fs::read_to_string(repo.join("answer.txt")).unwrap(), "right\n");
+    fs::write(repo.join("answer.txt"), "right\nmine\n").unwrap();
+    fs::write(repo.join("old.txt"), "mine\n").unwrap();
+    // The fail point is reached again with the next file.
+    until("it goes on", || !writes.signal_if_alive(Signal::CONT));
+    let told = writes.wait().status(1);
+    let told = told
+        .stderr_has("the repository has changed since the dry run: old.txt")
+        .stderr_has("but answer.txt holds what was written there, changed by somebody else since")
+        .stderr_has("hint: put these files right first");
+    assert_eq!(told.read("answer.txt"), "right\nmine\n");
+    assert_eq!((told.read("gone.txt"), told.read("old.txt")), ("x\n".into(), "mine\n".into()));
 }
 
 /// CLI-50: for a program every line is an event, the patch among them.

@@ -57,5 +57,13 @@ fn lines(status: &task::Status, output: &Output) -> Vec<Line> {
         let resolved = if report.resolved { ", resolved" } else { "" };
         lines.push(said("Stuck report:", &format!(" {path}{whose}{resolved}")));
     }
+    for task_id in &status.half_applied {
+        let finish = format!("act apply {task_id}");
+        let finish = output.command(&finish);
+        lines.push(said(
+            "Half applied:",
+            &format!(" the proposal of {task_id}; `{finish}` finishes it"),
+        ));
+    }
     lines
 }

@@ -22,8 +22,7 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
             let mut checks = vec![Check::ok(NAME, message)];
             // Said only when it is in the way: the first task makes it.
             if let Err(error) = AgentDir::check(&config.root) {
-                let fix = "remove it or give it another name";
-                checks.push(Check::red("agent_dir", error.to_string(), fix));
+                checks.push(Check::red("agent_dir", error.to_string(), error.hint()));
             }
             let looked = [
                 ("grants", task::granted(config.clone())),

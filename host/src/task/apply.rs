@@ -11,8 +11,8 @@ use crate::audit::{Decision, Entry, Event};
 use crate::event::{EventKind, Events};
 use crate::fail_point;
 use crate::output::{Failure, Output};
-use crate::store::{ProposalRecord, ProposalState, TaskRecord, TaskState};
-use crate::workspace::{Applied, EditError, ProposedFile, RepoWriter, Stands};
+use crate::store::{ProposalRecord, ProposalState, StoreError, TaskRecord, TaskState};
+use crate::workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
 
 /// What `act apply` was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,27 +92,43 @@ pub(super) fn carry_out(
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
             desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
-            Err(refusal(&error))
+            let refusal = refusal(&error);
+            // Who cancelled it is shown no refusal.
+            if matches!(error, EditError::Torn { .. }) && stopped() {
+                output.caution(&refusal.message);
+            }
+            Err(refusal)
         }
     }
 }
 
-/// To whoever works next in the repository: a proposal whose writer died on the way.
-pub(super) fn tell_unfinished(ready: &Ready, desk: &Desk, output: &Output) {
-    // A green run since then makes it a matter of the past.
-    if let Ok(Some(TaskRecord { state: TaskState::Success, .. })) =
-        desk.store.last_ended(&desk.repo)
-    {
-        return;
+/// Dry runs of the repository whose proposals somebody began to write who died on the way, the newest first.
+pub(super) fn half_applied(desk: &Desk) -> Result<Vec<ProposalRecord>, StoreError> {
+    // A green task since then makes it a matter of the past.
+    let last = desk.store.last_ended(&desk.repo)?;
+    if let Some(TaskRecord { state: TaskState::Success, .. }) = last {
+        return Ok(vec![]);
     }
-    let all = desk.store.proposals(&desk.repo).unwrap_or_default();
-    let begun = all.into_iter().filter(|record| record.state == ProposalState::Applying);
-    for ProposalRecord { task_id, .. } in begun {
+    let mut all = desk.store.proposals(&desk.repo)?;
+    all.retain(|record| record.state == ProposalState::Applying);
+    Ok(all)
+}
+
+/// In the words of a warning.
+pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
+    let finish = format!("act apply {dry_run}");
+    format!(
+        "an `act apply` was killed while it wrote the proposal of {dry_run}, so some of its files may be written and \
+         others not; `{}` finishes it",
+        output.command(&finish)
+    )
+}
+
+/// To whoever works next in the repository.
+pub(super) fn tell_half_applied(ready: &Ready, desk: &Desk, output: &Output) {
+    for ProposalRecord { task_id, .. } in half_applied(desk).unwrap_or_default() {
         if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
-            output.caution(&format!(
-                "an `act apply` was killed while it wrote the proposal of {task_id}, so some of its files may \
-                 be written and others not; `act apply {task_id}` finishes it"
-            ));
+            output.caution(&half_applied_text(&task_id, output));
         }
     }
 }
@@ -147,7 +163,15 @@ fn refusal(error: &EditError) -> Failure {
     match error {
         EditError::Conflict { path, .. } => stale_paths(&[path]),
         EditError::Stopped => {
-            Failure::refused("cancelled", "cancelled before anything was changed")
+            Failure::refused("cancelled", "cancelled before everything was written")
+        }
+        EditError::Torn { why, left } => {
+            let (why, left) = (refusal(why).message, Left::list(left));
+            let message = format!("{why}; everything else was taken back, but {left}");
+            Failure::refused("proposal_torn", message).hint(
+                "put these files right first, `git diff` shows what is in them; then make the proposal again with \
+                 `act run --dry-run`",
+            )
         }
         EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
             .hint("everything was taken back; `act apply` makes it again when that can be written"),

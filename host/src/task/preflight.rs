@@ -174,7 +174,11 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
     key_in_text::refuse("task", request.text())?;
     let mut config = config::load(&args.repo)?;
-    AgentDir::check(&config.root)?;
+    match args.errand {
+        // It writes nothing there, and is refused what another errand would be refused later.
+        Errand::DryRun => drop(AgentDir::look(&config.root)?),
+        Errand::Run { .. } | Errand::Apply { .. } => AgentDir::check(&config.root)?,
+    }
     let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = config::model_access(lookup)?;
@@ -374,6 +378,6 @@ impl From<Unkept> for Failure {
 
 impl From<HostWriteError> for Failure {
     fn from(error: HostWriteError) -> Self {
-        Self::refused("agent_dir", error.to_string())
+        Self::refused("agent_dir", error.to_string()).hint(error.hint())
     }
 }

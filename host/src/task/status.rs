@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::earlier_report;
 use super::lookup::Lookup;
+use super::{apply, earlier_report};
 use crate::output::Failure;
 use crate::store::Task;
 
@@ -27,6 +27,10 @@ pub struct Status {
     /// The one that ended last.
     pub last: Option<Task>,
     pub stuck_report: Option<StuckReportNote>,
+    /// Dry runs whose proposals stand in the tree in part: whoever wrote them died on the way. Left out where there
+    /// are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub half_applied: Vec<String>,
 }
 
 /// The stuck report of a repository.
@@ -66,8 +70,13 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
     let found = earlier_report::find(&lookup.store, &desk.repo, root)?;
     let stuck_report = found.map(|found| found.note);
+    // One of a task that runs is being written.
+    let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
+    let half_applied = apply::half_applied(&desk)?.into_iter();
+    let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
+    let half_applied = half_applied.map(|record| record.task_id).collect();
     let repo = Repo { root: root.display().to_string(), identity: desk.repo };
-    Ok(Status { repo, running, queued: queued.len(), last, stuck_report })
+    Ok(Status { repo, running, queued: queued.len(), last, stuck_report, half_applied })
 }
 
 pub fn queue(start: &Path) -> Result<Queue, Failure> {

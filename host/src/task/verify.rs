@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use super::apply;
 use super::audit::anchoring;
 use super::claim::Claim;
 use super::preflight::{self, GateReady};
@@ -16,7 +17,10 @@ use super::{retention, signals};
 use crate::audit::Audit;
 use crate::event::Events;
 use crate::output::{Failure, Output};
-use crate::verifier::{DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse};
+use crate::store::ProposalRecord;
+use crate::verifier::{
+    DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse, Warning, WarningCode,
+};
 use crate::workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
@@ -56,7 +60,15 @@ pub(super) async fn run_gate(
     let audit = desk.audit_here(&root)?;
     anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
     let surroundings = Surroundings { root: lock.root(), desk: &desk, audit: &audit };
-    let response = judge(ready, surroundings, &mut word, output, &cancel).await?;
+    // With the lock nobody is still at it.
+    let half = match word {
+        Word::First(_) => half_applied(&desk, output)?,
+        Word::Second(_) => vec![],
+    };
+    let mut response = judge(ready, surroundings, &mut word, output, &cancel).await?;
+    if let Some(response) = &mut response {
+        response.warnings.extend(half);
+    }
     if let (Word::Second(claim), Some(response)) = (&word, &response) {
         claim.record(&audit, response)?;
     }
@@ -64,6 +76,16 @@ pub(super) async fn run_gate(
     retention::make_room(&desk, &cancel, output).await;
     anchoring::anchor(&desk.audit, &root, &cancel, output).await;
     Ok(response)
+}
+
+/// The verdict is about a tree that nobody meant.
+fn half_applied(desk: &Desk, output: &Output) -> Result<Vec<Warning>, Failure> {
+    let warning = |record: ProposalRecord| Warning {
+        code: WarningCode::ProposalUnfinished,
+        step: None,
+        message: apply::half_applied_text(&record.task_id, output),
+    };
+    Ok(apply::half_applied(desk)?.into_iter().map(warning).collect())
 }
 
 /// Where a run takes place, and who hears of it.

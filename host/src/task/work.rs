@@ -60,7 +60,7 @@ pub(super) async fn start(
         Some(Ok(false)) | None => return last.say(cancelled()),
         Some(Err(error)) => return last.refuse(&error.into()),
     }
-    apply::tell_unfinished(ready, &ticket.desk, output);
+    apply::tell_half_applied(ready, &ticket.desk, output);
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
     let brief = brief(ready, ticket, output);

@@ -86,6 +86,7 @@ pub enum WarningCode {
     NoTestsRan,
     Oom,
     OverlayUnavailable,
+    ProposalUnfinished,
     SourceWrites,
 }
 
@@ -110,6 +111,7 @@ impl WarningCode {
             Self::NoTestsRan => "no_tests_ran",
             Self::Oom => "oom",
             Self::OverlayUnavailable => "overlay_unavailable",
+            Self::ProposalUnfinished => "proposal_unfinished",
             Self::SourceWrites => "source_writes",
         }
     }
@@ -130,7 +132,8 @@ impl WarningCode {
             | Self::ContainerLeft
             | Self::GitUnavailable
             | Self::NeedsWritableView
-            | Self::OverlayUnavailable => false,
+            | Self::OverlayUnavailable
+            | Self::ProposalUnfinished => false,
         }
     }
 }

@@ -6,10 +6,10 @@
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
@@ -30,7 +30,7 @@ pub struct AgentDir {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostWriteError {
-    #[error("agent is a link or no directory; remove or rename it, agent/ belongs to act")]
+    #[error("agent is a link or no directory, and agent/ belongs to act")]
     NotADirectory,
     #[error(
         ".gitignore is a link, shared with another name or no regular file, and was left alone"
@@ -40,14 +40,41 @@ pub enum HostWriteError {
     Exists { name: String },
     #[error("agent/{name} is a directory; remove it")]
     Occupied { name: String },
+    /// The repository, or what is `agent/` in it.
+    #[error("{} cannot be written: {why}", place.display())]
+    Unwritable { place: PathBuf, why: String },
     #[error("{name} cannot be used: {why}")]
     Failed { name: String, why: String },
 }
 
+impl HostWriteError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotADirectory => "remove it or give it another name",
+            Self::Unwritable { .. } => {
+                "a task writes its edits and agent/ there: mount it writable, change its owner or mode, or work in a \
+                 copy of it; `act run --dry-run` writes nothing there"
+            }
+            Self::NotOurs | Self::Exists { .. } | Self::Occupied { .. } | Self::Failed { .. } => {
+                "look at its kind, its owner and its mode, and at the file system below it"
+            }
+        }
+    }
+}
+
 impl AgentDir {
-    /// Whether the directory could be opened or made; changes nothing.
+    /// Whether the directory could be opened or made, and written; changes nothing.
     pub fn check(root: &Path) -> Result<(), HostWriteError> {
-        Self::existing(&open_root(root)?).map(|_| ())
+        let dir = open_root(root)?;
+        let (place, dir) = match Self::existing(&dir)? {
+            Some(found) => (root.join(AGENT_DIR), found.dir),
+            None => (root.to_owned(), Arc::new(dir)),
+        };
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(&dir, ".", access, AtFlags::empty()).map_err(|errno| {
+            HostWriteError::Unwritable { place, why: std::io::Error::from(errno).to_string() }
+        })
     }
 
     /// For the one who holds the repository's lock: makes the directory where it is missing, removes what a

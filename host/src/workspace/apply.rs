@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::change::{Applied, Change, ChangedFile, EditError};
 use super::handle::Root;
+use super::likeness::Likeness;
 use super::overlay::Overlay;
 use super::protected::{WriteRules, is_guarded};
 use super::reading::MAX_READ;
@@ -71,6 +72,8 @@ pub(super) struct Checked {
     pub(super) op: &'static str,
     /// Permission bits of a new file that are not what the system gives one.
     pub(super) mode: Option<u32>,
+    /// The file that a new one is to be like, with which it takes more than its permission bits.
+    pub(super) like: Option<Likeness>,
 }
 
 impl RepoWriter {
@@ -196,10 +199,7 @@ impl RepoWriter {
                 self.write(&checked, stopped)
             }
         }
-        .map_err(|error| match error {
-            EditError::Conflict { path, .. } => self.conflict(path),
-            other => other,
-        })?;
+        .map_err(|error| self.with_current(error))?;
         turn.bytes += bytes;
         checked.iter().for_each(|change| self.texts().remember(change));
         let mut changed = self.changes();
@@ -218,8 +218,11 @@ impl RepoWriter {
         let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
         for change in checked {
             if let Err(error) = steps.perform(change) {
-                steps.undo();
-                return Err(error);
+                let left = steps.undo();
+                return Err(match left.is_empty() {
+                    true => error,
+                    false => EditError::Torn { why: Box::new(error), left },
+                });
             }
             fail_point::reach("written");
         }

@@ -94,7 +94,51 @@ impl ChangedFile {
     }
 }
 
-/// Nothing was changed.
+/// A file that a call changed and could not take back, because somebody else changed it meanwhile or the system
+/// refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    pub path: String,
+    pub holds: Holds,
+}
+
+/// What there is of a file that could not be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// What was written, changed by somebody else since.
+    Changed,
+    Written,
+    /// Where a file was deleted or moved away, somebody else has put something.
+    Other,
+    Nothing,
+}
+
+impl Left {
+    /// In one message.
+    const MAX_LISTED: usize = 100;
+
+    pub fn list(left: &[Self]) -> String {
+        let shown: Vec<_> = left.iter().take(Self::MAX_LISTED).map(Self::to_string).collect();
+        match left.len().saturating_sub(Self::MAX_LISTED) {
+            0 => shown.join("; "),
+            more => format!("{}; and {more} more", shown.join("; ")),
+        }
+    }
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let holds = match self.holds {
+            Holds::Changed => "holds what was written there, changed by somebody else since",
+            Holds::Written => "holds what was written there",
+            Holds::Other => "is what somebody else has put there",
+            Holds::Nothing => "is gone",
+        };
+        write!(f, "{} {holds}", self.path)
+    }
+}
+
+/// Nothing was changed, but for what `Torn` names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
     /// The file is not what the caller read; `current` is what it is, none when it is gone.
@@ -125,10 +169,13 @@ pub enum EditError {
     #[error("this task has written as much as it may: {0}")]
     Budget(&'static str),
     /// Nobody wants it any more.
-    #[error("stopped before anything was changed")]
+    #[error("stopped")]
     Stopped,
     #[error("{path} cannot be written: {why}")]
     Failed { path: String, why: String },
+    /// What was done before could not all be taken back.
+    #[error("{why}; could not be taken back: {}", Left::list(left))]
+    Torn { why: Box<EditError>, left: Vec<Left> },
 }
 
 impl EditError {
@@ -145,6 +192,7 @@ impl EditError {
             Self::Arguments(_) => "bad_arguments",
             Self::TooLarge { .. } => "too_large",
             Self::Budget(_) => "budget",
+            Self::Torn { why, .. } => return why.word(),
             Self::Stopped | Self::Failed { .. } => return None,
         })
     }

@@ -15,6 +15,7 @@ mod globs;
 mod handle;
 mod hidden;
 mod ignored;
+mod likeness;
 mod listing;
 mod lock;
 mod note;
@@ -48,7 +49,7 @@ mod work_tree;
 
 pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
-pub use change::{Applied, Change, ChangedFile, EditError};
+pub use change::{Applied, Change, ChangedFile, EditError, Holds, Left};
 pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, Tree, TreeBuilder, TreeFile, tree_digest,
 };

@@ -10,12 +10,13 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, RawMode, RenameFlags, Stat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::exclusion::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use super::handle;
+use super::likeness::Likeness;
 use super::versions::hex;
 
 /// A file beside its target; removed when dropped, whatever it holds by then.
@@ -32,23 +33,23 @@ impl Temp {
         Self { dir: dir.clone(), name }
     }
 
-    /// A new file with these bytes, durable. With `like`, mode and, where possible, owner are that file's;
-    /// else the mode is this one, or what the system gives a new file.
+    /// A new file with these bytes, durable. It is `like` another one, or has this mode, or what the system gives a
+    /// new file.
     pub(super) fn write(
         dir: &Arc<OwnedFd>,
         bytes: &[u8],
-        like: Option<&Stat>,
+        like: Option<&Likeness>,
         mode: Option<u32>,
     ) -> std::io::Result<Self> {
         let temp = Self::free(dir);
-        let mode = like.map(|like| like.st_mode & 0o777).or(mode);
-        let first = if mode.is_some() { 0o600 } else { 0o666 };
+        let first = if like.is_some() || mode.is_some() { 0o600 } else { 0o666 };
         let fd = rustix::fs::openat(dir, &temp.name, handle::NEW, Mode::from_raw_mode(first))?;
-        if let Some(like) = like {
-            adopt_owner(&fd, like);
-        }
-        if let Some(mode) = mode {
-            rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode))?;
+        match (like, mode) {
+            (Some(like), _) => like.give(&fd)?,
+            (None, Some(mode)) => {
+                rustix::fs::fchmod(&fd, Mode::from_raw_mode(mode as RawMode))?;
+            }
+            (None, None) => {}
         }
         let mut file = File::from(fd);
         file.write_all(bytes)?;
@@ -61,16 +62,6 @@ impl Drop for Temp {
     fn drop(&mut self) {
         // Already renamed away, or nothing was made: both are fine.
         let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
-    }
-}
-
-/// A file of another owner stays his when we may say so.
-fn adopt_owner(fd: &OwnedFd, like: &Stat) {
-    let Ok(now) = rustix::fs::fstat(fd) else { return };
-    if (now.st_uid, now.st_gid) != (like.st_uid, like.st_gid) {
-        let owner = rustix::fs::Uid::from_raw(like.st_uid);
-        let group = rustix::fs::Gid::from_raw(like.st_gid);
-        let _ = rustix::fs::fchown(fd, Some(owner), Some(group));
     }
 }
 
@@ -107,6 +98,8 @@ pub(super) enum Standing {
     File {
         digest: String,
         stat: Stat,
+        /// Itself.
+        file: File,
     },
     /// A link, a directory or something special.
     Other,
@@ -125,8 +118,9 @@ pub(super) fn standing(dir: impl AsFd, name: &str, most: u64) -> std::io::Result
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(Standing::Other);
     }
-    Ok(match digest_of(fd, most)? {
-        Some(digest) => Standing::File { digest, stat },
+    let file = File::from(fd);
+    Ok(match digest_of(&file, most)? {
+        Some(digest) => Standing::File { digest, stat, file },
         None => Standing::TooLarge,
     })
 }
@@ -144,8 +138,8 @@ pub(super) fn whole(dir: impl AsFd, name: &str, most: u64) -> Option<(Vec<u8>, S
 }
 
 /// None when the file has more than `most` bytes.
-pub(super) fn digest_of(fd: OwnedFd, most: u64) -> std::io::Result<Option<String>> {
-    let mut file = File::from(fd).take(most.saturating_add(1));
+fn digest_of(file: &File, most: u64) -> std::io::Result<Option<String>> {
+    let mut file = file.take(most.saturating_add(1));
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
     let mut total = 0;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::apply::{Checked, RepoWriter};
 use super::change::{Applied, EditError};
+use super::likeness::Likeness;
 use super::place::Standing;
 use super::repo_path::RepoPath;
 use super::texts::{Held, held};
@@ -69,7 +70,7 @@ impl RepoWriter {
         };
         let is = |blob: &Option<Blob>| match (&found, blob) {
             (Standing::Nothing, None) => true,
-            (Standing::File { digest, stat }, Some(blob)) => {
+            (Standing::File { digest, stat, .. }, Some(blob)) => {
                 *digest == blob.sha256 && (stat.st_mode & 0o100 != 0) == blob.is_executable()
             }
             (Standing::Other, None) => file.after.is_none() && made_below(),
@@ -119,7 +120,21 @@ impl RepoWriter {
         let after = file.after.as_ref();
         let bytes = after.map(|blob| blob.bytes.to_vec()).unwrap_or_default();
         let mode = after.map(|blob| blob.mode).filter(|mode| op == "create" && *mode != NEW_FILE);
-        Ok(Checked { path, to: None, bytes, expect, before, op, mode })
+        let like = match file.from.as_deref().filter(|_| op == "create") {
+            Some(from) => self.likeness(from)?,
+            None => None,
+        };
+        Ok(Checked { path, to: None, bytes, expect, before, op, mode, like })
+    }
+
+    /// Of the file that another one is moved from; none where an earlier attempt has moved it already.
+    fn likeness(&self, from: &str) -> Result<Option<Likeness>, EditError> {
+        let Standing::File { file, .. } = self.standing(&self.permitted(from)?)? else {
+            return Ok(None);
+        };
+        let failed =
+            |error: std::io::Error| EditError::Failed { path: from.into(), why: error.to_string() };
+        Likeness::of(file).map(Some).map_err(failed)
     }
 }
 

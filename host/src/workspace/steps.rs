@@ -7,8 +7,9 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 
 use super::apply::Checked;
-use super::change::EditError;
+use super::change::{EditError, Holds, Left};
 use super::handle::{DIRECTORY, MAX_DEPTH, Root};
+use super::likeness::Likeness;
 use super::place::{self, Standing, Temp};
 use super::repo_path::RepoPath;
 use super::versions::digest;
@@ -31,26 +32,43 @@ enum Done {
         name: String,
     },
     Created {
-        dir: Arc<OwnedFd>,
-        name: String,
+        file: Place,
         digest: String,
     },
     /// `old` holds the old bytes until all is done.
     Replaced {
-        dir: Arc<OwnedFd>,
-        name: String,
+        file: Place,
         old: Temp,
         digest: String,
     },
     Deleted {
-        dir: Arc<OwnedFd>,
-        name: String,
+        file: Place,
         old: Temp,
     },
     Moved {
-        from: (Arc<OwnedFd>, String),
-        to: (Arc<OwnedFd>, String),
+        from: Place,
+        to: Place,
     },
+}
+
+/// Where a file is.
+struct Place {
+    path: RepoPath,
+    dir: Arc<OwnedFd>,
+}
+
+impl Place {
+    fn new(path: &RepoPath, dir: &Arc<OwnedFd>) -> Self {
+        Self { path: path.clone(), dir: dir.clone() }
+    }
+
+    fn name(&self) -> &str {
+        self.path.split().1
+    }
+
+    fn left(&self, holds: Holds) -> Left {
+        Left { path: self.path.to_string(), holds }
+    }
 }
 
 impl<'r> Steps<'r> {
@@ -83,41 +101,92 @@ impl<'r> Steps<'r> {
         self.done.clear();
     }
 
-    /// Back to how it was, the last change first. What somebody else changed meanwhile is left alone.
-    pub(super) fn undo(mut self) {
+    /// Back to how it was, the last change first. What somebody else changed meanwhile is left alone, and told in the
+    /// order in which it was changed by us.
+    pub(super) fn undo(mut self) -> Vec<Left> {
         self.stopped = &|| false;
+        let mut left = vec![];
         while let Some(done) = self.done.pop() {
-            match done {
-                Done::MadeDirectory { parent, name } => {
-                    // Fails when somebody put something in: then it stays.
-                    let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
-                }
-                Done::Created { dir, name, digest } => {
-                    let _ = self.take_out(&dir, &name, &digest);
-                }
-                Done::Replaced { dir, name, old, digest } => {
-                    if !self.exchange
-                        || self.swap(&dir, &old, &name, &digest) == Err(Swap::Unsupported)
-                    {
-                        let ours = self.is(&dir, &name, &digest);
-                        let _ = ours.then(|| rustix::fs::renameat(&dir, &old.name, &dir, &name));
+            left.extend(self.take_back(done).into_iter().flatten());
+        }
+        left.reverse();
+        left
+    }
+
+    fn take_back(&self, done: Done) -> [Option<Left>; 2] {
+        let only = |file: &Place, holds: Option<Holds>| [holds.map(|holds| file.left(holds)), None];
+        match done {
+            Done::MadeDirectory { parent, name } => {
+                // Fails when somebody put something in: then it stays.
+                let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
+                [None, None]
+            }
+            Done::Created { file, digest } => {
+                let out = self.take_out(&file.dir, file.name(), &digest);
+                let holds = out.err().map(|_| self.holds(&file, &digest));
+                // Nothing is what there was before.
+                only(&file, holds.filter(|holds| *holds != Holds::Nothing))
+            }
+            Done::Replaced { file, old, digest } => {
+                let back = self.put_back(&file, &old, &digest);
+                only(&file, (!back).then(|| self.holds(&file, &digest)))
+            }
+            Done::Deleted { file, old } => {
+                let dir = file.dir.as_fd();
+                let back = place::rename_new(dir, &old.name, dir, file.name());
+                only(&file, back.err().map(|_| self.instead(&file)))
+            }
+            Done::Moved { from, to } => {
+                let (into, out_of) = (from.dir.as_fd(), to.dir.as_fd());
+                match place::rename_new(out_of, to.name(), into, from.name()) {
+                    Ok(()) => [None, None],
+                    Err(_) => {
+                        let there = self.instead(&to) != Holds::Nothing;
+                        let there = there.then(|| to.left(Holds::Written));
+                        [there, Some(from.left(self.instead(&from)))]
                     }
                 }
-                Done::Deleted { dir, name, old } => {
-                    let _ = place::rename_new(dir.as_fd(), &old.name, dir.as_fd(), &name);
-                }
-                Done::Moved { from: (from, old), to: (to, new) } => {
-                    let _ = place::rename_new(to.as_fd(), &new, from.as_fd(), &old);
-                }
             }
+        }
+    }
+
+    fn put_back(&self, file: &Place, old: &Temp, digest: &str) -> bool {
+        let (dir, name) = (&file.dir, file.name());
+        let swapped = match self.exchange {
+            true => self.swap(dir, old, name, digest),
+            false => Err(Swap::Unsupported),
+        };
+        match swapped {
+            Err(Swap::Unsupported) => {
+                self.is(dir, name, digest)
+                    && rustix::fs::renameat(dir, &old.name, dir, name).is_ok()
+            }
+            swapped => swapped.is_ok(),
+        }
+    }
+
+    /// What there is of a file that was written.
+    fn holds(&self, file: &Place, digest: &str) -> Holds {
+        match place::standing(&file.dir, file.name(), self.most) {
+            Ok(Standing::Nothing) => Holds::Nothing,
+            Ok(Standing::File { digest: now, .. }) if now == digest => Holds::Written,
+            _ => Holds::Changed,
+        }
+    }
+
+    /// What there is where a file was taken away.
+    fn instead(&self, file: &Place) -> Holds {
+        match place::standing(&file.dir, file.name(), self.most) {
+            Ok(Standing::Nothing) => Holds::Nothing,
+            _ => Holds::Other,
         }
     }
 
     fn create(&mut self, change: &Checked) -> Result<(), EditError> {
         let dir = self.directory_made(&change.path)?;
         let name = change.path.split().1;
-        let temp =
-            Temp::write(&dir, &change.bytes, None, change.mode).map_err(failed(&change.path))?;
+        let temp = Temp::write(&dir, &change.bytes, change.like.as_ref(), change.mode)
+            .map_err(failed(&change.path))?;
         self.go_on()?;
         match place::rename_new(dir.as_fd(), &temp.name, dir.as_fd(), name) {
             Ok(()) => {}
@@ -125,7 +194,7 @@ impl<'r> Steps<'r> {
             Err(errno) => return Err(failed(&change.path)(errno.into())),
         }
         let digest = digest(&change.bytes);
-        self.done.push(Done::Created { dir, name: name.to_owned(), digest });
+        self.done.push(Done::Created { file: Place::new(&change.path, &dir), digest });
         Ok(())
     }
 
@@ -134,13 +203,14 @@ impl<'r> Steps<'r> {
         let name = change.path.split().1;
         let conflict = || EditError::Conflict { path: change.path.to_string(), current: None };
         let failed = failed(&change.path);
-        let stat = match place::standing(&dir, name, self.most).map_err(&failed)? {
-            Standing::File { digest, stat } if digest == expect => stat,
+        let like = match place::standing(&dir, name, self.most).map_err(&failed)? {
+            Standing::File { digest, file, .. } if digest == expect => Likeness::of(file),
             _ => return Err(conflict()),
         };
-        let temp = Temp::write(&dir, &change.bytes, Some(&stat), None).map_err(&failed)?;
+        let like = like.map_err(&failed)?;
+        let temp = Temp::write(&dir, &change.bytes, Some(&like), None).map_err(&failed)?;
         let digest = digest(&change.bytes);
-        let done = |old| Done::Replaced { dir: dir.clone(), name: name.to_owned(), old, digest };
+        let done = |old| Done::Replaced { file: Place::new(&change.path, &dir), old, digest };
         match if self.exchange {
             self.swap(&dir, &temp, name, expect)
         } else {
@@ -176,7 +246,7 @@ impl<'r> Steps<'r> {
         self.go_on()?;
         match self.take_out(&dir, name, expect) {
             Ok(old) => {
-                self.done.push(Done::Deleted { dir, name: name.to_owned(), old });
+                self.done.push(Done::Deleted { file: Place::new(&change.path, &dir), old });
                 Ok(())
             }
             Err(Swap::Stopped) => Err(EditError::Stopped),
@@ -203,7 +273,8 @@ impl<'r> Steps<'r> {
             let _ = place::rename_new(into.as_fd(), new, from.as_fd(), old);
             return Err(conflict());
         }
-        self.done.push(Done::Moved { from: (from, old.to_owned()), to: (into, new.to_owned()) });
+        self.done
+            .push(Done::Moved { from: Place::new(&change.path, &from), to: Place::new(to, &into) });
         Ok(())
     }
 

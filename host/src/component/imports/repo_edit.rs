@@ -107,7 +107,7 @@ impl Query {
 fn path_of(error: &workspace::EditError) -> Option<&str> {
     use workspace::EditError::{
         Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
-        TooLarge, Untested,
+        TooLarge, Torn, Untested,
     };
     match error {
         Conflict { path, .. }
@@ -119,6 +119,7 @@ fn path_of(error: &workspace::EditError) -> Option<&str> {
         | Path { path, .. }
         | TooLarge { path, .. }
         | Failed { path, .. } => Some(path),
+        Torn { why, .. } => path_of(why),
         Arguments(_) | Budget(_) | Stopped => None,
     }
 }
@@ -155,6 +156,8 @@ fn refusal(error: workspace::EditError) -> EditError {
             EditError::Refused(Refusal::Invalid(text))
         }
         Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
-        Error::Stopped | Error::Failed { .. } => EditError::Refused(Refusal::Failed(text)),
+        Error::Torn { .. } | Error::Stopped | Error::Failed { .. } => {
+            EditError::Refused(Refusal::Failed(text))
+        }
     }
 }

@@ -54,7 +54,7 @@ impl RepoWriter {
             self.free(to)?;
         }
         let before = self.before(&path, expect.as_deref());
-        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None })
+        Ok(Checked { path, to, bytes, expect, before, op: change.op(), mode: None, like: None })
     }
 
     /// Nothing about the file itself is looked at, so the answer does not tell whether it exists.
@@ -138,9 +138,18 @@ impl RepoWriter {
         }
     }
 
-    pub(super) fn conflict(&self, path: String) -> EditError {
-        let current =
-            RepoPath::parse(&path).ok().and_then(|path| self.current(&path).ok().flatten());
-        EditError::Conflict { path, current }
+    /// A conflict says what the file is now.
+    pub(super) fn with_current(&self, error: EditError) -> EditError {
+        match error {
+            EditError::Conflict { path, .. } => {
+                let parsed = RepoPath::parse(&path).ok();
+                let current = parsed.and_then(|path| self.current(&path).ok().flatten());
+                EditError::Conflict { path, current }
+            }
+            EditError::Torn { why, left } => {
+                EditError::Torn { why: Box::new(self.with_current(*why)), left }
+            }
+            other => other,
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! WORKSPACE-52: a proposal is made whole, on the bytes that it was made for, or not at all.
 
 use super::*;
-use crate::workspace::WriteRules;
 use crate::workspace::testing::Fixture;
+use crate::workspace::{Holds, Left, WriteRules};
 
 fn blob(text: &str) -> Option<Blob> {
     Some(Blob::new(text.as_bytes(), 0o644))
@@ -99,4 +99,63 @@ fn a_file_that_becomes_executable_or_private_meanwhile() {
     writer(&fixture).adopt(&moved, &|| false).unwrap();
     let mode = std::fs::metadata(fixture.root.join("new")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
+}
+
+// WORKSPACE-56
+#[test]
+fn what_somebody_changed_meanwhile_stays_and_every_such_file_is_named() {
+    let changed: [fn(&Fixture); 2] = [
+        |repo| {
+            repo.write("gone", "theirs\n");
+            repo.write("a", "A\nmine\n");
+            repo.write("made", "new\nmine\n");
+        },
+        |repo| {
+            std::fs::remove_file(repo.root.join("a")).unwrap();
+            std::fs::remove_file(repo.root.join("made")).unwrap();
+        },
+    ];
+    let left = |path: &str, holds| Left { path: path.into(), holds };
+    let expected = [
+        vec![left("gone", Holds::Other), left("a", Holds::Changed), left("made", Holds::Changed)],
+        vec![left("a", Holds::Nothing)],
+    ];
+    let open: [fn(&Fixture) -> RepoWriter; 2] = [writer, |repo| writer(repo).without_exchange()];
+    for (change, expected) in changed.into_iter().zip(expected) {
+        for open in open {
+            let names = ["gone", "a", "m", "z"];
+            let fixture = Fixture::new(&names.map(|name| (name, "old\n")));
+            let files = [
+                file("a", blob("old\n"), blob("A\n")),
+                file("gone", blob("old\n"), None),
+                file("made", None, blob("new\n")),
+                file("m", blob("old\n"), blob("M\n")),
+                file("z", blob("old\n"), blob("Z\n")),
+            ];
+            // In the moment before the fourth of them is made.
+            let looks = std::cell::Cell::new(0);
+            let meanwhile = || {
+                looks.set(looks.get() + 1);
+                if looks.get() == 4 {
+                    change(&fixture);
+                    fixture.write("z", "theirs\n");
+                }
+                false
+            };
+            let error = open(&fixture).adopt(&files, &meanwhile).unwrap_err();
+            assert_eq!(error.word(), Some("version_mismatch"));
+            let text = error.to_string();
+            let EditError::Torn { why, left } = error else { panic!("{error}") };
+            assert!(matches!(*why, EditError::Conflict { ref path, .. } if path == "z"), "{why}");
+            assert_eq!(left, expected);
+            left.iter().for_each(|left| assert!(text.contains(&left.path), "{text}"));
+            assert_eq!((fixture.text("m"), fixture.text("z")), ("old\n".into(), "theirs\n".into()));
+            match expected.len() {
+                3 => assert_eq!(fixture.text("a"), "A\nmine\n"),
+                _ => assert_eq!(fixture.text("gone"), "old\n"),
+            }
+            let there = Fixture::picture(&fixture.root);
+            assert!(!there.iter().any(|(path, _)| path.to_string_lossy().contains(".act-write")));
+        }
+    }
 }
