@@ -21,7 +21,10 @@ use repository::Place;
 const AFTER_HELP: &str = "\
 Examples:
   act demo
-  act demo --verbose";
+  act demo --verbose
+
+Exit codes:
+  those of the task: 0 SUCCESS, 1 it could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
 
 /// Watch a whole task on a small repository, with a scripted model
 ///
