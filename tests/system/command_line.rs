@@ -149,10 +149,47 @@ fn completions_and_manual_page_are_made_from_the_arguments() {
         "\\-\\-dry\\-run",
         "AGENT_LLM_BASE_URL",
         "130",
+        ".SH SYNOPSIS\n\\fBact\\fR [OPTIONS] <COMMAND>\n",
+        ".SH \"ACT AUDIT EXPLAIN\"\n\\fBact audit explain\\fR [OPTIONS] <RUN_ID>\n",
+        ".SH \"ACT RUN\"\n\\fBact run\\fR [OPTIONS] <TEXT|\\-\\-file <FILE>>\n",
+        ".SH \"EXIT STATUS\"\n.PP\n.nf\n  0    SUCCESS",
+        ".SH \"ENVIRONMENT\"\n.PP\n.nf\nModel access",
+        ".SH \"EXAMPLES\"\n.PP\n.nf\n  act demo",
     ] {
         assert!(page.stdout_text().contains(words), "no {words} in {page}");
     }
     assert!(!page.stdout_text().contains("TAKE-OVER"), "{page}");
+}
+
+#[test]
+fn examples_that_install_something_work_in_an_empty_home() {
+    // CLI-53
+    let directory = std::path::Path::new(program()).parent().unwrap();
+    for (command, files) in [
+        (
+            "completions",
+            &[
+                ".local/share/bash-completion/completions/act",
+                ".config/fish/completions/act.fish",
+                ".zfunc/_act",
+            ][..],
+        ),
+        ("man", &[".local/share/man/man1/act.1"]),
+    ] {
+        let act = Act::new();
+        let help = act.clone().act([command, "--help"]).status(0).stdout_text();
+        let (_, examples) = help.split_once("Examples:\n").unwrap();
+        for line in examples.lines().filter(|line| line.contains('>')) {
+            let line = format!("PATH={}:$PATH; {line}", directory.display());
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", &line]);
+            act.clone().start_command(shell).wait().status(0).stdout("").stderr("");
+        }
+        for file in files {
+            let written = act.artifacts().with_file_name("home").join(file);
+            assert!(std::fs::metadata(&written).is_ok_and(|file| file.len() > 1000), "{file}");
+        }
+    }
 }
 
 #[test]
@@ -192,5 +229,6 @@ fn columns_of_the_manual_page_stay() {
     let page = told.stdout_text();
     let (_, rest) = page.split_once(".nf\n").unwrap();
     assert!(rest.split("\n.fi\n").next().unwrap().starts_with("Examples:\n  act "), "{told}");
+    assert_eq!(page.matches("\n.el ").count(), 1, "one definition is enough");
     assert_eq!(page.matches("\n.nf\n").count(), page.matches("\n.fi\n").count());
 }

@@ -1,17 +1,16 @@
 //! Looking before leaping: what a dry run leaves, shows and keeps, and what becomes of it.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::json::lines as events;
 use super::lifecycle::until;
+use super::untouched::{committed, fingerprint, git, with_attributes};
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, CANARY, Done, image, program};
 
@@ -61,37 +60,6 @@ pub(super) fn proposal() -> Vec<Value> {
     every_change().into_iter().chain([done()]).collect()
 }
 
-/// Everything of a tree that somebody could notice: bytes, modes and times.
-fn fingerprint(root: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
-    let (mut all, mut todo) = (BTreeMap::new(), vec![root.to_owned()]);
-    while let Some(path) = todo.pop() {
-        let meta = fs::symlink_metadata(&path).unwrap();
-        let bytes = match meta.is_file() {
-            true => fs::read(&path).unwrap(),
-            false => vec![],
-        };
-        if meta.is_dir() {
-            todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        }
-        all.insert(path, (meta.mode(), meta.mtime(), meta.mtime_nsec(), bytes));
-    }
-    all
-}
-
-pub(super) fn git(root: &Path, arguments: &[&str], stdin: &str) {
-    let mut child = Command::new("git")
-        .args(arguments)
-        .current_dir(root)
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
-    let out = child.wait_with_output().unwrap();
-    assert!(out.status.success(), "{}\n{stdin}", String::from_utf8_lossy(&out.stderr));
-}
-
 /// The task whose proposal this is.
 pub(super) fn named(done: &Done) -> String {
     let text = done.stderr_text();
@@ -106,6 +74,8 @@ fn a_dry_run_leaves_no_trace_and_its_patch_is_what_was_meant() {
     turns.extend([call("verify", json!({})), done()]);
     let act = repository().without_engine();
     fs::set_permissions(act.repo().join("old.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    committed(&act);
+    with_attributes(&act.repo());
     let before = fingerprint(&act.repo());
     let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "write the answer"]);
     let told = told.status(0).script_used_up();
@@ -534,40 +504,6 @@ fn a_baseline_is_no_attempt_and_stands_in_the_summary() {
     assert!(requests.iter().any(|request| {
         request.body.to_string().contains("it failed so before your first edit")
     }));
-}
-
-/// Security line 171: neither git nor what its configuration names is ever run.
-#[test]
-fn no_command_runs_git_or_what_its_configuration_names() {
-    let act = repository();
-    let canary = act.artifacts().with_file_name("canary");
-    let program = |name: &str| {
-        let path = act.artifacts().with_file_name(name);
-        fs::write(&path, format!("#!/bin/sh\ntouch {}\nexit 1\n", canary.display())).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    };
-    let (monitor, git) = (program("monitor"), program("git"));
-    let config =
-        format!("[core]\n\tfsmonitor = {}\n\tpager = {}\n", monitor.display(), monitor.display());
-    fs::write(act.repo().join(".git/config"), config).unwrap();
-    let path = std::env::var("PATH").unwrap();
-    let act = act.env("PATH", format!("{}:{path}", git.parent().unwrap().display()));
-    assert!(Command::new(&git).status().unwrap().code() == Some(1) && canary.exists());
-    fs::remove_file(&canary).unwrap();
-
-    let green = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
-    act.clone().script(&script(proposal())).act(["run", "--dry-run", "x"]).status(0);
-    act.clone().script(&script(green)).run("write it").status(0);
-    for arguments in
-        [&["status"][..], &["queue"], &["history"], &["metrics"], &["verify"], &["logs"]]
-    {
-        act.clone().act(arguments).status(0);
-    }
-    for arguments in [&["init"][..], &["doctor"], &["report"], &["apply"]] {
-        act.clone().script("turns: []").act(arguments);
-    }
-    assert!(!canary.exists());
 }
 
 /// CLI-7, security line 169: a reader that wants the first line only changes nothing.

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::dry_run::{git, named, proposal, repository};
+use super::dry_run::{named, proposal, repository};
+use super::untouched::git;
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, image};
 

@@ -18,6 +18,62 @@ Examples:
 Exit codes:
   0 in order, 1 not, or there is no such record";
 
+const LIST_HELP: &str = "\
+Examples:
+  act audit list --deny                       what was refused, to whom and why
+  act audit list --task t-p2jww3 --json
+  act audit list --since 2026-11-21 --component scout-a
+
+Exit codes:
+  0 listed, also when there is none; 1 the log cannot be read";
+
+const SHOW_HELP: &str = "\
+Examples:
+  act audit show 12
+  act audit show 12 --json | jq .digests
+
+Exit codes:
+  0 shown, 1 there is no such record";
+
+const VERIFY_HELP: &str = "\
+Examples:
+  act audit verify
+  act audit verify --head HASH                a hash that was noted down elsewhere
+  act audit verify --accept-restart 41        a loss that has been looked into
+
+Exit codes:
+  0 in order, 1 changed, cut or begun anew, or without the hash of --head";
+
+const GRANTS_HELP: &str = "\
+Examples:
+  act audit grants
+  act audit grants --at 2026-11-21T16:00:00Z
+
+Exit codes:
+  0 shown, 1 the log cannot be read";
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  act audit explain run_20260131_235959_a1b2c3
+  act audit explain run_20260131_235959_a1b2c3 --json
+
+Exit codes:
+  0 explained, 1 the run is not in the log, its manifest says something else, or the store does not know its end";
+
+const EXPORT_HELP: &str = "\
+Examples:
+  act audit export run_20260131_235959_a1b2c3 --in-toto > statement.json
+
+Exit codes:
+  0 printed, 1 refused: no such run, no verdict, or a log or manifest that is not what was written";
+
+const RESTART_HELP: &str = "\
+Examples:
+  act audit restart
+
+Exit codes:
+  0 begun anew, 1 refused: the log is what was written";
+
 /// Read and check the record of everything that was done
 ///
 /// Components that were loaded or refused, what their queries used, every denial and every edit, and what each
@@ -37,9 +93,12 @@ pub(super) struct Audit {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List records, the last ones at the end
+    #[command(after_long_help = LIST_HELP)]
     List(List),
     /// Show one record with everything it says
+    #[command(after_long_help = SHOW_HELP)]
     Show {
+        /// Its number, the first column of `act audit list`
         #[arg(value_name = "SEQ")]
         seq: u64,
     },
@@ -47,6 +106,7 @@ enum What {
     ///
     /// Names the first one that is not, and ends with 1 then. Compares with what the store and the manifests of the
     /// runs remember, so that a log that was cut or written anew is found, too.
+    #[command(after_long_help = VERIFY_HELP)]
     Verify {
         /// A hash noted down elsewhere, which must be one of the log's
         #[arg(long, value_name = "HASH", value_parser = hash)]
@@ -58,6 +118,7 @@ enum What {
         accept_restart: Option<u64>,
     },
     /// Show who could do what at a time
+    #[command(after_long_help = GRANTS_HELP)]
     Grants {
         /// Like 2026-11-21T16:00:00Z, or a date; now when it is left out
         #[arg(long, value_name = "TIME", value_parser = end_of)]
@@ -67,7 +128,9 @@ enum What {
     ///
     /// Digests of the gate, the image, the tree and the components, what they used, and which of the task's own
     /// changes could have made the gate easier.
+    #[command(after_long_help = EXPLAIN_HELP)]
     Explain {
+        /// A verification, as `act history`, `act verify` and the summary of its task name it
         #[arg(value_name = "RUN_ID")]
         run_id: String,
     },
@@ -75,7 +138,9 @@ enum What {
     ///
     /// Prints an in-toto statement: the tree as its subject, the verdict, and gate, image and components by their
     /// digests. Only where the log is what was written and agrees with the run's manifest. It is not signed.
+    #[command(after_long_help = EXPORT_HELP)]
     Export {
+        /// A verification, as `act history`, `act verify` and the summary of its task name it
         #[arg(value_name = "RUN_ID")]
         run_id: String,
         /// As an in-toto Statement v1 with a test-result predicate
@@ -85,6 +150,7 @@ enum What {
     /// Begin a new log where the old one is not what was written
     ///
     /// The old one is kept under another name. The first record of the new one says so and goes on counting.
+    #[command(after_long_help = RESTART_HELP)]
     Restart,
 }
 

@@ -13,7 +13,18 @@ use crate::verifier::CacheVolume;
 const AFTER_HELP: &str = "\
 Examples:
   act cache
-  act cache clear";
+  act cache clear
+
+Exit codes:
+  0 done, 1 the caches cannot be read or removed";
+
+const CLEAR_HELP: &str = "\
+Examples:
+  act cache clear
+  act cache clear --json | jq .in_use
+
+Exit codes:
+  0 cleared, also when some are in use and left; 1 they cannot be removed";
 
 /// Show or clear the download caches of the pipelines
 ///
@@ -32,8 +43,10 @@ pub(super) struct Cache {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List the caches with their sizes
+    #[command(after_long_help = "Examples:\n  act cache show\n  act cache show --json | jq .bytes")]
     Show,
     /// Remove every cache that no run is using
+    #[command(after_long_help = CLEAR_HELP)]
     Clear,
 }
 

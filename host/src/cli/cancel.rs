@@ -10,7 +10,10 @@ const AFTER_HELP: &str = "\
 Examples:
   act cancel              the task that runs here
   act cancel --id 2       the second one that waits here
-  act cancel --id t-p2jww3";
+  act cancel --id t-p2jww3
+
+Exit codes:
+  0 ended, 1 there was nothing to end";
 
 /// End the task that runs in a repository, or one that waits
 ///

@@ -3,22 +3,24 @@
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, ENVIRONMENT, EXAMPLES, EXIT_CODES};
 use crate::exit::Exit;
 use crate::output::{Failure, Output};
 
 const AFTER_HELP: &str = "\
 Examples:
-  act completions bash > ~/.local/share/bash-completion/completions/act
-  act completions fish > ~/.config/fish/completions/act.fish";
+  d=~/.local/share/bash-completion/completions; mkdir -p $d && act completions bash > $d/act
+  d=~/.config/fish/completions; mkdir -p $d && act completions fish > $d/act.fish
+  d=~/.zfunc; mkdir -p $d && act completions zsh > $d/_act";
 
 /// Print what a shell needs to complete commands and options
 ///
-/// For bash: `act completions bash > ~/.local/share/bash-completion/completions/act`. For zsh a file named
-/// `_act` in a directory of `fpath`, for fish `~/.config/fish/completions/act.fish`.
+/// bash and fish find the files of the examples by themselves. zsh looks for a file named `_act` in the directories of
+/// `fpath`: `fpath+=~/.zfunc` in .zshrc, before `compinit`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Completions {
+    /// Whose completions are printed
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }
@@ -32,11 +34,14 @@ impl Completions {
     }
 }
 
+const MAN_HELP: &str = "\
+Examples:
+  act man | man -l -
+  d=~/.local/share/man/man1; mkdir -p $d && act man > $d/act.1";
+
 /// Print the manual page, for `man -l -` or a file `act.1`
 #[derive(Debug, clap::Args)]
-#[command(
-    after_long_help = "Examples:\n  act man | man -l -\n  act man > ~/.local/share/man/man1/act.1"
-)]
+#[command(after_long_help = MAN_HELP)]
 pub(super) struct Man {}
 
 impl Man {
@@ -63,6 +68,7 @@ fn program() -> Command {
         .long_about(long_about)
         .after_help(after)
         .args(arguments)
+        .subcommand_required(true)
         .subcommands(shown)
 }
 
@@ -70,7 +76,7 @@ fn program() -> Command {
 fn page() -> std::io::Result<String> {
     let program = program();
     let mut page = vec![];
-    let whole = clap_mangen::Man::new(program.clone());
+    let whole = clap_mangen::Man::new(with_usage(program.clone(), "act"));
     whole.render_title(&mut page)?;
     whole.render_name_section(&mut page)?;
     whole.render_synopsis_section(&mut page)?;
@@ -79,14 +85,21 @@ fn page() -> std::io::Result<String> {
     for command in program.get_subcommands() {
         section(&mut page, command, "act")?;
     }
-    page.extend(b".SH EXAMPLES\n");
-    page.extend(as_it_stands(&whole)?.bytes());
+    for (title, text) in
+        [("EXIT STATUS", EXIT_CODES), ("ENVIRONMENT", ENVIRONMENT), ("EXAMPLES", EXAMPLES)]
+    {
+        page.extend(format!(".SH \"{title}\"\n").bytes());
+        // The title says what the first line says.
+        let lines = text.strip_prefix("Exit codes:\n").or(text.strip_prefix("Examples:\n"));
+        page.extend(as_it_stands(lines.unwrap_or(text))?.bytes());
+    }
     whole.render_version_section(&mut page)?;
-    Ok(String::from_utf8_lossy(&page).into_owned())
+    Ok(without_repetition(&String::from_utf8_lossy(&page)))
 }
 
 /// Examples and tables, whose lines and columns stay.
-fn as_it_stands(part: &clap_mangen::Man) -> std::io::Result<String> {
+fn as_it_stands(text: &str) -> std::io::Result<String> {
+    let part = clap_mangen::Man::new(Command::new("act").after_help(text.to_owned()));
     let mut text = vec![];
     part.render_extra_section(&mut text)?;
     let text = String::from_utf8_lossy(&text);
@@ -97,12 +110,36 @@ fn as_it_stands(part: &clap_mangen::Man) -> std::io::Result<String> {
     })
 }
 
+/// Every part begins with the same definition; the first one is enough.
+fn without_repetition(page: &str) -> String {
+    let (mut seen, mut kept) = (false, String::new());
+    for line in page.split_inclusive('\n') {
+        let definition = line.starts_with(".ie ") || line.starts_with(".el ");
+        if !(definition && seen) {
+            kept.push_str(line);
+        }
+        seen |= line.starts_with(".el ");
+    }
+    kept
+}
+
+/// With what its help says how it is typed: what is needed and what goes together.
+fn with_usage(command: Command, name: &str) -> Command {
+    let mut command = command.bin_name(name);
+    let usage = command.render_usage().to_string();
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).to_owned();
+    command.override_usage(usage)
+}
+
 /// A command, then each of its own.
 fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Result<()> {
     let name = format!("{above} {}", command.get_name());
     page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
-    let part = clap_mangen::Man::new(command.clone().name("act"));
+    let command = with_usage(command.clone().name("act"), &name);
+    let part = clap_mangen::Man::new(command.clone());
     let mut text = vec![];
+    part.render_synopsis_section(&mut text)?;
+    text.extend(b".PP\n");
     part.render_description_section(&mut text)?;
     part.render_options_section(&mut text)?;
     let text = String::from_utf8_lossy(&text);
@@ -111,7 +148,8 @@ fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Resul
             .filter(|line| !line.starts_with(".SH"))
             .flat_map(|line| format!("{line}\n").into_bytes()),
     );
-    page.extend(as_it_stands(&part)?.bytes());
+    let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    page.extend(as_it_stands(&after)?.bytes());
     for inner in command.get_subcommands() {
         section(page, inner, &name)?;
     }

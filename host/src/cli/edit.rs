@@ -25,6 +25,51 @@ Examples:
 Exit codes:
   0 done, 1 refused and nothing changed";
 
+const EDIT_LINE_HELP: &str = "\
+Examples:
+  act edit edit_line --file doc.json --expect_version 3 --index 0 --new \"a line\"
+
+Exit codes:
+  0 replaced: {\"ok\":true,\"new_version\":4}; 1 refused and nothing changed";
+
+const FULL_REWRITE_HELP: &str = "\
+Examples:
+  act edit full_rewrite --file doc.json --expect_version 4 --content \"one line\"
+  act edit full_rewrite --file doc.json --expect_version 4 --content-file - < text.md
+
+Exit codes:
+  0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused and nothing changed";
+
+const FINISH_HELP: &str = "\
+Examples:
+  act edit finish --file doc.json --expect_version 5 --decision pass
+  act edit finish --file doc.json --expect_version 5 --decision hold --notes \"dates look wrong\"
+
+Exit codes:
+  0 handed on, 1 refused and nothing changed";
+
+const SHOW_HELP: &str = "\
+Examples:
+  act edit show --file doc.json
+  act edit show --file doc.json | jq .version
+
+Exit codes:
+  0 shown, 1 it cannot be read, or is no document";
+
+const QUEUE_HELP: &str = "\
+Examples:
+  act edit queue
+
+Exit codes:
+  0 listed, also when there is none; 1 the queue cannot be read";
+
+const REVIEW_HELP: &str = "\
+Examples:
+  act edit review
+
+Exit codes:
+  0 listed, also when there is none; 1 the queue cannot be read";
+
 /// Edit a document by lines, under its version
 ///
 /// A document is a JSON file: {"doc_id": …, "version": …, "meta": {…}, "lines": {"0": "…"}}, lines counted
@@ -43,18 +88,22 @@ pub(super) struct Edit {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Replace one line
-    #[command(name = "edit_line", alias = "edit-line")]
+    #[command(name = "edit_line", alias = "edit-line", after_long_help = EDIT_LINE_HELP)]
     EditLine(EditLine),
     /// Replace the whole text
-    #[command(name = "full_rewrite", alias = "full-rewrite")]
+    #[command(name = "full_rewrite", alias = "full-rewrite", after_long_help = FULL_REWRITE_HELP)]
     FullRewrite(FullRewrite),
     /// Hand the document on: into the publishing queue, or to be looked at
+    #[command(after_long_help = FINISH_HELP)]
     Finish(Finish),
     /// Show the document
+    #[command(after_long_help = SHOW_HELP)]
     Show(Document),
     /// List the documents that are ready to be published
+    #[command(after_long_help = QUEUE_HELP)]
     Queue,
     /// List the documents that somebody has to look at
+    #[command(after_long_help = REVIEW_HELP)]
     Review,
 }
 

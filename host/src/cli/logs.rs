@@ -9,7 +9,10 @@ const AFTER_HELP: &str = "\
 Examples:
   act logs                                     the last run here
   act logs t-p2jww3 --step test                one step of the last run of a task
-  act logs run_20260131_235959_a1b2c3 --json";
+  act logs run_20260131_235959_a1b2c3 --json
+
+Exit codes:
+  0 printed, 1 there is no such run or step, or it is not kept any more";
 
 /// Print the log of a run, or of one step of it
 ///

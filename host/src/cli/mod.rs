@@ -44,7 +44,8 @@ use crate::exit::Exit;
 use crate::output::{self, ColourWish, Failure, Output, Style};
 use crate::secret::Secrets;
 
-const AFTER_HELP: &str = "\
+/// What the end of the help says, and the manual page in sections of their own.
+const EXAMPLES: &str = "\
 Examples:
   act demo                                    watch a whole task with a scripted model
   act run \"fix the failing test in parser\"    one task in this repository
@@ -68,16 +69,18 @@ Examples:
   act doctor --model                          what is missing, and how to get it
   act scout b \"why does it fail\" --log ci.log  ask a Scout alone
   act components                              what takes part, and what it may do
-  act edit show --file doc.json               a document with its version and lines
+  act edit show --file doc.json               a document with its version and lines";
 
+const EXIT_CODES: &str = "\
 Exit codes:
   0    SUCCESS, PASS: the pipeline is green; PROPOSED: a dry run has a patch
   1    refused, or failed before the task started; nothing to do; a red line in doctor
   2    the command line makes no sense
   3    STUCK: see agent/stuck_report.md; FAIL of verify
   4    INFRA_ERROR: engine, image, model or machine
-  130  CANCELLED by a signal or act cancel
+  130  CANCELLED by a signal or act cancel";
 
+const ENVIRONMENT: &str = "\
 Model access comes from the environment, the first of these that is set:
   AGENT_LLM_BASE_URL  a Chat Completions server, with AGENT_LLM_MODEL; its key in OPENAI_API_KEY
   ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
@@ -94,7 +97,7 @@ Other variables:
 /// The Editor plans and edits, WebAssembly Scouts read the repository, a container runs your pipeline and
 /// decides. The model gets no shell and no git.
 #[derive(Debug, Parser)]
-#[command(name = "act", version, after_help = AFTER_HELP)]
+#[command(name = "act", version, after_help = [EXAMPLES, EXIT_CODES, ENVIRONMENT].join("\n\n"))]
 struct Cli {
     /// When to use colour
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
@@ -291,12 +294,60 @@ mod tests {
         assert!(parse(&["demo", "--color", "sometimes"]).is_err());
     }
 
+    /// Every command that somebody types, those within others too, by the words that are typed.
+    fn commands(of: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
+        let shown = of.get_subcommands().filter(|command| !command.is_hide_set());
+        shown
+            .flat_map(|command| {
+                let words = format!("{words} {}", command.get_name());
+                let mut all = commands(command, &words);
+                all.push((words, command.clone()));
+                all
+            })
+            .collect()
+    }
+
     #[test]
-    fn every_command_shows_examples() {
+    fn every_command_shows_examples_of_its_own() {
         // CLI-2
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            let help = command.clone().render_long_help().to_string();
-            assert!(help.contains("Examples:\n  "), "{help}");
+        for (words, mut command) in commands(&Cli::command(), "act") {
+            let help = command.render_long_help().to_string();
+            let (_, rest) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
+            let mut examples = rest.lines().take_while(|line| line.starts_with("  "));
+            assert!(examples.any(|line| line.contains(&words)), "{words}: {help}");
+        }
+    }
+
+    #[test]
+    fn every_argument_is_described() {
+        // CLI-2
+        for (words, command) in commands(&Cli::command(), "act") {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                assert!(!help.is_empty(), "{words}: {}", argument.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_exit_code_means_is_said_where_it_is_not_plain() {
+        // CLI-2
+        // That of `doctor` stands above its options.
+        let plain = [
+            "completions",
+            "man",
+            "status",
+            "queue",
+            "history",
+            "metrics",
+            "list",
+            "show",
+            "doctor",
+        ];
+        for (words, mut command) in commands(&Cli::command(), "act") {
+            let help = command.render_long_help().to_string();
+            let last = words.split(' ').next_back().unwrap();
+            assert!(plain.contains(&last) || help.contains("\nExit codes:\n  "), "{words}: {help}");
         }
     }
 

@@ -10,7 +10,10 @@ use crate::task::{self, Origin};
 const AFTER_HELP: &str = "\
 Examples:
   act report
-  act report --resolve    it is done with; the next task begins without it";
+  act report --resolve    it is done with; the next task begins without it
+
+Exit codes:
+  0 shown or resolved, 1 there is none, or none to resolve";
 
 /// Show the stuck report of a repository
 ///

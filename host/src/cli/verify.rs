@@ -9,12 +9,14 @@ use crate::verifier::{Downloads, Status, VerifyResponse};
 const AFTER_HELP: &str = "\
 Examples:
   act verify && git commit
-  act verify --json > response.json";
+  act verify --json > response.json
+
+Exit codes:
+  0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED";
 
 /// Run the pipeline of `agent.yaml` on the tree as it is
 ///
-/// The same container, view and rules as in a task, without model or edits. Exit code 0 is PASS, 3 FAIL and 4
-/// INFRA_ERROR.
+/// The same container, view and rules as in a task, without model or edits.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {

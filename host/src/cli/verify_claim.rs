@@ -10,16 +10,19 @@ use crate::verifier::Status;
 const AFTER_HELP: &str = "\
 Examples:
   act verify-claim run_20261121_213557_u3sq3x
-  act verify-claim run_20261121_213557_u3sq3x --json | jq .differences";
+  act verify-claim run_20261121_213557_u3sq3x --json | jq .differences
+
+Exit codes:
+  0 both say the same, 1 they do not, or refused, 4 the second one has no verdict, 130 CANCELLED";
 
 /// Run a verification again and compare what it said
 ///
 /// Gate and tree must be what they were, by their digests in the audit log; else it is refused and says what has
-/// changed. The image is the recorded one, also where its tag has moved, and no earlier download is used. Exit code
-/// 0: both say the same. 1: they do not. 4: the second one has no verdict.
+/// changed. The image is the recorded one, also where its tag has moved, and no earlier download is used.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct VerifyClaim {
+    /// The verification, as `act history`, `act verify` and the summary of its task name it
     #[arg(value_name = "RUN_ID")]
     run_id: String,
     #[command(flatten)]

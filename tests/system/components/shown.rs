@@ -33,7 +33,7 @@ fn why_says_no_to_what_the_host_never_reaches_and_takes_no_slip_for_a_path() {
     }
 }
 
-/// CAPABILITY-6: what a terminal would act on, or not show, is no part of a component.
+/// CAPABILITY-6, security line 166: what a terminal would act on, or not show, is no part of a component.
 #[test]
 fn what_a_component_says_of_itself_cannot_act_on_a_terminal() {
     let why = scout("1", &[json!({"grant": "repo.read", "why": "x\u{1b}[2Jy\u{9b}31m"})]);

@@ -11,12 +11,23 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::capabilities::{self as task, Proposal};
 
+const AFTER_HELP: &str = "\
+Examples:
+  act components approve scout.wasm --name licences
+  act components approve scout.wasm --name licences --here --without llm
+  act components approve next.wasm --name scout-next --replaces scout-a
+
+Exit codes:
+  0 approved, 1 refused, or not answered with `yes`; nothing changed";
+
 /// Let a component take part, with what it needs
 ///
 /// Shows digest, imports, needs and what is new, then asks. Without a terminal the digest that you have looked at
 /// stands for the answer.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Approve {
+    /// A component, as `act components inspect` shows it
     file: PathBuf,
     /// Under which it takes part; a tool is then NAME__TOOL
     #[arg(long)]

@@ -24,6 +24,60 @@ Examples:
 Exit codes:
   0 done, 1 refused and nothing changed";
 
+const LIST_HELP: &str = "\
+Examples:
+  act components list
+  act components list --json";
+
+const INSPECT_HELP: &str = "\
+Examples:
+  act components inspect scout.wasm
+  act components inspect scout.wasm --json | jq -r .sha256
+
+Exit codes:
+  0 it is a component, 1 it is none, or cannot be read";
+
+const REVOKE_HELP: &str = "\
+Examples:
+  act components revoke licences
+
+Exit codes:
+  0 taken back, 1 there is no such approval";
+
+const SHOW_HELP: &str = "\
+Examples:
+  act components show scout-a
+  act components show licences --json
+
+Exit codes:
+  0 shown, 1 there is no such component";
+
+const NARROW_HELP: &str = "\
+Examples:
+  act components narrow licences                             as `act components show licences` proposes
+  act components narrow licences --path src --path LICENSE
+  act components narrow licences --drop llm
+
+Exit codes:
+  0 narrowed, 1 refused and nothing changed: there is no such grant, or it would be wider";
+
+const WHY_HELP: &str = "\
+Examples:
+  act components why scout-a .env                            may it read this file
+  act components why licences \"GET https://example.com/a\"    may it ask this
+  act components why licences env:HOME
+
+Exit codes:
+  0 it may, 1 it may not, or there is no such component";
+
+const PACK_HELP: &str = "\
+Examples:
+  act components pack scout.wasm --manifest manifest.json
+  act components pack built.wasm --manifest manifest.json --output scout.wasm
+
+Exit codes:
+  0 written, 1 refused: no component, or a manifest that does not fit it";
+
 /// Show and decide what components may do
 ///
 /// A component is WebAssembly that takes part in tasks: a Scout or tools. A repository can only ask for one; what it
@@ -50,24 +104,33 @@ impl Components {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// List what there is, with its state and its grants
+    #[command(after_long_help = LIST_HELP)]
     List,
     /// Read a file without running it: what it is, imports and needs
+    #[command(after_long_help = INSPECT_HELP)]
     Inspect {
+        /// A component, as its tools built it: a .wasm file
         file: PathBuf,
     },
     New(new::New),
     Test(test::Test),
     Approve(approve::Approve),
     /// Take an approval back; nothing of it is loaded any more
+    #[command(after_long_help = REVOKE_HELP)]
     Revoke {
+        /// Under which it was approved, as `act components` lists it
         name: String,
     },
     /// What was granted and why, what was used, and what is never used
+    #[command(after_long_help = SHOW_HELP)]
     Show {
+        /// Of a built-in or approved component, as `act components` lists it
         name: String,
     },
     /// Take away what a component does not need; without an option what `show` proposes
+    #[command(after_long_help = NARROW_HELP)]
     Narrow {
+        /// Under which it was approved, as `act components` lists it
         name: String,
         /// A grant that goes altogether
         #[arg(long, value_name = "GRANT")]
@@ -80,14 +143,17 @@ enum Action {
         origins: Vec<String>,
     },
     /// Which of imports, needs, grants and ceiling says no
-    ///
-    /// OBJECT is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH`, or the name of a grant.
+    #[command(after_long_help = WHY_HELP)]
     Why {
+        /// Of a built-in or approved component, as `act components` lists it
         name: String,
+        /// An address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH`, or the name of a grant
         object: String,
     },
     /// Put a manifest into a component that any toolchain built
+    #[command(after_long_help = PACK_HELP)]
     Pack {
+        /// A component without a manifest, or with one to be replaced
         file: PathBuf,
         /// JSON: kind, name, version, about, needs, and tools or report
         #[arg(long, value_name = "MANIFEST.json")]

@@ -20,12 +20,23 @@ const SECONDS: u64 = 30;
 /// For the repository to be removed after a signal.
 const TIDYING: Duration = Duration::from_secs(2);
 
+const AFTER_HELP: &str = "\
+Examples:
+  act components test scout.wasm
+  act components test scout.wasm --question \"where are dates parsed\" --timeout 5
+  act components test scout.wasm --json | jq .conforms
+
+Exit codes:
+  0 it conforms, 1 a check failed or it cannot be tried, 130 CANCELLED";
+
 /// Try a component on a repository made for it, with a scripted model
 ///
 /// It gets what its manifest asks for, inside of that repository and nothing real: no network, no variables, no model
-/// but the scripted one. Every check has a name; one that fails makes the exit code 1.
+/// but the scripted one. Every check has a name.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct Test {
+    /// A component, as its tools built it: a .wasm file
     file: PathBuf,
     /// What a Scout is asked
     #[arg(long, value_name = "TEXT", default_value = USUAL)]

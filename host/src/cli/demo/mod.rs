@@ -21,12 +21,16 @@ use repository::Place;
 const AFTER_HELP: &str = "\
 Examples:
   act demo
-  act demo --verbose";
+  act demo --verbose
+
+Exit codes:
+  those of the task: 0 SUCCESS, 1 it could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
 
 /// Watch a whole task on a small repository, with a scripted model
 ///
 /// Makes a repository with a real bug in a temporary directory and runs an ordinary task on it. The first
-/// attempt fails, the second is green. Needs Docker, but no key, no network and no registry.
+/// attempt fails, the second is green. Needs Docker, but no key. Its image is made of the machine's own static busybox,
+/// without network or registry; where there is none, busybox:stable is pulled.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Demo {
@@ -148,6 +152,17 @@ mod tests {
         let expected =
             ["--color", "never", "run", repository::TASK, "--repo", "/tmp/r", "--verbose"];
         assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn help_says_when_a_registry_is_needed() {
+        // CLI-13
+        use clap::CommandFactory;
+        let program = crate::cli::Cli::command();
+        let help = program.find_subcommand("demo").unwrap().clone().render_long_help().to_string();
+        let words: Vec<_> = help.split_whitespace().collect();
+        let pulled = format!("where there is none, {} is pulled", image::FALLBACK);
+        assert!(words.join(" ").contains(&pulled), "{help}");
     }
 
     #[test]

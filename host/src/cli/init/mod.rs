@@ -23,7 +23,10 @@ const NAME: &str = "agent.yaml";
 const AFTER_HELP: &str = "\
 Examples:
   act init
-  act init --repo ../other --json";
+  act init --repo ../other --json
+
+Exit codes:
+  0 written, 1 there is an agent.yaml already, or it cannot be written";
 
 /// Write an agent.yaml to begin with
 ///

@@ -36,7 +36,7 @@ impl Metrics {
         } else if self.prometheus {
             output.result(&prometheus::exposition(&metrics));
         } else {
-            output.result(&text::text(&metrics));
+            text::lines(&metrics).iter().for_each(|line| output.result_line(line));
         }
         Ok(Exit::Ok)
     }

@@ -16,11 +16,20 @@ use crate::exit::Exit;
 use crate::output::{Failure, Line, Output, Tone};
 use crate::task::capabilities as task;
 
+const AFTER_HELP: &str = "\
+Examples:
+  act components new licences --kind scout --lang rust
+  act components new units --kind tool --lang python --in tools
+
+Exit codes:
+  0 made, 1 refused: the directory is there already, or cannot be made";
+
 /// Begin a component of your own
 ///
 /// Makes the directory NAME with a component that works, its manifest and the interfaces of this `act`. Nothing is
 /// downloaded; the language's own tools fetch what they need when they build.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
 pub(super) struct New {
     /// Of the component and of its directory: a-z, 0-9 and `-`
     name: String,

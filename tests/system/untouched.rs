@@ -1,0 +1,254 @@
+//! A repository of git as users have it: neither git nor what is set up in it is ever run, and looking changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
+use rustix::io::Errno;
+use serde_json::json;
+
+use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::{Act, image};
+
+/// The machine's own git, which is no part of the program, with nobody's settings.
+pub(super) fn git(root: &Path, arguments: &[&str], stdin: &str) -> String {
+    let mut child = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"])
+        .args(arguments)
+        .current_dir(root)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}\n{stdin}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// All files of the story as a commit, with what a repository in use has besides: a branch, a tag, packed and loose
+/// objects, and something staged that is not committed.
+pub(super) fn committed(act: &Act) {
+    let repo = act.repo();
+    git(&repo, &["init", "-q", "-b", "main"], "");
+    git(&repo, &["add", "-A"], "");
+    git(&repo, &["commit", "-q", "-m", "first"], "");
+    git(&repo, &["gc", "-q"], "");
+    git(&repo, &["tag", "-a", "v1", "-m", "v1"], "");
+    git(&repo, &["branch", "other"], "");
+    fs::write(repo.join("staged.txt"), "staged\n").unwrap();
+    git(&repo, &["add", "staged.txt"], "");
+    fs::write(repo.join("staged.txt"), "changed since\n").unwrap();
+    let objects = git(&repo, &["count-objects", "-v"], "");
+    let counted = |name: &str| !objects.contains(&format!("{name}: 0\n"));
+    assert!(counted("count") && counted("in-pack"), "loose and packed: {objects}");
+    for path in ["index", "refs/heads/other", "refs/tags/v1", "logs/HEAD"] {
+        assert!(repo.join(".git").join(path).is_file(), "{path}");
+    }
+}
+
+/// One entry of a tree, as far as somebody could notice a change; not when it was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    mode: u32,
+    inode: u64,
+    owner: (u32, u32),
+    modified: (i64, i64),
+    /// Of the entry itself: also a change that was taken back.
+    changed: (i64, i64),
+    attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Of a file; of a link, where it leads.
+    bytes: Vec<u8>,
+}
+
+/// Everything of a tree, `.git` included.
+pub(super) fn fingerprint(root: &Path) -> BTreeMap<PathBuf, Entry> {
+    let (mut all, mut todo) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(path) = todo.pop() {
+        let meta = fs::symlink_metadata(&path).unwrap();
+        let bytes = match meta.file_type() {
+            kind if kind.is_file() => fs::read(&path).unwrap(),
+            kind if kind.is_symlink() => {
+                fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec()
+            }
+            _ => vec![],
+        };
+        if meta.is_dir() {
+            todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        let entry = Entry {
+            mode: meta.mode(),
+            inode: meta.ino(),
+            owner: (meta.uid(), meta.gid()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+            attributes: attributes(&path),
+            bytes,
+        };
+        all.insert(path, entry);
+    }
+    all
+}
+
+/// None where the file system has none.
+fn attributes(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut names = vec![0; 4096];
+    let length = match llistxattr(path, &mut names[..]) {
+        Ok(length) => length,
+        Err(Errno::NOTSUP) => return BTreeMap::new(),
+        Err(error) => panic!("{}: {error}", path.display()),
+    };
+    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let value = |name: &[u8]| {
+        let mut value = vec![0; 4096];
+        let length = lgetxattr(path, name, &mut value[..]).unwrap();
+        value[..length].to_vec()
+    };
+    names.map(|name| (name.to_vec(), value(name))).collect()
+}
+
+/// Attributes on files and directories of the tree and of `.git`; false where the file system takes none.
+pub(super) fn with_attributes(root: &Path) -> bool {
+    let mark = |path: &str| {
+        lsetxattr(root.join(path), "user.act.test", path.as_bytes(), XattrFlags::empty())
+    };
+    let marked: Vec<_> = ["answer.txt", ".", ".git", ".git/index", ".git/HEAD"].map(mark).into();
+    let taken = !marked.contains(&Err(Errno::NOTSUP));
+    marked.into_iter().filter(|_| taken).for_each(|set| set.unwrap());
+    taken
+}
+
+/// What notices a fingerprint: each of these must make another one.
+#[test]
+fn a_fingerprint_sees_every_kind_of_change() {
+    let act = Act::new().file("answer.txt", "none\n").file("other.txt", "x");
+    committed(&act);
+    let repo = act.repo();
+    let answer = repo.join("answer.txt");
+    let attributed = with_attributes(&repo);
+    std::os::unix::fs::symlink("answer.txt", repo.join("link")).unwrap();
+    let mut last = fingerprint(&repo);
+    assert_eq!(last, fingerprint(&repo), "looking changes nothing");
+    let mut seen = |what: &str| {
+        let now = fingerprint(&repo);
+        assert_ne!(last, now, "{what}");
+        last = now;
+    };
+    fs::set_permissions(&answer, fs::Permissions::from_mode(0o600)).unwrap();
+    seen("a mode");
+    let again = fs::read(&answer).unwrap();
+    fs::write(&answer, again).unwrap();
+    seen("the same bytes written once more");
+    fs::rename(&answer, repo.join("y")).unwrap();
+    fs::rename(repo.join("y"), &answer).unwrap();
+    seen("a name that was taken back");
+    fs::write(repo.join(".git/refs/heads/new"), "x").unwrap();
+    seen("a ref");
+    if attributed {
+        lsetxattr(&answer, "user.act.test", b"new", XattrFlags::empty()).unwrap();
+        seen("an attribute");
+    } else {
+        eprintln!("not shown here: this file system has no extended attributes");
+    }
+}
+
+/// Security line 171: neither git nor what its configuration names is ever run, by any command that looks at a
+/// repository; and each of them did its work.
+#[test]
+fn no_command_runs_git_or_what_its_configuration_names() {
+    let green = "grep -qx right answer.txt || { echo FAIL: $(cat answer.txt); exit 1; }";
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file(".gitattributes", "* filter=evil diff=evil\n")
+        .file("package.json", r#"{"name":"x","scripts":{"test":"node --test"}}"#);
+    committed(&act);
+    let canary = act.artifacts().with_file_name("canary");
+    let trap = |path: PathBuf| {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\ntouch {}\nexit 1\n", canary.display())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let hooks = act.repo().join(".git/hooks");
+    for hook in
+        ["pre-commit", "post-checkout", "post-index-change", "fsmonitor-watchman", "pre-auto-gc"]
+    {
+        trap(hooks.join(hook));
+    }
+    let evil = trap(act.artifacts().with_file_name("monitor"));
+    for key in [
+        "core.fsmonitor",
+        "core.pager",
+        "core.editor",
+        "core.sshCommand",
+        "diff.external",
+        "diff.evil.textconv",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "credential.helper",
+    ] {
+        git(&act.repo(), &["config", key, &evil], "");
+    }
+    // It bites whoever does run git.
+    git(&act.repo(), &["status", "--short"], "");
+    assert!(canary.exists(), "git runs what its configuration names");
+    fs::remove_file(&canary).unwrap();
+    let false_git = trap(act.artifacts().with_file_name("bin").join("git"));
+    let bin = Path::new(&false_git).parent().unwrap().display().to_string();
+    let act = act.env("PATH", format!("{bin}:{}", std::env::var("PATH").unwrap()));
+
+    let did = |act: Act, arguments: &[&str], code: i32| {
+        let told = act.act(arguments.iter().copied()).status(code);
+        assert!(!canary.exists(), "{arguments:?} ran it: {told}");
+        told
+    };
+    let quiet = |act: &Act| act.clone().script("turns: []");
+    // There is no agent.yaml yet; afterwards it is ours.
+    did(act.clone(), &["init"], 0).stdout_has("agent.yaml");
+    assert!(act.repo().join("agent.yaml").is_file());
+    did(act.clone(), &["init"], 1).stderr_has("agent.yaml");
+    let act = act.pipeline(image(), &[("test", green)]);
+    did(quiet(&act), &["doctor"], 0);
+    did(quiet(&act), &["doctor", "--excluded"], 0);
+    did(act.clone(), &["status"], 0);
+    did(act.clone(), &["queue"], 0);
+    did(act.clone(), &["report"], 1).stderr_has("no stuck report");
+    let turns = || opening("write it").into_iter();
+    let proposal = turns().chain(attempt("right\n").into_iter().take(2)).chain([done()]);
+    did(act.clone().script(&script(proposal)), &["run", "--dry-run", "x"], 0).stdout_has("+right");
+    did(quiet(&act), &["apply"], 0).stdout_has("SUCCESS");
+    did(act.clone(), &["verify"], 0);
+    did(act.clone(), &["logs"], 0);
+    let silent = json!({"role": "editor", "text": "hm"});
+    let stuck = turns().chain(attempt("wrong\n"));
+    let stuck = stuck.chain([silent.clone(), silent.clone(), silent]);
+    did(act.clone().script(&script(stuck)), &["run", "x"], 3);
+    did(act.clone(), &["report"], 0).stdout_has("FAIL: wrong");
+    let again = turns().chain(attempt("right\n")).chain([done()]);
+    let told = did(act.clone().script(&script(again)), &["run", "--baseline", "x"], 0);
+    let run_id = told.runs().pop().unwrap();
+    for arguments in [
+        &["history"][..],
+        &["metrics"],
+        &["components"],
+        &["components", "why", "scout-a", ".git/config"],
+        &["scout", "b", "--facts"],
+        &["scout", "a", "--facts"],
+        &["audit", "list"],
+        &["audit", "verify"],
+        &["audit", "explain", &run_id],
+        &["verify-claim", &run_id],
+        &["cache"],
+    ] {
+        let code = i32::from(arguments[0] == "components" && arguments.len() > 1);
+        did(act.clone(), arguments, code);
+    }
+}
