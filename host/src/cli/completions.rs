@@ -10,7 +10,7 @@ use crate::output::{Failure, Output};
 const AFTER_HELP: &str = "\
 Examples:
   d=~/.local/share/bash-completion/completions; mkdir -p $d && act completions bash > $d/act
-  d=~/.config/fish/completions; mkdir -p $d && act completions fish > $d/act.fish
+  mkdir -p ~/.config/fish/completions && act completions fish > ~/.config/fish/completions/act.fish
   d=~/.zfunc; mkdir -p $d && act completions zsh > $d/_act";
 
 /// Print what a shell needs to complete commands and options

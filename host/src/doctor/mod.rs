@@ -28,8 +28,8 @@ pub enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
-    /// `repository`, `agent_dir`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`, `components`, `model`,
-    /// `artifacts`, `store`, `excluded` or `model_call`.
+    /// `repository`, `agent_dir`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`, `components`,
+    /// `model`, `artifacts`, `store`, `excluded` or `model_call`.
     pub name: &'static str,
     pub level: Level,
     pub message: String,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ToolSpec;
@@ -15,26 +17,50 @@ pub struct Answer {
     pub is_error: bool,
 }
 
-#[derive(serde::Deserialize)]
-struct Ok {
+#[derive(Deserialize)]
+struct Head {
     ok: bool,
+    reason: Option<String>,
+}
+
+impl Head {
+    fn of(text: &str) -> Option<Self> {
+        // A struct may also be read from a list.
+        text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
+    }
+
+    fn fits(&self, is_error: bool) -> bool {
+        self.ok != is_error && (self.ok || self.reason.is_some())
+    }
+}
+
+/// What has no such head of its own, with one.
+#[derive(Serialize)]
+struct Told<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RawValue>,
 }
 
 impl Answer {
     /// What a component said. Whatever its author makes it say, the model reads `{ok:true,…}` or
     /// `{ok:false,reason,…}`.
     pub fn said(text: String, is_error: bool) -> Self {
-        let fits = serde_json::from_str(&text).is_ok_and(|Ok { ok }| ok != is_error);
-        if fits {
+        if Head::of(&text).is_some_and(|head| head.fits(is_error)) {
             return Self { json: text, is_error };
         }
-        let said: serde_json::Value =
-            serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
-        let json = match is_error {
-            false => serde_json::json!({"ok": true, "result": said}),
-            true => serde_json::json!({"ok": false, "reason": "tool_failed", "error": said}),
+        // Byte for byte where it is JSON, else as a text.
+        let json = serde_json::from_str(&text).or_else(|_| serde_json::value::to_raw_value(&text));
+        let said: Option<&RawValue> = json.as_deref().ok();
+        let told = match is_error {
+            false => Told { ok: true, reason: None, result: said, error: None },
+            true => Told { ok: false, reason: Some("tool_failed"), result: None, error: said },
         };
-        Self { json: json.to_string(), is_error }
+        Self { json: serde_json::to_string(&told).unwrap_or_default(), is_error }
     }
 
     pub fn refusal(reason: &str, message: &str) -> Self {
@@ -80,6 +106,17 @@ mod tests {
             ("", false, r#"{"ok":true,"result":""}"#),
             ("[1,2]", false, r#"{"ok":true,"result":[1,2]}"#),
             (r#"{"ok":"yes"}"#, false, r#"{"ok":true,"result":{"ok":"yes"}}"#),
+            ("[true]", false, r#"{"ok":true,"result":[true]}"#),
+            (
+                "123456789012345678901234567890",
+                false,
+                r#"{"ok":true,"result":123456789012345678901234567890}"#,
+            ),
+            (
+                r#"{"ok":false}"#,
+                true,
+                r#"{"ok":false,"reason":"tool_failed","error":{"ok":false}}"#,
+            ),
             (r#"{"ok":false}"#, false, r#"{"ok":true,"result":{"ok":false}}"#),
             ("no such file", true, r#"{"ok":false,"reason":"tool_failed","error":"no such file"}"#),
             (r#"{"ok":true}"#, true, r#"{"ok":false,"reason":"tool_failed","error":{"ok":true}}"#),

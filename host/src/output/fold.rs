@@ -1,6 +1,6 @@
-//! A line on a terminal that is too narrow for it: broken between words, and indented to where its value began. What has
-//! no space in it, like a digest, stays in one piece, so that it can be copied; so does a command in backticks that has
-//! room in a row.
+//! A line on a terminal that is too narrow for it: broken between words, and indented to where its value began. What
+//! has no space in it, like a digest, stays in one piece, so that it can be copied; so does a command in backticks that
+//! has room in a row.
 
 use std::borrow::Cow;
 

@@ -87,6 +87,20 @@ impl Store {
         })
     }
 
+    /// Those that somebody began to apply who died on the way, the newest first; a green task in the repository since
+    /// then makes it a matter of the past.
+    pub fn half_applied(&self, repo: &str) -> Result<Vec<ProposalRecord>, StoreError> {
+        self.read(|db| {
+            let mut all = db.prepare(
+                "SELECT * FROM proposals WHERE repo = ?1 AND state = 'APPLYING' AND NOT EXISTS ( \
+                 SELECT 1 FROM tasks WHERE tasks.repo = ?1 AND tasks.state = 'SUCCESS' AND tasks.seq > \
+                 (SELECT seq FROM tasks WHERE task_id = proposals.applied_by)) \
+                 ORDER BY written_at DESC, rowid DESC",
+            )?;
+            all.query_map([repo], ProposalRecord::read)?.collect()
+        })
+    }
+
     /// Of every repository, those with a file, but for the newest.
     pub fn old_proposals(&self, kept: u32) -> Result<Vec<ProposalRecord>, StoreError> {
         self.read(|db| {
@@ -117,7 +131,8 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::store;
+    use super::super::testing::{process, store, submit};
+    use super::super::{Ended, TaskState};
     use super::*;
 
     #[test]
@@ -140,5 +155,30 @@ mod tests {
         assert_eq!(names(store.old_proposals(1).unwrap()), ["t-2", "t-1"]);
         store.set_proposal("t-2", ProposalState::Removed, None).unwrap();
         assert_eq!(names(store.old_proposals(1).unwrap()), ["t-1"]);
+    }
+
+    #[test]
+    fn half_of_a_proposal_is_told_until_a_later_task_is_green_and_not_again() {
+        // TASK-43
+        let place = store();
+        let store = &place.store;
+        store.add_proposal("t-1", "r", "ab").unwrap();
+        let end = |task_id: &str, state| {
+            submit(store, "r", task_id, 1);
+            store.start(task_id, &process(1)).unwrap();
+            let how = Ended { state, exit_code: 0, reason: None };
+            assert!(store.end(task_id, &process(1), &how).unwrap());
+        };
+        let told = || !store.half_applied("r").unwrap().is_empty();
+        end("t-2", TaskState::Success);
+        end("t-3", TaskState::InfraError);
+        store.set_proposal("t-1", ProposalState::Applying, Some("t-3")).unwrap();
+        assert!(told());
+        end("t-4", TaskState::Stuck);
+        assert!(told());
+        end("t-5", TaskState::Success);
+        assert!(!told());
+        end("t-6", TaskState::Proposed);
+        assert!(!told());
     }
 }

@@ -11,7 +11,7 @@ use crate::audit::{Decision, Entry, Event};
 use crate::event::{EventKind, Events};
 use crate::fail_point;
 use crate::output::{Failure, Output};
-use crate::store::{ProposalRecord, ProposalState, StoreError, TaskRecord, TaskState};
+use crate::store::{ProposalRecord, ProposalState};
 use crate::workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
 
 /// What `act apply` was asked for.
@@ -93,25 +93,17 @@ pub(super) fn carry_out(
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
             desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
             let refusal = refusal(&error);
-            // Who cancelled it is shown no refusal.
-            if matches!(error, EditError::Torn { .. }) && stopped() {
-                output.caution(&refusal.message);
+            if let EditError::Torn { left, .. } = &error {
+                left.iter().for_each(|left| not_taken_back(ticket, left));
+                events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
+                // Who cancelled it is shown no refusal.
+                if stopped() {
+                    output.caution(&refusal.message);
+                }
             }
             Err(refusal)
         }
     }
-}
-
-/// Dry runs of the repository whose proposals somebody began to write who died on the way, the newest first.
-pub(super) fn half_applied(desk: &Desk) -> Result<Vec<ProposalRecord>, StoreError> {
-    // A green task since then makes it a matter of the past.
-    let last = desk.store.last_ended(&desk.repo)?;
-    if let Some(TaskRecord { state: TaskState::Success, .. }) = last {
-        return Ok(vec![]);
-    }
-    let mut all = desk.store.proposals(&desk.repo)?;
-    all.retain(|record| record.state == ProposalState::Applying);
-    Ok(all)
 }
 
 /// In the words of a warning.
@@ -126,7 +118,7 @@ pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
 
 /// To whoever works next in the repository.
 pub(super) fn tell_half_applied(ready: &Ready, desk: &Desk, output: &Output) {
-    for ProposalRecord { task_id, .. } in half_applied(desk).unwrap_or_default() {
+    for ProposalRecord { task_id, .. } in desk.store.half_applied(&desk.repo).unwrap_or_default() {
         if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
             output.caution(&half_applied_text(&task_id, output));
         }
@@ -169,8 +161,7 @@ fn refusal(error: &EditError) -> Failure {
             let (why, left) = (refusal(why).message, Left::list(left));
             let message = format!("{why}; everything else was taken back, but {left}");
             Failure::refused("proposal_torn", message).hint(
-                "put these files right first, `git diff` shows what is in them; then make the proposal again with \
-                 `act run --dry-run`",
+                "look at these files and put them right first; then make the proposal again with `act run --dry-run`",
             )
         }
         EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
@@ -187,6 +178,13 @@ fn audited(ticket: &Ticket, applied: &Applied) {
     let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
     let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
     let _ = audit.append(edit);
+}
+
+/// An edit that stays although the rest was undone.
+fn not_taken_back(ticket: &Ticket, left: &Left) {
+    let Some(audit) = ticket.audit().filter(|_| left.holds.ours()) else { return };
+    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
+    let _ = audit.append(edit.object(&left.path));
 }
 
 fn edit(applied: &Applied) -> EventKind {

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::earlier_report;
 use super::lookup::Lookup;
-use super::{apply, earlier_report};
 use crate::output::Failure;
 use crate::store::Task;
 
@@ -66,13 +66,14 @@ pub struct Queue {
 pub fn status(start: &Path) -> Result<Status, Failure> {
     let lookup = Lookup::open(start)?;
     let (desk, root) = lookup.desk()?;
+    // Before the line is looked at: one that begins in between is not taken for dead.
+    let half_applied = desk.store.half_applied(&desk.repo)?.into_iter();
     let (running, queued) = lookup.line(&desk.repo)?;
     let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
     let found = earlier_report::find(&lookup.store, &desk.repo, root)?;
     let stuck_report = found.map(|found| found.note);
     // One of a task that runs is being written.
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
-    let half_applied = apply::half_applied(&desk)?.into_iter();
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
     let repo = Repo { root: root.display().to_string(), identity: desk.repo };

@@ -85,7 +85,7 @@ fn half_applied(desk: &Desk, output: &Output) -> Result<Vec<Warning>, Failure> {
         step: None,
         message: apply::half_applied_text(&record.task_id, output),
     };
-    Ok(apply::half_applied(desk)?.into_iter().map(warning).collect())
+    Ok(desk.store.half_applied(&desk.repo)?.into_iter().map(warning).collect())
 }
 
 /// Where a run takes place, and who hears of it.

@@ -113,6 +113,13 @@ pub enum Holds {
     Nothing,
 }
 
+impl Holds {
+    /// Whether something that was written is there.
+    pub fn ours(self) -> bool {
+        matches!(self, Self::Changed | Self::Written)
+    }
+}
+
 impl Left {
     /// In one message.
     const MAX_LISTED: usize = 100;

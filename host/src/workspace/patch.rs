@@ -11,8 +11,8 @@ const AROUND: usize = 3;
 /// Of one file; a difference that takes longer to find is larger than it need be, and as right.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Of a file whose content moved, the old name is not told again. `prefix` stands before every path: from the top of git's
-/// working tree to the root of the repository, empty or with a `/` at its end.
+/// Of a file whose content moved, the old name is not told again. `prefix` stands before every path: from the top of
+/// git's working tree to the root of the repository, empty or with a `/` at its end.
 pub fn patch(files: &[ProposedFile], prefix: &[u8]) -> Vec<u8> {
     let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
     let mut out = vec![];
