@@ -10,6 +10,7 @@ mod image;
 mod proxy;
 
 mod anchored;
+mod applying;
 mod approval;
 mod audit;
 mod boundaries;
