@@ -109,10 +109,11 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
     lines.push(Line::of(tone, state).and(Tone::Plain, why));
     if !gate_inputs_changed.is_empty() {
         let files = gate_inputs_changed.join(", ");
-        lines.push(
-            Line::of(Tone::Caution, "Changed, and verification depends on it:")
-                .and(Tone::Plain, format!(" {files}")),
-        );
+        let what = match state.as_str() {
+            "PROPOSED" => "Changed by it, and verification depends on it:",
+            _ => "Changed, and verification depends on it:",
+        };
+        lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, format!(" {files}")));
     }
     if edited && *exit_code == Exit::Cancelled as u8 {
         lines.push(Line::plain("Changes made so far stay in the working tree."));
@@ -254,14 +255,16 @@ mod tests {
     fn a_proposal_says_that_nothing_was_verified_and_what_it_cost() {
         // CLI-34
         let mut kind = finished("PROPOSED", Exit::Ok);
-        if let EventKind::TaskFinished { tokens, summary, .. } = &mut kind {
+        if let EventKind::TaskFinished { tokens, summary, gate_inputs_changed, .. } = &mut kind {
             *summary = Some("Leap years are told.".into());
+            *gate_inputs_changed = vec!["test.sh".into()];
             *tokens =
                 [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
         }
         assert_eq!(
             text(&kind),
-            "Leap years are told.\n\nPROPOSED: nothing was verified\nTokens: editor 12 in (4 cached), 3 out\n"
+            "Leap years are told.\n\nPROPOSED: nothing was verified\n\
+             Changed by it, and verification depends on it: test.sh\nTokens: editor 12 in (4 cached), 3 out\n"
         );
     }
 
