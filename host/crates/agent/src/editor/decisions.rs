@@ -181,7 +181,7 @@ fn manager(detected: System) -> Option<&'static str> {
 /// Scout B's commands name directories, and none of the tests that Scout A knows lies there.
 fn tests_elsewhere(a: &ReportA, commands: &str) -> Option<Conflict> {
     let tests: BTreeSet<_> =
-        known_files(a).into_iter().filter(|path| act_verifier::is_test(path)).collect();
+        known_files(a).into_iter().filter(|path| crate::gate_inputs::is_test(path)).collect();
     let places: BTreeSet<_> = commands.lines().flat_map(test_places).collect();
     let lies_in = |test: &str, place: &str| {
         test.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

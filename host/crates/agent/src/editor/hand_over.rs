@@ -2,7 +2,7 @@
 //! words; so what has that form is sent back. Plain prose may speak of commits as often as it likes. Pure.
 
 use super::claim::{self, is_hash};
-use act_records::artifacts::RunId;
+use act_core::RunId;
 
 /// What a text hands over, if anything, in words for the model.
 pub(super) fn found(text: &str) -> Option<&'static str> {
