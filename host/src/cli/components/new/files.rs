@@ -144,9 +144,12 @@ mod tests {
     // COMPONENT-4
     #[test]
     fn nothing_of_the_interfaces_the_kit_and_the_templates_is_left_out() {
-        for (from, embedded) in
-            [("wit", WIT), ("components/kit", KIT), ("components/reports", REPORTS), ("components/templates", TEMPLATES)]
-        {
+        for (from, embedded) in [
+            ("wit", WIT),
+            ("components/kit", KIT),
+            ("components/reports", REPORTS),
+            ("components/templates", TEMPLATES),
+        ] {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(from);
             let mut there = BTreeSet::new();
             below(&root, &root, &mut there);
