@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use act::artifacts::ArtifactDir;
-use act::audit::{Audit, AuditReader, Entry, Event, Keeper, Place, Subject, Verifier};
-use act::secret::Secrets;
-use act::store::Store;
+use act_audit::{Audit, AuditReader, Entry, Event, Keeper, Place, Subject, Verifier};
+use act_core::secret::Secrets;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
 
 const EACH: u32 = 2_000;
 

@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use act::component::{
+use act_component::{
     ComponentHost, Grant, LoadedComponent, ScoutQuestion, Services, custom_section,
 };
-use act::event::Events;
-use act::workspace::{Profile, RepoView};
+use act_core::event::Events;
+use act_workspace::{Profile, RepoView};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -69,7 +69,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn bytes() -> Vec<u8> {
-    fs::read(Path::new(env!("ACT_TEST_COMPONENTS")).join("hostile.wasm")).unwrap()
+    fs::read(Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile.wasm")).unwrap()
 }
 
 /// With the grants of a Scout, all of which it declares.

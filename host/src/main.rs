@@ -1,6 +1,6 @@
 //! The program: parse, run, turn the outcome into an exit code.
 
-use act::exit::Exit;
+use act_core::exit::Exit;
 
 fn main() -> std::process::ExitCode {
     act::output::install_panic_hook(act::cli::secrets());

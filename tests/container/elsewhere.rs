@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use act::config::{SourceWrites, User, Workspace};
-use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier};
+use act_config::{SourceWrites, User, Workspace};
+use act_verifier::{Engine, ErrorType, FailReason, Status, Verifier};
 use bollard::Docker;
 use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptions, ListVolumesOptions,

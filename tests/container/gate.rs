@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use act::config::SourceWrites;
-use act::event::EventKind;
-use act::verifier::{FailReason, Status};
+use act_config::SourceWrites;
+use act_core::event::EventKind;
+use act_verifier::{FailReason, Status};
 use serde_json::json;
 
 use crate::world::World;
@@ -190,7 +190,7 @@ async fn a_green_run_of_a_tree_that_changed_meanwhile_fails() {
         .step("test", "echo ready; while [ ! -e ../go ]; do sleep 0.05; done; cat code");
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
-    let run = tokio::spawn(async move { act::verifier::Verifier::run(&gate, 1, &cancel).await });
+    let run = tokio::spawn(async move { act_verifier::Verifier::run(&gate, 1, &cancel).await });
     let run_id = world.run_id().await;
     world.printed("ready").await;
     std::fs::write(world.repo().join("code"), "two").unwrap();

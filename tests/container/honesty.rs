@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use act::config::Workspace;
-use act::verifier::{ErrorType, Status};
+use act_config::Workspace;
+use act_verifier::{ErrorType, Status};
 
 use crate::world::{SmallDisk, World};
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use act::process::Process;
-use act::verifier::{ResolvedImage, Verifier};
+use act_core::process::Process;
+use act_verifier::{ResolvedImage, Verifier};
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, StartContainerOptions,
@@ -78,7 +78,7 @@ async fn a_run_that_is_dropped_or_panics_leaves_no_container() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_containers_of_dead_owners_are_reaped() {
     let mut world = World::new().await.step("wait", "echo ready; sleep 600");
-    let gate: act::verifier::DockerVerifier = world.gate().await;
+    let gate: act_verifier::DockerVerifier = world.gate().await;
     let image: ResolvedImage = gate.image.clone();
     let cancel = world.cancel.clone();
     let run = tokio::spawn(async move { gate.run(1, &cancel).await });
@@ -164,7 +164,7 @@ async fn an_orphan_that_somebody_else_removes_is_gone_when_reaping_ends() {
 /// As that process would have labelled it.
 fn labels_of(pid: u32, run_id: &str) -> HashMap<String, String> {
     let this = Process::this();
-    let seen = act::process::look(pid).unwrap().unwrap();
+    let seen = act_core::process::look(pid).unwrap().unwrap();
     let labels = [
         ("act.run_id", run_id.to_owned()),
         ("act.pid", pid.to_string()),

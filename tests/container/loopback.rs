@@ -1,7 +1,7 @@
 //! The machine's own engine behind a loopback address: what is there has to be tried.
 
-use act::config::Workspace;
-use act::verifier::{Engine, Status};
+use act_config::Workspace;
+use act_verifier::{Engine, Status};
 
 use crate::tunnel::Tunnel;
 use crate::world::World;
@@ -28,7 +28,7 @@ async fn an_engine_of_this_machine_at_an_address_of_it_is_used_in_the_way_that_w
     assert_eq!(std::fs::read(out).unwrap(), b"made\n");
     assert_eq!(world.fingerprint(), before);
 
-    world.pipeline.source_writes = act::config::SourceWrites::Warn;
+    world.pipeline.source_writes = act_config::SourceWrites::Warn;
     world.pipeline.steps[1].command = "echo two > code; echo x > new".into();
     let response = world.run().await;
     let message = &response.warnings[0].message;

@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use act::event::Events;
-use act::verifier::{Engine, ErrorType, Status, Verifier};
+use act_core::event::Events;
+use act_verifier::{Engine, ErrorType, Status, Verifier};
 use bollard::Docker;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -1,7 +1,7 @@
 //! The image of an earlier run, by what the log says of it.
 
-use act::event::Events;
-use act::verifier::{FoundImage, Named, RecordedImage};
+use act_core::event::Events;
+use act_verifier::{FoundImage, Named, RecordedImage};
 use bollard::query_parameters::{RemoveImageOptions, TagImageOptions};
 
 use crate::image;

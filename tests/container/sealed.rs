@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use act::verifier::{Status, Verifier};
+use act_verifier::{Status, Verifier};
 use bollard::query_parameters::InspectContainerOptions;
 
 use crate::world::{SmallDisk, World};

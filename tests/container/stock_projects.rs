@@ -6,8 +6,8 @@
 use std::process::Command;
 use std::time::Duration;
 
-use act::config::Workspace;
-use act::verifier::Status;
+use act_config::Workspace;
+use act_verifier::Status;
 
 use crate::world::World;
 

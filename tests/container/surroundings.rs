@@ -1,7 +1,7 @@
 //! Users, certificates, caches and git: what surrounds the steps.
 
-use act::config::{User, Workspace};
-use act::verifier::{Downloads, ErrorType, Status};
+use act_config::{User, Workspace};
+use act_verifier::{Downloads, ErrorType, Status};
 
 use crate::world::World;
 

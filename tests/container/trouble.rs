@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use act::event::Events;
-use act::verifier::{Engine, ErrorType, FailReason, Status, Verifier};
+use act_core::event::Events;
+use act_verifier::{Engine, ErrorType, FailReason, Status, Verifier};
 use bollard::query_parameters::RemoveContainerOptions;
 
 use crate::image;

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::artifacts::{ArtifactDir, ComponentDigest};
-use act::audit::Audit;
-use act::config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
-use act::event::{Event, EventKind, Events, Sink};
-use act::secret::Secrets;
-use act::store::Store;
-use act::verifier::{DockerVerifier, Downloads, Engine, Gate, Verifier, VerifyResponse};
-use act::workspace::HeldRoot;
+use act_audit::Audit;
+use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
+use act_core::event::{Event, EventKind, Events, Sink};
+use act_core::secret::Secrets;
+use act_records::artifacts::{ArtifactDir, ComponentDigest};
+use act_records::store::Store;
+use act_verifier::{DockerVerifier, Downloads, Engine, Gate, Verifier, VerifyResponse};
+use act_workspace::HeldRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::mpsc;
@@ -159,7 +159,7 @@ impl World {
     pub(crate) fn gate_with(
         &self,
         engine: Engine,
-        image: act::verifier::ResolvedImage,
+        image: act_verifier::ResolvedImage,
     ) -> DockerVerifier {
         DockerVerifier {
             downloads: self.downloads,

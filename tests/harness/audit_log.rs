@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use act::workspace::digest;
+use act_workspace::digest;
 use serde_json::Value;
 
 use super::Act;

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::artifacts::ArtifactDir;
-use act::audit::{Audit, AuditReader, Entry, Event, Item, Keeper, Record, Verification, Verifier};
-use act::secret::Secrets;
-use act::store::Store;
+use act_audit::{Audit, AuditReader, Entry, Event, Item, Keeper, Record, Verification, Verifier};
+use act_core::secret::Secrets;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
 
 const CHILD: &str = "ACT_TEST_AUDIT_CHILD";
 

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use act::component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
-use act::component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
-use act::event::{EventKind, Events};
-use act::model::{Model, ModelUsage};
-use act::scout::facts_b::FactsB;
-use act::scout::grounding::ground_a;
-use act::scout::report_a::ReportA;
-use act::workspace::{Profile, RepoView, RepoWriter, WriteRules};
+use act_agent::scout::facts_b::FactsB;
+use act_agent::scout::grounding::ground_a;
+use act_agent::scout::report_a::ReportA;
+use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
+use act_component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
+use act_core::event::{EventKind, Events};
+use act_model::{Model, ModelUsage};
+use act_workspace::{Profile, RepoView, RepoWriter, WriteRules};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use act::event::Events;
-use act::model::{Ask, Deadlines, ModelAccess, Pause, TokenLedger, connect, with_attempts};
-use act::secret::Secret;
+use act_core::event::Events;
+use act_core::secret::Secret;
+use act_model::{Ask, Deadlines, ModelAccess, Pause, TokenLedger, connect, with_attempts};
 use futures_util::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

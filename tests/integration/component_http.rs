@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use act::component::{
+use act_component::{
     ComponentFailure, ComponentHost, Grant, Http, LoadedComponent, Outbound, ScoutQuestion,
     Services, custom_section,
 };
-use act::event::Events;
+use act_core::event::Events;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

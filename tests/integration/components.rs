@@ -3,12 +3,12 @@
 
 use std::fs;
 
-use act::component::{
+use act_component::{
     ComponentHost, Grant, Kind, LoadError, Mismatch, NotAComponent, ScoutQuestion, Services,
     builtin, custom_section,
 };
-use act::event::{EventKind, Events};
-use act::workspace::{RepoWriter, WriteRules};
+use act_core::event::{EventKind, Events};
+use act_workspace::{RepoWriter, WriteRules};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -34,7 +34,7 @@ fn security_line_37_what_is_no_component_is_refused_with_what_it_is() {
     assert!(matches!(named(&whole[..whole.len() - 1]), NotAComponent::Cut(_)));
     assert!(matches!(named(&whole[..whole.len() / 2]), NotAComponent::Cut(_)));
     assert_eq!(named(&bytes("hostile")), NotAComponent::NoManifest);
-    let limits = act::component::Limits { wasm_bytes: 1000, ..Default::default() };
+    let limits = act_component::Limits { wasm_bytes: 1000, ..Default::default() };
     let grant = Grant { limits, ..Grant::default() };
     let large = host().load(&whole, grant, &Events::silent()).err().unwrap();
     assert!(matches!(large, LoadError::NotAComponent(NotAComponent::TooLarge { limit: 1000, .. })));
@@ -148,7 +148,7 @@ fn the_kind_is_what_the_component_exports() {
 fn loading_tells_what_it_found() {
     let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
     assert_eq!(loaded.world, "agentcommand:worlds/scout@1.1.0");
-    assert_eq!(loaded.sha256, act::workspace::digest(&packed("hostile", &["repo.read"])));
+    assert_eq!(loaded.sha256, act_workspace::digest(&packed("hostile", &["repo.read"])));
     assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.2.0"));
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
@@ -195,7 +195,7 @@ async fn a_host_that_cannot_keep_code_still_answers() {
 struct Tools {
     repository: Repository,
     writer: std::sync::Arc<RepoWriter>,
-    loaded: act::component::LoadedComponent,
+    loaded: act_component::LoadedComponent,
     heard: Heard,
 }
 
@@ -259,7 +259,7 @@ async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
             _ => None,
         })
         .collect();
-    let digest = act::workspace::digest(b"goodbye");
+    let digest = act_workspace::digest(b"goodbye");
     assert_eq!(edits, [("a.txt".to_owned(), "replace".to_owned(), 2, Some(digest))]);
     let refusals = tools.heard.kinds();
     let reasons: Vec<_> = refusals

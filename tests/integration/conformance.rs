@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use act::component::{builtin, custom_section};
 use act::conformance::{self, Conformance, Options, Verdict};
+use act_component::{builtin, custom_section};
 use serde_json::{Value, json};
 
 use crate::hostile::{bytes, packed};

@@ -4,12 +4,12 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::component::{
+use act_component::{
     ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, LoadedComponent, RepoRead,
     Services, ToolOutcome, custom_section,
 };
-use act::event::{EventKind, Events};
-use act::workspace::{Overlay, RepoWriter, WriteRules};
+use act_core::event::{EventKind, Events};
+use act_workspace::{Overlay, RepoWriter, WriteRules};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

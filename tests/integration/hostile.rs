@@ -7,15 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use act::component::{
-    ComponentFailure, ComponentHost, Grant, LoadError, LoadedComponent, Services,
-};
-use act::component::{ScoutQuestion, custom_section};
-use act::event::{Event, EventKind, Events, Sink};
-use act::model::{
+use act_component::{ComponentFailure, ComponentHost, Grant, LoadError, LoadedComponent, Services};
+use act_component::{ScoutQuestion, custom_section};
+use act_core::event::{Event, EventKind, Events, Sink};
+use act_model::{
     Ask, Conversation, Model, ModelError, ModelUsage, Stop, ToolResult, ToolSpec, Turn,
 };
-use act::workspace::{Profile, RepoView, RepoWriter, WriteRules};
+use act_workspace::{Profile, RepoView, RepoWriter, WriteRules};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -25,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const PLENTY: Duration = Duration::from_secs(60);
 
 pub(crate) fn bytes(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("ACT_TEST_COMPONENTS")).join(name).with_extension("wasm")).unwrap()
+    fs::read(Path::new(act_component::builtin::TEST_COMPONENTS).join(name).with_extension("wasm"))
+        .unwrap()
 }
 
 /// The hostile component with a manifest that declares these needs.

@@ -14,7 +14,6 @@ mod events;
 mod foreign;
 mod hostile;
 mod hostile_components;
-mod layers;
 mod recorded;
 mod retention;
 mod scout_a_facts;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use act::artifacts::ArtifactDir;
-use act::audit::{Audit, AuditReader, Item, Keeper, Record};
-use act::component::ComponentHost;
-use act::secret::Secrets;
-use act::store::Store;
+use act_audit::{Audit, AuditReader, Item, Keeper, Record};
+use act_component::ComponentHost;
+use act_core::secret::Secrets;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
 
 pub(crate) struct Recorded {
     place: tempfile::TempDir,

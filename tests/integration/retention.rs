@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use act::artifacts::{ArtifactDir, Pruned, RunId};
+use act_records::artifacts::{ArtifactDir, Pruned, RunId};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// One who waits for the whole of it.
@@ -48,7 +48,7 @@ impl Place {
 }
 
 fn now() -> DateTime<Utc> {
-    act::clock::now()
+    act_core::clock::now()
 }
 
 fn prune(artifacts: &ArtifactDir, pinned: &[&RunId]) -> Pruned {

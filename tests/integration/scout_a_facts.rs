@@ -4,12 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use act::component::builtin::SCOUT_A;
-use act::component::{ComponentHost, Grant, ScoutQuestion, Services};
-use act::event::Events;
-use act::scout::check_facts;
-use act::scout::facts_a::FactsA;
-use act::workspace::{Profile, RepoView};
+use act_agent::scout::check_facts;
+use act_agent::scout::facts_a::FactsA;
+use act_component::builtin::SCOUT_A;
+use act_component::{ComponentHost, Grant, ScoutQuestion, Services};
+use act_core::event::Events;
+use act_workspace::{Profile, RepoView};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

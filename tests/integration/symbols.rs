@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use act::component::{Grant, RepoRead, Services};
-use act::workspace::{Profile, RepoView};
+use act_component::{Grant, RepoRead, Services};
+use act_workspace::{Profile, RepoView};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use act::workspace::digest;
+use act_workspace::digest;
 use serde_json::{Value, json};
 
 use super::json::schema;

@@ -391,9 +391,9 @@ fn one_of_fifty() {
     for _ in 0..EDITS {
         let mut busy = 0;
         loop {
-            let read = act::publishing::show(path).unwrap();
+            let read = act_documents::show(path).unwrap();
             let began = Instant::now();
-            match act::publishing::edit_line(path, read.version(), 0, "by one of fifty") {
+            match act_documents::edit_line(path, read.version(), 0, "by one of fifty") {
                 Ok(_) => break,
                 Err(refused) if refused.reason() == "version_mismatch" => {}
                 // EDIT-29: nobody hears it who has waited less.

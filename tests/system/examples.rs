@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use act::component::{ComponentHost, Grant};
-use act::event::Events;
+use act_component::{ComponentHost, Grant};
+use act_core::event::Events;
 use serde_json::{Value, json};
 
 use crate::harness::script::{attempt, done, opening, script};
@@ -38,7 +38,7 @@ pub(crate) fn examples() -> &'static Path {
 
 fn approve(act: &Act, example: &str, more: &[&str]) -> String {
     let path = examples().join(example).with_extension("wasm");
-    let sha256 = act::workspace::digest(&fs::read(&path).unwrap());
+    let sha256 = act_workspace::digest(&fs::read(&path).unwrap());
     let words = ["components", "approve", path.to_str().unwrap(), "--sha256", &sha256];
     act.clone().act(words.iter().chain(more).copied()).status(0);
     sha256
@@ -88,8 +88,8 @@ fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_diges
         )
         .file("yarn.lock", "")
         .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
-    let host = act::workspace::digest(&fs::read(program()).unwrap());
-    let ours = act::component::builtin::SCOUT_B.sha256;
+    let host = act_workspace::digest(&fs::read(program()).unwrap());
+    let ours = act_component::builtin::SCOUT_B.sha256;
     let run = |act: &Act, turns: Vec<Value>, answer: &str| {
         let turns = turns.into_iter().chain(attempt(answer)).chain([done()]);
         let told = act.clone().script(&script(turns)).act(["run", "write the answer"]).status(0);
@@ -117,7 +117,7 @@ fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_diges
     assert!(told.requests_of("scout-b").is_empty(), "{told}");
     let planned = told.requests_of("editor")[1].body.to_string();
     assert!(planned.contains("yarn test") && planned.contains("seen: package.json"), "{planned}");
-    assert_eq!(act::workspace::digest(&fs::read(program()).unwrap()), host);
+    assert_eq!(act_workspace::digest(&fs::read(program()).unwrap()), host);
 
     // And back.
     act.clone().act(["components", "revoke", "py-b"]).status(0);

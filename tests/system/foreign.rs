@@ -10,12 +10,13 @@ use crate::harness::{Act, Done, image};
 
 fn foreign(act: &Act) -> PathBuf {
     let path = act.repo().parent().unwrap().join("ordinary.wasm");
-    fs::copy(Path::new(env!("ACT_TEST_COMPONENTS")).join("foreign.wasm"), &path).unwrap();
+    fs::copy(Path::new(act_component::builtin::TEST_COMPONENTS).join("foreign.wasm"), &path)
+        .unwrap();
     path
 }
 
 fn approve(act: &Act, path: &Path, more: &[&str]) -> Done {
-    let sha256 = act::workspace::digest(&fs::read(path).unwrap());
+    let sha256 = act_workspace::digest(&fs::read(path).unwrap());
     let words = ["components", "approve", path.to_str().unwrap(), "--sha256", &sha256];
     act.clone().act(words.iter().chain(more).copied())
 }

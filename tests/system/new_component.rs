@@ -57,7 +57,7 @@ fn a_project_is_begun_once_and_says_how_to_go_on() {
 fn a_component_is_tried_without_anything_real() {
     // COMPONENT-5
     let act = Act::new().without_engine().script("turns: []");
-    let there = Path::new(env!("ACT_TEST_COMPONENTS"));
+    let there = Path::new(act_component::builtin::TEST_COMPONENTS);
     let outline = there.join("outline.wasm");
     components(&act, &["test", outline.to_str().unwrap()])
         .status(0)
@@ -88,8 +88,10 @@ fn a_component_is_tried_without_anything_real() {
 #[test]
 fn a_trial_that_is_ended_leaves_no_repository() {
     let act = Act::new().without_engine();
-    let (bare, packed) =
-        (Path::new(env!("ACT_TEST_COMPONENTS")).join("hostile.wasm"), act.repo().join("x.wasm"));
+    let (bare, packed) = (
+        Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile.wasm"),
+        act.repo().join("x.wasm"),
+    );
     let manifest = json!({"kind": "scout", "name": "x", "version": "1", "about": "X.", "report": {},
         "needs": [{"grant": "repo.read", "why": "x"}, {"grant": "llm", "why": "x"}]});
     let act = act.file("m.json", manifest.to_string());

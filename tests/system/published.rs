@@ -22,7 +22,7 @@ fn a_published_component_answers_the_model_as_it_is() {
         .file("answer.txt", "none\n")
         .pipeline(image(), &[("test", "grep -q i32.const answer.txt")]);
     act.clone().act(["components", "test", path]).status(0).stdout_has("12 of 12 checks passed");
-    let sha256 = act::workspace::digest(&fs::read(path).unwrap());
+    let sha256 = act_workspace::digest(&fs::read(path).unwrap());
     let words = ["components", "approve", path, "--name", "wt", "--sha256", &sha256];
     act.clone().act(words).status(0).stdout_has("Approved wt: nothing");
 

@@ -2,9 +2,10 @@
 
 use super::repo_arg::RepoArg;
 use super::runtime;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::Output;
 use crate::task::{self, ApplyArgs};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,9 +5,10 @@ use clap::Subcommand;
 
 use super::audit_lines as lines;
 use super::repo_arg::RepoArg;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output};
+use crate::output::{Line, Output};
 use crate::task::{self, AuditFilter};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -203,7 +204,7 @@ impl Audit {
                 return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
             }
             What::Grants { at } => {
-                let found = task::audit_grants(&repo, at.unwrap_or_else(crate::clock::now))?;
+                let found = task::audit_grants(&repo, at.unwrap_or_else(act_core::clock::now))?;
                 if json { output.document(&found) } else { say(lines::grants(&found)) }
             }
             What::Explain { run_id } => {
@@ -274,7 +275,8 @@ mod tests {
     // AUDIT-17
     #[test]
     fn a_time_is_a_moment_or_a_whole_day() {
-        let shown = |time: Result<DateTime<Utc>, String>| crate::clock::milliseconds(time.unwrap());
+        let shown =
+            |time: Result<DateTime<Utc>, String>| act_core::clock::milliseconds(time.unwrap());
         assert_eq!(shown(beginning_of("2026-11-21")), "2026-11-21T00:00:00.000Z");
         assert_eq!(shown(end_of("2026-11-21")), "2026-11-21T23:59:59.999Z");
         assert_eq!(shown(beginning_of("2026-11-21T16:00:00+01:00")), "2026-11-21T15:00:00.000Z");

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::audit::{Decision, History, Record, Subject, Verification, cure};
 use crate::output::{Line, Tone};
 use crate::task::{AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck};
+use act_audit::{Decision, History, Record, Subject, Verification, cure};
 
 /// Digits of a digest that tell it from others here.
 const SHORT: usize = 12;

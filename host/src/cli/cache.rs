@@ -4,11 +4,12 @@ use clap::Subcommand;
 use serde::Serialize;
 
 use super::runtime;
-use crate::artifacts::CacheSize;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::Output;
 use crate::task::{self, OnEngine};
-use crate::verifier::CacheVolume;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_records::artifacts::CacheSize;
+use act_verifier::CacheVolume;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_written_down() {
-        crate::event::schema::holds::<Document>("cache");
+        act_core::event::schema::holds::<Document>("cache");
     }
 
     // CLI-15

@@ -1,10 +1,11 @@
 //! `act cancel`: ends a task that runs or waits.
 
 use super::repo_arg::RepoArg;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
-use crate::store::TaskState;
+use crate::output::Output;
 use crate::task::{self, Which};
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_records::store::TaskState;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::exit::Exit;
 use crate::output::{Line, Output, Tone};
 use crate::task::{Comparison, Side};
+use act_core::exit::Exit;
 
 /// Differences and characters of a value that a person is shown.
 const SHOWN: usize = 40;
@@ -58,7 +58,8 @@ fn side(name: &str, side: &Side) -> Vec<Line> {
         (Some(summary), _) => (Tone::Plain, summary.clone()),
         (None, error) => (Tone::Bad, error.clone().unwrap_or_default()),
     };
-    let sum = |of: fn(&crate::event::ModelUsage) -> u64| side.tokens.values().map(of).sum::<u64>();
+    let sum =
+        |of: fn(&act_core::event::ModelUsage) -> u64| side.tokens.values().map(of).sum::<u64>();
     let took = &side.took;
     let figures = format!(
         "  {} ms in {}, {:.1} MiB of memory, {} files with {} bytes, {} model calls, {} tokens in and {} out, {} denials",

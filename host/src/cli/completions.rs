@@ -4,8 +4,9 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::{Cli, ENVIRONMENT, EXAMPLES, EXIT_CODES};
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::Output;
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

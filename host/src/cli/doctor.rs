@@ -3,8 +3,9 @@
 use super::repo_arg::RepoArg;
 use super::runtime;
 use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -9,11 +9,10 @@ use clap::{ArgGroup, Args, Subcommand};
 use edit_protocol::{Decision, Refusal};
 use serde::Serialize;
 
-use crate::artifacts::ArtifactDir;
-use crate::config;
-use crate::exit::Exit;
 use crate::output::Output;
-use crate::publishing::{self, MAX_BYTES, Refused, Shelves};
+use act_core::exit::Exit;
+use act_documents::{MAX_BYTES, Refused, Shelves};
+use act_records::artifacts::ArtifactDir;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -183,14 +182,21 @@ impl Action {
             Self::EditLine(EditLine { expected, index, new }) => {
                 let new = text("--new", new)?;
                 let index = usize::try_from(index).unwrap_or(usize::MAX);
-                let after =
-                    publishing::edit_line(expected.path(), expected.expect_version, index, &new)?;
+                let after = act_documents::edit_line(
+                    expected.path(),
+                    expected.expect_version,
+                    index,
+                    &new,
+                )?;
                 Ok(Answer { new_version: Some(after.version()), ..yes() }.print())
             }
             Self::FullRewrite(FullRewrite { expected, content, content_file }) => {
                 let content = content_of(content, content_file)?;
-                let after =
-                    publishing::full_rewrite(expected.path(), expected.expect_version, &content)?;
+                let after = act_documents::full_rewrite(
+                    expected.path(),
+                    expected.expect_version,
+                    &content,
+                )?;
                 let (version, count) = (after.version(), after.lines().len());
                 Ok(Answer { new_version: Some(version), line_count: Some(count), ..yes() }.print())
             }
@@ -202,11 +208,11 @@ impl Action {
                 let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
                 let place = || shelves(directory.unwrap_or(Path::new(".")));
                 let decision =
-                    publishing::finish(path, expected.expect_version, &decision, &notes, place)?;
+                    act_documents::finish(path, expected.expect_version, &decision, &notes, place)?;
                 let decision = Some(decision.word());
                 Ok(Answer { decision, notes: Some(notes), ..yes() }.print())
             }
-            Self::Show(document) => Ok(publishing::show(&document.file)?.print()),
+            Self::Show(document) => Ok(act_documents::show(&document.file)?.print()),
             Self::Queue => listed(Decision::Pass),
             Self::Review => listed(Decision::Hold),
         }
@@ -281,7 +287,7 @@ impl From<&Refused> for Answer {
 /// In ARTIFACT_DIR, which must not lie in the repository that `directory` is in, if it is in one.
 fn shelves(directory: &Path) -> Result<Shelves, Refused> {
     let no_place = |error: &dyn std::fmt::Display| Refused::NoPlace(error.to_string());
-    let root = config::find_root(directory).map_err(|error| no_place(&error))?;
+    let root = act_config::find_root(directory).map_err(|error| no_place(&error))?;
     let variable = std::env::var_os;
     let place = ArtifactDir::locate(variable("AGENT_ARTIFACT_DIR"), variable("HOME"));
     let place = place.map_err(|error| no_place(&error))?;
@@ -334,7 +340,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    use crate::publishing::Listing;
+    use act_documents::Listing;
 
     /// What `edit show` answers: the document as its file has it, other fields too.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -355,13 +361,13 @@ mod tests {
         let snapshot = edit_protocol::Snapshot::parse(text).unwrap();
         let shown: Shown = serde_json::from_str(&snapshot.print()).unwrap();
         assert_eq!((shown.version, shown.lines["0"].as_str()), (1, "x"));
-        crate::event::schema::holds::<Shown>("edit-show");
+        act_core::event::schema::holds::<Shown>("edit-show");
     }
 
     #[test]
     fn the_schemas_are_written_down() {
-        crate::event::schema::holds::<Answer>("edit");
-        crate::event::schema::holds::<Listing>("edit-queue");
+        act_core::event::schema::holds::<Answer>("edit");
+        act_core::event::schema::holds::<Listing>("edit-queue");
     }
 
     // security line 182

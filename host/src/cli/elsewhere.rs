@@ -6,7 +6,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, CommandFactory};
 
 use super::Cli;
-use crate::output::{Place, shell_word};
+use crate::output::Place;
+use act_core::shell_word;
 
 const REPO: &str = "repo";
 

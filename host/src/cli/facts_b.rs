@@ -1,10 +1,10 @@
 //! Scout B's facts for a person: a part for each project, what disagrees, what failed.
 
 use crate::output::{Line, Tone};
-use crate::scout::facts_b::{
+use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure, Place, Prerequisite, Problem, Project,
 };
-use crate::scout::report_b::Severity;
+use act_agent::scout::report_b::Severity;
 
 /// Shown of a list.
 const SHOWN: usize = 12;

@@ -2,10 +2,11 @@
 
 use super::repo_arg::RepoArg;
 use super::task_line;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
-use crate::store::Task;
+use crate::output::{Line, Output, Tone};
 use crate::task;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_records::store::Task;
 
 const AFTER_HELP: &str = "\
 Examples:

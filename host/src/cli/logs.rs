@@ -1,9 +1,10 @@
 //! `act logs`: what the steps of a run printed.
 
 use super::repo_arg::RepoArg;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task;
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -36,13 +36,12 @@ mod verify_claim;
 
 use std::ffi::OsString;
 
+use crate::output::{self, ColourWish, Output, Style};
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_core::secret::Secrets;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-
-use crate::config;
-use crate::exit::Exit;
-use crate::output::{self, ColourWish, Failure, Output, Style};
-use crate::secret::Secrets;
 
 /// What the end of the help says, and the manual page in sections of their own.
 const EXAMPLES: &str = "\
@@ -237,7 +236,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 
 /// Every key that the process was given.
 pub fn secrets() -> Secrets {
-    config::secrets(|name| std::env::var(name).ok())
+    act_config::secrets(|name| std::env::var(name).ok())
 }
 
 /// Help and version are results; everything else that clap says is a usage error, which may echo what was

@@ -2,9 +2,10 @@
 
 use super::repo_arg::RepoArg;
 use super::task_line;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output};
+use crate::output::{Line, Output};
 use crate::task;
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::repo_arg::RepoArg;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::{self, Origin};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

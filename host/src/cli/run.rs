@@ -7,10 +7,11 @@ use clap::ArgGroup;
 use super::repo_arg::RepoArg;
 use super::runtime;
 use super::task_text::Source;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::Output;
 use crate::task::{Errand, RunArgs};
-use crate::workspace::{GlobError, PathGlobs};
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_workspace::{GlobError, PathGlobs};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -1,6 +1,6 @@
 //! The async runtime of one command; commands that need none never make one.
 
-use crate::output::Failure;
+use act_core::Failure;
 
 pub(super) fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
     let runtime =

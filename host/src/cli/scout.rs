@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use super::repo_arg::RepoArg;
 use super::{compared, facts_b, runtime};
-use crate::component::{ComponentName, NotAWord};
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutAnswer, ScoutArgs, ScoutFacts, WhichScout};
+use act_component::{ComponentName, NotAWord};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 /// The end of a log is where the failure stands; as much of it as a failed run hands on.
 const LOG: u64 = 64 * 1024;

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::repo_arg::RepoArg;
 use super::task_line;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone, from_here};
+use crate::output::{Line, Output, Tone, from_here};
 use crate::task::{self, Origin};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

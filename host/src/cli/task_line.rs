@@ -1,7 +1,7 @@
 //! One task as lines for people; `status`, `queue` and `history` share them.
 
 use crate::output::{Line, Output, Tone};
-use crate::store::{Task, TaskState};
+use act_records::store::{Task, TaskState};
 
 /// Columns before the text of a task.
 const INDENT: &str = "  ";

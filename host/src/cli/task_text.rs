@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use crate::editor::{MAX_TEXT_BYTES, RequestError};
-use crate::output::Failure;
+use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
+use act_core::Failure;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source {

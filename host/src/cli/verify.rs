@@ -2,9 +2,10 @@
 
 use super::gate_args::GateArgs;
 use super::runtime;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
-use crate::verifier::{Downloads, Status, VerifyResponse};
+use crate::output::Output;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_verifier::{Downloads, Status, VerifyResponse};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -85,7 +86,7 @@ fn last_step(response: &VerifyResponse) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verifier::{ErrorType, FailReason, Warning, WarningCode};
+    use act_verifier::{ErrorType, FailReason, Warning, WarningCode};
 
     fn response(status: Status) -> VerifyResponse {
         VerifyResponse {

@@ -2,10 +2,11 @@
 
 use super::gate_args::GateArgs;
 use super::runtime;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::{ClaimCheck, Note, Said};
-use crate::verifier::Status;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_verifier::Status;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::Options;
 use super::check::{ADMITTED, Checks};
-use crate::component::{
+use act_component::{
     Capability, ComponentHost, Grant, Inspection, Kind, Limits, LoadError, LoadedComponent,
     Mismatch, NotAComponent, Outbound, usual,
 };
-use crate::event::{Event, EventKind, Events, Sink};
+use act_core::event::{Event, EventKind, Events, Sink};
 
 pub(super) struct Admitted {
     pub(super) name: Option<String>,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::component::Kind;
+use act_component::Kind;
 
 /// Before anything runs, in this order.
 pub(super) const ADMITTED: [&str; 6] =

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::workspace::{Last, Profile, RepoView};
+use act_workspace::{Last, Profile, RepoView};
 
 /// A file that is there and in view.
 pub(super) const A_FILE: &str = "src/app.py";

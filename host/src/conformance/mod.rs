@@ -22,8 +22,8 @@ use serde::Serialize;
 pub use check::{Check, Verdict};
 pub use probe::Queried;
 
-use crate::component::{Kind, LoadedComponent};
-use crate::model::scripted::Script;
+use act_component::{Kind, LoadedComponent};
+use act_model::scripted::Script;
 use check::Checks;
 use fixture::Fixture;
 use probe::Probe;
@@ -76,7 +76,7 @@ pub async fn test(bytes: &[u8], options: &Options) -> std::io::Result<Conformanc
     let (kind, name) = (kind.or(admitted.kind), admitted.name);
     checks.skip_the_rest(kind);
     Ok(Conformance {
-        sha256: crate::workspace::digest(bytes),
+        sha256: act_workspace::digest(bytes),
         bytes: bytes.len() as u64,
         name,
         kind,
@@ -107,7 +107,7 @@ async fn asked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_test_is_published() {

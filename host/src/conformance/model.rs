@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::sample;
-use crate::event::Events;
-use crate::model::scripted::{Script, ScriptedServer};
-use crate::model::{self, Deadlines, Model, ModelAccess, TokenLedger};
+use act_core::event::Events;
+use act_model::scripted::{Script, ScriptedServer};
+use act_model::{Deadlines, Model, ModelAccess, TokenLedger};
 
 /// No conversation has more turns in a test.
 const TURNS: usize = 200;
@@ -26,9 +26,13 @@ impl TestModel {
             model: "scripted".to_owned(),
             key: None,
         };
-        let client =
-            model::connect(access, Deadlines::default(), Events::silent(), TokenLedger::default())
-                .map_err(io::Error::other)?;
+        let client = act_model::connect(
+            access,
+            Deadlines::default(),
+            Events::silent(),
+            TokenLedger::default(),
+        )
+        .map_err(io::Error::other)?;
         Ok(Self { server, client })
     }
 

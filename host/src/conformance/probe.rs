@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::check::Checks;
 use super::fixture::Fixture;
-use crate::component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services, ToolOutcome};
-use crate::event::{Event, EventKind, Events, Sink};
-use crate::model::Model;
-use crate::workspace::{RepoWriter, WriteRules};
+use act_component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services, ToolOutcome};
+use act_core::event::{Event, EventKind, Events, Sink};
+use act_model::Model;
+use act_workspace::{RepoWriter, WriteRules};
 
 /// Denials that are named.
 const SHOWN: usize = 3;
@@ -64,11 +64,10 @@ impl<'a> Probe<'a> {
     }
 
     fn services(&self, model: Option<&Arc<dyn Model>>) -> Services {
-        let scout = self.component.manifest.kind == crate::component::Kind::Scout;
+        let scout = self.component.manifest.kind == act_component::Kind::Scout;
         let role = self.component.manifest.name.clone();
         let view = if scout {
-            crate::workspace::RepoView::open(self.fixture.root(), crate::workspace::Profile::Scout)
-                .ok()
+            act_workspace::RepoView::open(self.fixture.root(), act_workspace::Profile::Scout).ok()
         } else {
             Some(self.writer.view().clone())
         };

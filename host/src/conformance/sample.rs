@@ -160,8 +160,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::component::foreign_tests::Parameters;
-    use crate::scout::OwnReport;
+    use act_agent::scout::OwnReport;
+    use act_component::ArbitraryParameters as Parameters;
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]

@@ -11,8 +11,8 @@ use super::fixture::Fixture;
 use super::model::{self, TestModel};
 use super::probe::Probe;
 use super::sample;
-use crate::component::{ComponentFailure, GuestFailure, ScoutQuestion};
-use crate::scout::OwnReport;
+use act_agent::scout::OwnReport;
+use act_component::{ComponentFailure, GuestFailure, ScoutQuestion};
 
 pub(super) async fn look(
     probe: &mut Probe<'_>,

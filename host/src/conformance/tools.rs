@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::check::Checks;
 use super::probe::Probe;
 use super::sample;
-use crate::component::{ComponentFailure, GuestFailure, ToolOutcome};
-use crate::model::ToolSpec;
-use crate::scout::OwnReport;
+use act_agent::scout::OwnReport;
+use act_component::{ComponentFailure, GuestFailure, ToolOutcome};
+use act_model::ToolSpec;
 
 const NO_TOOL: &str = "no_such_tool";
 

@@ -1,7 +1,7 @@
 //! The engine, and what a run of the pipeline would find there.
 
 use super::{Check, Config};
-use crate::verifier::{Engine, Machine};
+use act_verifier::{Engine, Machine};
 
 const MIB: u64 = 1 << 20;
 
@@ -92,7 +92,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let yaml = "verification:\n  container_image: x\n  steps: [{name: a, command: b}]\n";
         std::fs::write(temp.path().join("agent.yaml"), yaml).unwrap();
-        let config = crate::config::load(temp.path()).unwrap();
+        let config = act_config::load(temp.path()).unwrap();
         let of = |mib: u64| limits(&config, Machine { cpus: 2, memory_bytes: mib * MIB });
         assert_eq!(of(16_000).level, Level::Ok);
         let small = of(4_000);

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::config::{self, Config, Root};
-use crate::workspace::hidden;
+use act_config::{Config, Root};
+use act_workspace::hidden;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
@@ -96,7 +96,7 @@ pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Told<'_>)) -> Repor
     let (root, config, more) = repository::check(&args.repo);
     found(more, tell);
     found(containers::check(config.as_ref()).await, tell);
-    let access = config::model_access(|name: &str| std::env::var(name).ok());
+    let access = act_config::model_access(|name: &str| std::env::var(name).ok());
     found(vec![settings::components(), settings::model(&access)], tell);
     found(settings::artifacts(root.as_deref()), tell);
     let excluded = match (args.excluded, &root) {
@@ -135,7 +135,7 @@ pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Told<'_>)) -> Repor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_report_is_published() {

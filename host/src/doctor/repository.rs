@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Check, Config, Root, config};
+use super::{Check, Config, Root};
 use crate::task;
-use crate::workspace::AgentDir;
+use act_workspace::AgentDir;
 
 pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
     const NAME: &str = "repository";
-    let root = match config::find_root(start) {
+    let root = match act_config::find_root(start) {
         Ok(root) => root.map(|Root { path, .. }| path),
         Err(error) => {
             return (None, None, vec![Check::red(NAME, error.to_string(), error.hint())]);
         }
     };
-    match config::load(start) {
+    match act_config::load(start) {
         Ok(config) => {
             let steps: Vec<_> =
                 config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();

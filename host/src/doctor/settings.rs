@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::Check;
-use crate::artifacts::ArtifactDir;
-use crate::component::{CacheState, cache_dir, cache_state};
-use crate::config::{EnvironmentError, ModelAccess};
-use crate::output::Failure;
-use crate::store::Store;
+use act_component::{CacheState, cache_dir, cache_state};
+use act_config::{EnvironmentError, ModelAccess};
+use act_core::Failure;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
 
 const GIB: u64 = 1 << 30;
 /// A run of a middling project needs more.

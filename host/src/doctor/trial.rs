@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Check;
-use crate::config::ModelAccess;
-use crate::event::Events;
-use crate::model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
 use crate::task::staff;
+use act_config::ModelAccess;
+use act_core::event::Events;
+use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
 
 const NAME: &str = "model_call";
 const TOOL: &str = "answer";
@@ -169,7 +169,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::super::Level;
     use super::*;
-    use crate::model::{ModelErrorKind, ModelUsage, ToolCall};
+    use act_model::{ModelErrorKind, ModelUsage, ToolCall};
 
     fn turn(text: &str, call: Option<(&str, &str)>) -> Turn {
         let call = call.map(|(name, arguments)| ToolCall {
@@ -184,7 +184,7 @@ mod tests {
 
     fn services() -> [Service; 3] {
         let (base_url, model) = ("http://127.0.0.1:1".to_owned(), "m".to_owned());
-        let key = crate::secret::Secret::new("k");
+        let key = act_core::secret::Secret::new("k");
         [
             ModelAccess::Custom { base_url: base_url.clone(), model: model.clone(), key: None },
             ModelAccess::Anthropic {

@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::terminal_text;
+use act_core::terminal_text;
 
 /// At most `columns` wide, with a mark where something was left out.
 pub(super) fn excerpt(text: &str, columns: usize) -> String {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
 use super::line::Line;
-use super::terminal_text;
+use act_core::terminal_text;
 
 /// A first span up to here is a name, and its value stays beside it.
 const NAME: usize = 24;

@@ -11,8 +11,8 @@ use super::line::{Line, Tone};
 use super::live::Live;
 use super::progress;
 use super::step_lines::StepLines;
-use crate::event::{Event, EventKind, Sink, StepOutput};
-use crate::secret::Secrets;
+use act_core::event::{Event, EventKind, Sink, StepOutput};
+use act_core::secret::Secrets;
 
 pub(super) struct Human<W> {
     out: W,
@@ -101,8 +101,8 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::event::Milestone;
-    use crate::secret::Secret;
+    use act_core::event::Milestone;
+    use act_core::secret::Secret;
 
     fn shown(verbose: bool, kinds: Vec<EventKind>) -> String {
         let mut human =
@@ -110,7 +110,7 @@ mod tests {
         for kind in kinds {
             human.event(&Event {
                 seq: 1,
-                time: crate::clock::now(),
+                time: act_core::clock::now(),
                 task_id: "t-000000".into(),
                 kind,
             });
@@ -160,7 +160,12 @@ mod tests {
         let kind = EventKind::StepOutput(StepOutput(Bytes::from_static(out)));
         let secrets = Secrets::default();
         let mut human = Human::new(vec![], false, true, secrets).in_columns(|| 20);
-        human.event(&Event { seq: 1, time: crate::clock::now(), task_id: "t-000000".into(), kind });
+        human.event(&Event {
+            seq: 1,
+            time: act_core::clock::now(),
+            task_id: "t-000000".into(),
+            kind,
+        });
         let shown = String::from_utf8(human.out).unwrap();
         assert_eq!(shown, "  | Attempt 1/12...\n    and more of it\n");
     }

@@ -2,9 +2,9 @@
 
 use std::io::{Error, Write};
 
-use super::terminal_text;
-use crate::event::{Event, Sink};
-use crate::secret::Secrets;
+use act_core::event::{Event, Sink};
+use act_core::secret::Secrets;
+use act_core::terminal_text;
 
 type Trouble = Box<dyn FnOnce(Error) + Send>;
 
@@ -46,12 +46,12 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::event::EventKind;
-    use crate::secret::Secret;
+    use act_core::event::EventKind;
+    use act_core::secret::Secret;
 
     fn said(text: &str) -> Event {
         let kind = EventKind::Diagnosis { text: text.into() };
-        Event { seq: 1, time: crate::clock::now(), task_id: "t-000000".into(), kind }
+        Event { seq: 1, time: act_core::clock::now(), task_id: "t-000000".into(), kind }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::terminal_text;
+use act_core::terminal_text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {

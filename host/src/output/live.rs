@@ -8,9 +8,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::image_pull::so_far;
 use super::terminal::Terminal;
-use super::terminal_text;
-use crate::event::EventKind;
-use crate::secret::Secrets;
+use act_core::event::EventKind;
+use act_core::secret::Secrets;
+use act_core::terminal_text;
 
 /// Often enough for a spinner, rarely enough for a slow line.
 const REDRAWS_PER_SECOND: u8 = 10;
@@ -151,7 +151,7 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Milestone, ModelUsage};
+    use act_core::event::{Milestone, ModelUsage};
 
     #[test]
     fn the_line_says_attempt_tokens_and_phase() {

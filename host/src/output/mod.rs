@@ -5,7 +5,6 @@
 
 mod colour;
 mod excerpt;
-mod failure;
 mod fold;
 mod from_here;
 mod human;
@@ -22,29 +21,26 @@ mod place;
 mod progress;
 #[cfg(test)]
 mod schemas;
-mod shell_word;
 mod step_lines;
 mod terminal;
-pub mod terminal_text;
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
+use act_core::{Failure, terminal_text};
 use serde::Serialize;
 
-use crate::event::Sink;
-use crate::exit::Exit;
-use crate::secret::Secrets;
+use act_core::event::Sink;
+use act_core::exit::Exit;
+use act_core::secret::Secrets;
 
 pub use colour::ColourWish;
-pub use failure::Failure;
 pub use from_here::from_here;
 pub use line::{Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 pub use place::Place;
-pub use shell_word::shell_word;
 
 /// Of a line for which no terminal says how long it may be.
 const COLUMNS: usize = 100;
@@ -245,7 +241,7 @@ impl Output {
             hint: failure.hint.as_deref().map(|hint| self.told(hint).into_owned()),
             ..failure.clone()
         };
-        failure.lines().iter().for_each(|line| self.progress(line));
+        failure_lines(failure).iter().for_each(|line| self.progress(line));
         // What makes no sense as a command line is told to whoever wrote it.
         if self.json && failure.exit != Exit::Usage {
             self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));
@@ -266,6 +262,16 @@ impl Output {
 const LAST_CHANCE: Duration = Duration::from_secs(10);
 /// The same when somebody wants the end.
 const LAST_CHANCE_CANCELLED: Duration = Duration::from_secs(2);
+
+/// The message and the hint of a failure, a line each.
+fn failure_lines(failure: &Failure) -> Vec<Line> {
+    let message = Line::of(Tone::Bad, "act:").and(Tone::Plain, format!(" {}", failure.message));
+    let hint = failure
+        .hint
+        .as_ref()
+        .map(|hint| Line::of(Tone::Strong, "hint:").and(Tone::Plain, format!(" {hint}")));
+    std::iter::once(message).chain(hint).collect()
+}
 
 /// Waits until everything has been read, whenever that is. Not where signals are caught.
 pub fn wait_for_readers() {
@@ -307,4 +313,17 @@ fn put(stream: &mut impl Write, text: &str) {
 /// Without end where nobody looks.
 fn columns_of(stream: impl std::os::fd::AsFd) -> usize {
     terminal_size::terminal_size_of(stream).map_or(usize::MAX, |(width, _)| usize::from(width.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line_and_its_hint_another() {
+        let failure = Failure::refused("task_empty", "task is empty\x1b[2J\nact: all is well")
+            .hint("say what to do");
+        let text: String = failure_lines(&failure).iter().map(|line| line.render(false)).collect();
+        assert_eq!(text, "act: task is empty\\nact: all is well\nhint: say what to do\n");
+    }
 }

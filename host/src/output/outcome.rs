@@ -7,10 +7,10 @@ use super::fold;
 use super::from_here::from_here;
 use super::line::{Line, Tone};
 use super::progress;
-use super::terminal_text;
-use crate::event::{Event, EventKind, Sink};
-use crate::exit::Exit;
-use crate::secret::Secrets;
+use act_core::event::{Event, EventKind, Sink};
+use act_core::exit::Exit;
+use act_core::secret::Secrets;
+use act_core::terminal_text;
 
 pub(super) struct Outcome<W> {
     out: W,
@@ -133,7 +133,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ModelUsage;
+    use act_core::event::ModelUsage;
 
     fn finished(state: &str, exit: Exit) -> EventKind {
         EventKind::TaskFinished {
@@ -157,7 +157,7 @@ mod tests {
     fn shown(kinds: impl IntoIterator<Item = EventKind>, columns: fn() -> usize) -> String {
         let mut outcome = Outcome::new(vec![], false, Secrets::default()).in_columns(columns);
         for kind in kinds {
-            let (time, task_id) = (crate::clock::now(), "t-000000".into());
+            let (time, task_id) = (act_core::clock::now(), "t-000000".into());
             outcome.event(&Event { seq: 1, time, task_id, kind });
         }
         String::from_utf8(outcome.out).unwrap()
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(shown([cancelled()], || usize::MAX), "CANCELLED\n");
         let mut dry = Outcome::new(vec![], false, Secrets::default()).of_dry_run();
         for kind in [edit, cancelled()] {
-            let (time, task_id) = (crate::clock::now(), "t-000000".into());
+            let (time, task_id) = (act_core::clock::now(), "t-000000".into());
             dry.event(&Event { seq: 1, time, task_id, kind });
         }
         assert_eq!(String::from_utf8(dry.out).unwrap(), "CANCELLED\n");

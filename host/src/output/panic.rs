@@ -3,7 +3,7 @@
 use std::panic::PanicHookInfo;
 
 use super::line::{Line, Tone};
-use crate::secret::Secrets;
+use act_core::secret::Secrets;
 
 /// Longer messages are cut: a panic may carry data.
 const MAX_MESSAGE: usize = 600;
@@ -51,7 +51,7 @@ mod tests {
             "act: internal error at src/a.rs:3: bad\\nname here; please report this\n"
         );
         let (key, dots) = ("sk-canary-0123456789", ".".repeat(MAX_MESSAGE - 10));
-        let secrets = Secrets::new([crate::secret::Secret::new(key)]);
+        let secrets = Secrets::new([act_core::secret::Secret::new(key)]);
         for message in [format!("called with {key}"), format!("{dots}{key}")] {
             let text = super::text(&message, None, &secrets);
             assert!(text.contains("[redacted") && !text.contains("canary"), "{text}");

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use super::terminal_text;
-use crate::event::{Event, EventKind, Patch, Sink};
-use crate::secret::Secrets;
+use act_core::event::{Event, EventKind, Patch, Sink};
+use act_core::secret::Secrets;
+use act_core::terminal_text;
 
 pub(super) struct PatchOut<W> {
     out: W,
@@ -54,7 +54,7 @@ fn shown(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
+    use act_core::secret::Secret;
 
     #[test]
     fn a_patch_is_exact_for_programs_and_inert_on_a_terminal() {

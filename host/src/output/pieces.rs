@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::terminal_text;
+use act_core::terminal_text;
 
 /// Read at a time.
 const BLOCK: usize = 64 * 1024;

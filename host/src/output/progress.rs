@@ -4,7 +4,7 @@
 //! summaries, the diagnosis, every edit and what the steps print.
 
 use super::line::{Line, Tone};
-use crate::event::{EventKind, ModelUsage, ProposedChange};
+use act_core::event::{EventKind, ModelUsage, ProposedChange};
 
 /// Lines for one event. Pulls and step output keep state and are not decided here.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
@@ -201,7 +201,7 @@ pub(super) fn tokens(usage: &ModelUsage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Milestone;
+    use act_core::event::Milestone;
 
     fn text(kind: &EventKind, verbose: bool) -> String {
         lines(kind, verbose).iter().map(|line| line.render(false)).collect()

@@ -1,8 +1,8 @@
 //! The schema of what `act run --json` prints.
 
-use super::failure::Refusal;
-use crate::event::json::Line;
-use crate::event::schema;
+use act_core::Refusal;
+use act_core::event::json::Line;
+use act_core::event::schema;
 
 /// One line of `act run --json`: an event of the task, or why there was none.
 #[derive(serde::Serialize, schemars::JsonSchema)]

@@ -9,12 +9,12 @@ use super::ticket::Desk;
 use super::turn::Waiting;
 use super::work::{self, cancelled};
 use super::{RunArgs, living, preflight, runner};
-use crate::fail_point;
-use crate::model::TokenLedger;
 use crate::output::Output;
-use crate::process::Life;
-use crate::store::StoreError;
-use crate::workspace::RepoLock;
+use act_core::fail_point;
+use act_core::process::Life;
+use act_model::TokenLedger;
+use act_records::store::StoreError;
+use act_workspace::RepoLock;
 
 /// To its end, whatever that is: it is written down and told to its journal, not to our streams.
 pub(super) async fn run(

@@ -7,12 +7,13 @@ use super::preflight::Ready;
 use super::proposal::{self, Proposal};
 use super::ticket::{Desk, Ticket};
 use super::{Errand, RunArgs};
-use crate::audit::{Decision, Entry, Event};
-use crate::event::{EventKind, Events};
-use crate::fail_point;
-use crate::output::{Failure, Output};
-use crate::store::{ProposalRecord, ProposalState};
-use crate::workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
+use crate::output::Output;
+use act_audit::{Decision, Entry, Event};
+use act_core::Failure;
+use act_core::event::{EventKind, Events};
+use act_core::fail_point;
+use act_records::store::{ProposalRecord, ProposalState};
+use act_workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
 
 /// What `act apply` was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::store::{Flags, TaskRecord};
+use act_records::store::{Flags, TaskRecord};
 
 /// What kind of work a task is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::artifacts::{ArtifactDir, CacheSize};
-use crate::output::Failure;
-use crate::verifier::{CacheVolume, Engine, InfraError};
+use act_core::Failure;
+use act_records::artifacts::{ArtifactDir, CacheSize};
+use act_verifier::{CacheVolume, Engine, InfraError};
 
 #[derive(Debug)]
 pub struct CacheList {
@@ -49,7 +49,7 @@ pub async fn clear_caches() -> Result<Cleared, Failure> {
 
 /// These commands need no repository; where there is one, ARTIFACT_DIR must not lie in it.
 fn open() -> Result<std::sync::Arc<ArtifactDir>, Failure> {
-    let root = crate::config::find_root(Path::new("."))?;
+    let root = act_config::find_root(Path::new("."))?;
     super::preflight::artifacts_for(root.as_ref().map(|root| root.path.as_path()))
 }
 

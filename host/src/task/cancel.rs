@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::interrupted;
 use super::lookup::Lookup;
-use crate::output::Failure;
-use crate::process::{self, Life};
-use crate::store::{TaskRecord, TaskState};
+use act_core::Failure;
+use act_core::process::{self, Life};
+use act_records::store::{TaskRecord, TaskState};
 
 /// For the owner to put everything away; a container that does not die is the longest of it.
 const LONGEST_END: Duration = Duration::from_secs(15);
@@ -133,7 +133,7 @@ fn wait(lookup: &Lookup, record: &TaskRecord) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_cancellation_is_published() {

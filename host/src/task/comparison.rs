@@ -8,9 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::scouting::{Asked, Inquiry, ScoutArgs};
-use crate::event::{Event, EventKind, Events, ModelUsage, Sink};
-use crate::output::{Failure, Line, Output, Tone};
-use crate::scout::difference::{Difference, differences};
+use crate::output::{Line, Output, Tone};
+use act_agent::scout::difference::{Difference, differences};
+use act_core::Failure;
+use act_core::event::{Event, EventKind, Events, ModelUsage, Sink};
 
 /// `act scout --with FILE --compare --json` prints it as it is.
 #[derive(Debug, Clone, Serialize)]
@@ -138,7 +139,7 @@ pub async fn compare(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_comparison_is_published() {

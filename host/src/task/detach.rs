@@ -11,10 +11,10 @@ use super::audit::anchoring;
 use super::runner::{self, Accepted};
 use super::ticket::{Desk, Ticket};
 use super::{RunArgs, preflight, retention, signals};
-use crate::config;
-use crate::exit::Exit;
-use crate::fail_point;
-use crate::output::{Failure, Output};
+use crate::output::Output;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_core::fail_point;
 
 /// For the child to begin; it only has to open the database.
 const LONGEST_START: Duration = Duration::from_secs(20);
@@ -132,7 +132,7 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
     let _ = rustix::process::setsid();
     fail_point::reach("taking_over");
     let cancel = signals::cancelled_by_signals()?;
-    let root = config::find_root(&wish.repo)?.map_or(wish.repo, |root| root.path);
+    let root = act_config::find_root(&wish.repo)?.map_or(wish.repo, |root| root.path);
     let artifacts = preflight::artifacts(&root)?;
     let desk = preflight::open_desk(&artifacts, &root)?;
     let gone = || Failure::refused("task_gone", "the task is not there to be taken over");
@@ -159,7 +159,7 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_detached_task_is_published() {

@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use super::status::{Origin, StuckReportNote};
-use crate::context::STUCK_REPORT;
-use crate::editor::EarlierReport;
-use crate::store::{Store, StoreError, StuckReportRecord};
-use crate::workspace::{AGENT_DIR, AgentDir, digest};
+use act_agent::context::STUCK_REPORT;
+use act_agent::editor::EarlierReport;
+use act_records::store::{Store, StoreError, StuckReportRecord};
+use act_workspace::{AGENT_DIR, AgentDir, digest};
 
 /// More than any report of ours; a longer file is not read to its end, and is foreign.
 const MOST: u64 = 256 * 1024;

@@ -7,11 +7,12 @@ use super::preflight::{self, Heard};
 use super::scouting::{ScoutArgs, audit, loaded, place};
 use super::signals;
 use super::staff::{self, Staff};
-use crate::component::{self, ComponentFailure, ComponentHost, ScoutQuestion};
-use crate::event::Events;
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
-use crate::scout::check_facts;
+use crate::output::Output;
+use act_agent::scout::check_facts;
+use act_component::{ComponentFailure, ComponentHost, ScoutQuestion};
+use act_core::Failure;
+use act_core::event::Events;
+use act_core::exit::Exit;
 
 /// What a Scout computed; `act scout --facts --json` prints the document alone.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
     let requests = preflight::requests(&args.repo);
     let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
     let staff = Staff {
-        host: ComponentHost::new(component::cache_dir().as_deref())
+        host: ComponentHost::new(act_component::cache_dir().as_deref())
             .below(registry.policy.ceiling.clone())
             .audited(audit.clone()),
         members: &members,

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::lookup::Lookup;
-use crate::output::Failure;
-use crate::store::{Task, TaskState};
+use act_core::Failure;
+use act_records::store::{Task, TaskState};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -46,7 +46,7 @@ fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_is_published() {

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use serde::Deserialize;
 
 use super::living;
-use crate::artifacts::ArtifactDir;
-use crate::event::{Event, EventKind};
-use crate::exit::Exit;
-use crate::process::{Life, Process};
-use crate::store::{Ended, Store, StoreError, TaskState};
+use act_core::event::{Event, EventKind};
+use act_core::exit::Exit;
+use act_core::process::{Life, Process};
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{Ended, Store, StoreError, TaskState};
 
 /// In every repository. What is not known to be dead is left alone.
 pub(super) fn bury(
@@ -79,7 +79,7 @@ fn last_event(store: &Store, artifacts: &ArtifactDir, task_id: &str, how: Ended)
         gate_inputs_changed: vec![],
         edits_refused: Default::default(),
     };
-    let (seq, time, task_id) = (journal.lines + 1, crate::clock::now(), task_id.to_owned());
+    let (seq, time, task_id) = (journal.lines + 1, act_core::clock::now(), task_id.to_owned());
     let line = Event { seq, time, task_id, kind }.to_json().unwrap_or_default();
     journal.file.write_all(format!("{line}\n").as_bytes())
 }

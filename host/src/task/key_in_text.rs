@@ -1,11 +1,9 @@
 //! What the user says goes to Scouts and to the model and is kept in the store, where a key has no business.
-
-use crate::config;
-use crate::output::Failure;
+use act_core::Failure;
 
 /// Refuses words that hold the value of a key of the environment; `what` they are.
 pub(super) fn refuse(what: &str, text: &str) -> Result<(), Failure> {
-    let keys = config::secrets(|name| std::env::var(name).ok()).unmistakable();
+    let keys = act_config::secrets(|name| std::env::var(name).ok()).unmistakable();
     if !keys.are_in(text) {
         return Ok(());
     }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use super::audit::edges;
 use super::retention;
 use super::ticket::{Kept, Ticket};
-use crate::editor::{Finished, State};
-use crate::event::{EventKind, Events};
-use crate::exit::Exit;
-use crate::model::TokenLedger;
-use crate::output::{Failure, Output};
-use crate::store::{Ended, StoreError, TaskState};
+use crate::output::Output;
+use act_agent::editor::{Finished, State};
+use act_core::Failure;
+use act_core::event::{EventKind, Events};
+use act_core::exit::Exit;
+use act_model::TokenLedger;
+use act_records::store::{Ended, StoreError, TaskState};
 
 /// For a process that holds the store.
 const LONGEST_HELD: Duration = Duration::from_secs(60);
@@ -207,7 +208,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::event::{Event, Milestone, Sink};
+    use act_core::event::{Event, Milestone, Sink};
 
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<serde_json::Value>>>);
@@ -261,9 +262,9 @@ mod tests {
 
     /// A task that waits, or has begun.
     fn accepted(running: bool) -> Place {
-        use crate::artifacts::ArtifactDir;
         use crate::task::ticket::Desk;
         use crate::task::{Errand, RunArgs};
+        use act_records::artifacts::ArtifactDir;
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         std::fs::create_dir(&repo).unwrap();

@@ -1,7 +1,7 @@
 //! Whose turn it is (pure): the line of a repository in, one step out.
 
-use crate::process::Life;
-use crate::store::TaskState;
+use act_core::process::Life;
+use act_records::store::TaskState;
 
 /// One place in the line, as the one that waits sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Whether the process that has a task lives, by everything that can be known about it.
 
-use crate::artifacts::ArtifactDir;
-use crate::process::{self, Life, Process};
+use act_core::process::{self, Life, Process};
+use act_records::artifacts::ArtifactDir;
 
 pub(super) fn life(
     artifacts: &ArtifactDir,

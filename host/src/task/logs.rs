@@ -8,9 +8,8 @@ use serde::Serialize;
 
 use super::lookup::Lookup;
 use super::{TaskId, preflight};
-use crate::artifacts::{ArtifactDir, LogError, LogText, RunId};
-use crate::config;
-use crate::output::Failure;
+use act_core::Failure;
+use act_records::artifacts::{ArtifactDir, LogError, LogText, RunId};
 
 /// Bytes of a log in a document.
 const DOCUMENT: u64 = 16 * 1024 * 1024;
@@ -50,7 +49,7 @@ pub fn log(start: &Path, of: Option<&str>, step: Option<&str>) -> Result<RunLog,
         Some(of) if TaskId::is_one(of) => last_of(start, of)?,
         Some(of) => RunId::parse(of).map_err(LogError::from)?.as_str().to_owned(),
     };
-    let root = config::find_root(start)?.map(|root| root.path);
+    let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = preflight::artifacts(root.as_deref().unwrap_or(start))?;
     match artifacts.open_log(&run_id, step) {
         Ok(file) => Ok(RunLog { run_id, file }),
@@ -110,27 +109,10 @@ impl RunLog {
     }
 }
 
-impl From<LogError> for Failure {
-    fn from(error: LogError) -> Self {
-        let (code, hint) = match &error {
-            LogError::RunId(_) => {
-                ("run_id_invalid", "`act history` lists tasks with their runs; their ids work, too")
-            }
-            LogError::NoRun { .. } => ("run_unknown", "`act history` lists tasks with their runs"),
-            LogError::NoStep { .. } => {
-                ("step_unknown", "name one of its steps, or leave --step out for the whole log")
-            }
-            LogError::Unreadable { .. } => ("run_unreadable", "look at the run's directory"),
-        };
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        Self::refused(code, format!("{error}{}", cause.unwrap_or_default())).hint(hint)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_is_published() {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::ticket::Desk;
 use super::{interrupted, living, preflight};
-use crate::artifacts::ArtifactDir;
-use crate::audit::Audit;
-use crate::config;
-use crate::output::Failure;
-use crate::process::Process;
-use crate::store::{Store, Task, TaskRecord, TaskState};
+use act_audit::Audit;
+use act_core::Failure;
+use act_core::process::Process;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{Store, Task, TaskRecord, TaskState};
 
 /// From anywhere.
 pub(super) struct Lookup {
@@ -24,7 +23,7 @@ pub(super) struct Lookup {
 impl Lookup {
     /// Tasks of dead processes have ended when this returns.
     pub(super) fn open(start: &Path) -> Result<Self, Failure> {
-        let root = config::find_root(start)?.map(|root| root.path);
+        let root = act_config::find_root(start)?.map(|root| root.path);
         let artifacts = preflight::artifacts_for(root.as_deref())?;
         let (store, this) = (preflight::store(&artifacts)?, Process::this());
         interrupted::bury(&store, &artifacts, &this)?;

@@ -6,9 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::lookup::Lookup;
-use crate::event::ModelUsage;
-use crate::output::Failure;
-use crate::store::{TaskState, Totals};
+use act_core::Failure;
+use act_core::event::ModelUsage;
+use act_records::store::{TaskState, Totals};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -87,7 +87,7 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn a_share_is_the_nearest_rank() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::output::Output;
-use crate::store::StoreError;
+use act_records::store::StoreError;
 
 const LOOK: Duration = Duration::from_millis(250);
 

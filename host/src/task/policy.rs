@@ -2,9 +2,9 @@
 //! decided where they are loaded.
 
 use super::audit::anchoring;
-use crate::config::Config;
-use crate::output::Failure;
-use crate::registry::Policy;
+use act_component::registry::Policy;
+use act_config::Config;
+use act_core::Failure;
 
 /// Refuses what the policy does not want, and takes from the pipeline what it does not give.
 pub(super) fn hold(policy: &Policy, config: &mut Config) -> Result<(), Failure> {

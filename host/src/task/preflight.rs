@@ -11,16 +11,16 @@ use super::policy;
 use super::proposal::Proposal;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
-use crate::artifacts::{ArtifactDir, ArtifactDirError};
-use crate::audit::{Audit, AuditError, Keeper, Unkept};
-use crate::component::{self, ComponentHost, Grant, builtin};
-use crate::config::{self, ComponentRequest, Config, ConfigError, EnvironmentError, ModelAccess};
-use crate::editor::TaskRequest;
-use crate::output::Failure;
-use crate::registry::{self, FileError, Grants, Member, Policy, Refused, Registry, Repo};
-use crate::store::Store;
-use crate::verifier::{self, Engine, EngineUnavailable};
-use crate::workspace::{AgentDir, GlobError, HostWriteError, Overlay, RepoWriter, WriteRules};
+use act_agent::editor::TaskRequest;
+use act_audit::{Audit, AuditError, Keeper};
+use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
+use act_component::{ComponentHost, Grant, builtin};
+use act_config::{ComponentRequest, Config, ModelAccess};
+use act_core::Failure;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
+use act_verifier::{Engine, EngineUnavailable};
+use act_workspace::{AgentDir, GlobError, Overlay, RepoWriter, WriteRules};
 
 /// Everything that was found; a task can begin.
 #[derive(Clone)]
@@ -134,7 +134,7 @@ pub(super) fn tell(
 
 /// What the repository at or above `start` asks for; a broken `agent.yaml` asks for nothing.
 pub(super) fn requests(start: &Path) -> Vec<ComponentRequest> {
-    config::load(start).map(|config| config.components).unwrap_or_default()
+    act_config::load(start).map(|config| config.components).unwrap_or_default()
 }
 
 /// Whether everything that a task of this configuration would load was granted; makes nothing.
@@ -157,23 +157,11 @@ fn place() -> Option<PathBuf> {
     ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME")).ok()
 }
 
-impl From<FileError> for Failure {
-    fn from(error: FileError) -> Self {
-        Self::refused(error.code(), error.to_string()).hint(error.hint())
-    }
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        Self::refused(refused.code(), refused.to_string()).hint(refused.hint())
-    }
-}
-
 /// In the order of what a newcomer meets: the task, the repository, the model, the machine.
 pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
     key_in_text::refuse("task", request.text())?;
-    let mut config = config::load(&args.repo)?;
+    let mut config = act_config::load(&args.repo)?;
     match args.errand {
         // It writes nothing there, and is refused what another errand would be refused later.
         Errand::DryRun => drop(AgentDir::look(&config.root)?),
@@ -181,7 +169,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     }
     let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
-    let access = config::model_access(lookup)?;
+    let access = act_config::model_access(lookup)?;
     // In a package, what the user calls `src` is the package's.
     let find = |name: &str| {
         let within = config.monorepo_package.iter().map(|package| format!("{package}/{name}"));
@@ -209,7 +197,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
     let errand = args.errand.clone();
-    let host = ComponentHost::new(component::cache_dir().as_deref());
+    let host = ComponentHost::new(act_component::cache_dir().as_deref());
     Ok(Ready {
         request,
         config,
@@ -230,7 +218,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
 /// has not cost anything yet.
 pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
     let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
-    verifier::usable_ca_bundle(path).map_err(|error| {
+    act_verifier::usable_ca_bundle(path).map_err(|error| {
         Failure::refused("ca_bundle_unusable", error.message)
             .hint("name a file of PEM certificates on this machine, or remove the key")
     })
@@ -238,7 +226,7 @@ pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
 
 /// What is believed or run later, wherever it lies: grants and the anchor, compiled code, artifacts.
 fn own_places() -> Vec<PathBuf> {
-    let compiled = component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
+    let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
     let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
     let artifacts = ArtifactDir::locate(artifacts, home).ok();
     [registry::directory_path(), compiled, artifacts].into_iter().flatten().collect()
@@ -296,7 +284,7 @@ pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit
     let state = artifacts.state().map_err(|error| {
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
     })?;
-    let secrets = config::secrets(|name| std::env::var(name).ok());
+    let secrets = act_config::secrets(|name| std::env::var(name).ok());
     let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(store);
     Ok(Audit::new(state, &path, keeper, secrets))
 }
@@ -312,7 +300,7 @@ pub(super) struct GateReady {
 }
 
 pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
-    let mut config = config::load(repo)?;
+    let mut config = act_config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
     policy::hold(&policy, &mut config)?;
     let artifacts = artifacts(&config.root)?;
@@ -329,55 +317,4 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
     Ok(Arc::new(ArtifactDir::open_for(&place, root)?))
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::refused(error.code(), error.to_string()).hint(error.hint())
-    }
-}
-
-impl From<EnvironmentError> for Failure {
-    fn from(error: EnvironmentError) -> Self {
-        Self::refused(error.code(), error.to_string()).hint(error.hint())
-    }
-}
-
-impl From<ArtifactDirError> for Failure {
-    fn from(error: ArtifactDirError) -> Self {
-        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        Self::refused("artifact_dir", format!("{error}{}", cause.unwrap_or_default()))
-            .hint(error.hint())
-    }
-}
-
-impl From<EngineUnavailable> for Failure {
-    fn from(error: EngineUnavailable) -> Self {
-        let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
-        Self::refused("docker_unavailable", message).hint(error.hint)
-    }
-}
-
-impl From<AuditError> for Failure {
-    fn from(error: AuditError) -> Self {
-        Self::refused(error.code(), error.to_string()).hint(error.hint())
-    }
-}
-
-impl From<Unkept> for Failure {
-    fn from(error: Unkept) -> Self {
-        let hint = match error.full {
-            true => "make room in the artifact directory, or set AGENT_ARTIFACT_DIR",
-            false => {
-                "look at the owner, the modes and the free space of the artifact directory, or set AGENT_ARTIFACT_DIR"
-            }
-        };
-        Self::refused("store_unusable", error.reason).hint(hint)
-    }
-}
-
-impl From<HostWriteError> for Failure {
-    fn from(error: HostWriteError) -> Self {
-        Self::refused("agent_dir", error.to_string()).hint(error.hint())
-    }
 }

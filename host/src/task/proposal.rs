@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::ticket::Desk;
-use crate::editor::Draft;
-use crate::output::Failure;
-use crate::store::{ProposalRecord, ProposalState};
-use crate::workspace::{Blob, ProposedFile, digest, is_repo_path};
+use act_agent::editor::Draft;
+use act_core::Failure;
+use act_records::store::{ProposalRecord, ProposalState};
+use act_workspace::{Blob, ProposedFile, digest, is_repo_path};
 
 /// Of this form of the file.
 const VERSION: u32 = 2;

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use super::proposal::{self, Proposal};
 use super::ticket::Ticket;
-use crate::editor::Draft;
-use crate::event::{EventKind, Events, Patch, ProposedChange};
 use crate::output::Output;
-use crate::secret::Secrets;
-use crate::workspace::{Overlay, ProposedFile, patch, prefix_in_git};
+use act_agent::editor::Draft;
+use act_core::event::{EventKind, Events, Patch, ProposedChange};
+use act_core::secret::Secrets;
+use act_workspace::{Overlay, ProposedFile, patch, prefix_in_git};
 
 /// A proposal that cannot be kept is shown all the same.
 pub(super) fn propose(

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::lookup::Lookup;
 use super::proposal;
-use crate::event::Patch;
-use crate::output::Failure;
+use act_core::Failure;
+use act_core::event::Patch;
 
 /// The patch of a dry run, as that showed it.
 #[derive(Debug, Clone, Serialize)]
@@ -31,7 +31,7 @@ pub fn proposed(start: &Path, task: Option<&str>) -> Result<Proposed, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_proposal_is_published() {

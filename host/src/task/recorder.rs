@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::ticket::Desk;
-use crate::event::{Event, EventKind, Sink};
-use crate::fail_point;
-use crate::model::TokenLedger;
 use crate::output::Output;
-use crate::store::{NewStuckReport, Progress, Store, StoreError};
+use act_core::event::{Event, EventKind, Sink};
+use act_core::fail_point;
+use act_model::TokenLedger;
+use act_records::store::{NewStuckReport, Progress, Store, StoreError};
 
 /// Which runs there are, of a task or of `act verify`, and which stuck report a task wrote.
 pub(super) struct RunSink {
@@ -125,7 +125,7 @@ impl Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Milestone;
+    use act_core::event::Milestone;
 
     #[test]
     fn attempts_and_milestones_are_told_apart() {

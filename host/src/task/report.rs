@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::earlier_report::{self, Found};
 use super::lookup::Lookup;
 use super::status::Origin;
-use crate::output::Failure;
+use act_core::Failure;
 
 /// What stands in `agent/stuck_report.md`, and whose it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,7 +83,7 @@ pub fn resolve_report(start: &Path) -> Result<Resolved, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schemas_are_published() {

@@ -10,11 +10,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
 use super::ticket::Desk;
-use crate::artifacts::{Pruned, RunId};
-use crate::audit::{Audit, AuditError, Entry, Event};
 use crate::output::Output;
-use crate::store::{Store, StuckReportRecord};
-use crate::workspace::digest;
+use act_audit::{Audit, AuditError, Entry, Event};
+use act_records::artifacts::{Pruned, RunId};
+use act_records::store::{Store, StuckReportRecord};
+use act_workspace::digest;
 
 /// Nobody waits longer for the end of a command; the next one goes on.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(super) async fn make_room(desk: &Desk, cancel: &CancellationToken, output: &
 
 pub(super) fn make_room_while(desk: &Desk, go_on: &dyn Fn() -> bool) -> io::Result<Pruned> {
     desk.artifacts.release_runs();
-    let (now, store) = (crate::clock::now(), Arc::clone(&desk.store));
+    let (now, store) = (act_core::clock::now(), Arc::clone(&desk.store));
     desk.artifacts.prune(now, go_on, || pinned(&store, now))
 }
 
@@ -95,14 +95,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (here, gone) = (dir.path().to_str().unwrap(), dir.path().join("gone"));
         let gone = gone.to_str();
-        let now = crate::clock::now();
+        let now = act_core::clock::now();
         let report = |days: i64| StuckReportRecord {
             task_id: "t-abc123".into(),
             repo: "repo".into(),
             path: "agent/stuck_report.md".into(),
             sha256: "ab".into(),
             run_ids: vec![],
-            written_at: crate::clock::milliseconds(now - TimeDelta::days(days)),
+            written_at: act_core::clock::milliseconds(now - TimeDelta::days(days)),
             resolved_at: None,
         };
         assert!(is_forgotten(&report(15), gone, now));

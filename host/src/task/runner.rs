@@ -14,13 +14,13 @@ use super::timing::TimingSink;
 use super::turn::{Came, Waiting};
 use super::work::{self, cancelled};
 use super::{RunArgs, retention, signals};
-use crate::config;
-use crate::event::{EventKind, Events, Sink};
-use crate::exit::Exit;
-use crate::fail_point;
-use crate::model::TokenLedger;
-use crate::output::{Failure, Output};
-use crate::workspace::RootMoved;
+use crate::output::Output;
+use act_core::Failure;
+use act_core::event::{EventKind, Events, Sink};
+use act_core::exit::Exit;
+use act_core::fail_point;
+use act_model::TokenLedger;
+use act_workspace::RootMoved;
 
 pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let cancel = signals::cancelled_by_signals()?;
@@ -87,7 +87,7 @@ pub(super) async fn follow(
         }
     };
     fail_point::reach("first");
-    let config = match waited.then(|| config::load(&args.repo)).transpose() {
+    let config = match waited.then(|| act_config::load(&args.repo)).transpose() {
         Ok(Some(config)) if config.root != root => {
             return last.refuse(&RootMoved::Replaced(root).into());
         }

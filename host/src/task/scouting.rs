@@ -15,18 +15,19 @@ use super::key_in_text;
 use super::preflight::{self, Heard};
 use super::signals;
 use super::staff::{self, Incomplete, Staff};
-use crate::audit::{Audit, AuditError};
-use crate::component::builtin;
-use crate::component::{self, ComponentHost, Kind, LoadedComponent};
-use crate::config::{self, ConfigError, ModelAccess, Root};
-use crate::event::{Events, Milestone, ModelUsage};
-use crate::exit::Exit;
-use crate::model::{TimerPause, TokenLedger};
-use crate::output::{Failure, Output};
-use crate::registry::{Member, Refused, Registry};
-use crate::scout::query::{self, QueryEnd};
-use crate::scout::{Grounded, Question, Scout};
-use crate::workspace::digest;
+use crate::output::Output;
+use act_agent::scout::query::{self, QueryEnd};
+use act_agent::scout::{Grounded, Question, Scout};
+use act_audit::{Audit, AuditError};
+use act_component::builtin;
+use act_component::registry::{Member, Refused, Registry};
+use act_component::{ComponentHost, Kind, LoadedComponent};
+use act_config::{ConfigError, ModelAccess, Root};
+use act_core::Failure;
+use act_core::event::{Events, Milestone, ModelUsage};
+use act_core::exit::Exit;
+use act_model::{TimerPause, TokenLedger};
+use act_workspace::digest;
 
 /// For one attempt where no `agent.yaml` says otherwise; the default of `timeouts.scout_query`.
 const WALL: Duration = Duration::from_secs(60);
@@ -181,7 +182,7 @@ impl Inquiry {
                 });
             })?;
         }
-        let access = config::model_access(|name: &str| std::env::var(name).ok())?;
+        let access = act_config::model_access(|name: &str| std::env::var(name).ok())?;
         let cancel = signals::cancelled_by_signals()?;
         let audit = audit(&args.repo, &root)?;
         let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
@@ -231,7 +232,7 @@ impl Inquiry {
     ) -> Result<Seat, Failure> {
         let ledger = TokenLedger::default();
         let staff = Staff {
-            host: ComponentHost::new(component::cache_dir().as_deref())
+            host: ComponentHost::new(act_component::cache_dir().as_deref())
                 .below(self.registry.policy.ceiling.clone())
                 .audited(self.audit.clone()),
             members: &self.members,
@@ -329,7 +330,7 @@ impl Seat {
 
 /// Also outside of every repository, where the artifacts may lie below the directory that is looked at.
 pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
-    let repo = config::find_root(start)?.map(|root| root.path);
+    let repo = act_config::find_root(start)?.map(|root| root.path);
     let desk = preflight::open_desk(&preflight::artifacts_for(repo.as_deref())?, root)?;
     Ok(desk.audit_here(root)?)
 }
@@ -337,9 +338,9 @@ pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
 /// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason
 /// not to answer: this is how people find out about their repository.
 pub(super) fn place(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), ConfigError> {
-    let root = match config::find_root(&args.repo)? {
+    let root = match act_config::find_root(&args.repo)? {
         Some(Root { path, has_config: true }) => {
-            if let Ok(config) = config::load(&path) {
+            if let Ok(config) = act_config::load(&path) {
                 return Ok((config.root, config.scout_timeout, config.monorepo_package));
             }
             path
@@ -356,7 +357,7 @@ pub(super) fn place(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_an_answer_is_published() {

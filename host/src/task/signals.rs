@@ -3,7 +3,7 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::output::Failure;
+use act_core::Failure;
 
 /// A token that the first of the three signals cancels. Later ones change nothing: the container must be
 /// gone before the process is.

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::component::builtin::Builtin;
-use crate::component::{ComponentHost, Grant, Kind, LoadedComponent, Services};
-use crate::config::ModelAccess;
-use crate::event::Events;
-use crate::model::{self, Deadlines, Model, TokenLedger};
-use crate::registry::Member;
-use crate::scout::{ComponentScout, Scout};
-use crate::workspace::{Profile, RepoView};
+use act_agent::scout::{ComponentScout, Scout};
+use act_component::builtin::Builtin;
+use act_component::registry::Member;
+use act_component::{ComponentHost, Grant, Kind, LoadedComponent, Services};
+use act_config::ModelAccess;
+use act_core::event::Events;
+use act_model::{Deadlines, Model, TokenLedger};
+use act_workspace::{Profile, RepoView};
 
 /// What could not be put together; the machine's trouble, for people.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,7 @@ pub(crate) fn model(
     ledger: &TokenLedger,
     events: &Events,
 ) -> Result<Arc<dyn Model>, Incomplete> {
-    model::connect(access.clone(), Deadlines::default(), events.clone(), ledger.clone())
+    act_model::connect(access.clone(), Deadlines::default(), events.clone(), ledger.clone())
         .map_err(failed("the model client cannot be made"))
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::earlier_report;
 use super::lookup::Lookup;
-use crate::output::Failure;
-use crate::store::Task;
+use act_core::Failure;
+use act_records::store::Task;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -91,7 +91,7 @@ pub fn queue(start: &Path) -> Result<Queue, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schemas_are_published() {

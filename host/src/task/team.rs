@@ -7,19 +7,19 @@ use tokio_util::sync::CancellationToken;
 use super::Errand;
 use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
-use crate::artifacts::ComponentDigest;
-use crate::audit::Audit;
-use crate::component::{Grant, Kind, LoadedComponent, builtin};
-use crate::context::Notebook;
-use crate::editor::{Aim, Brief, ComponentHands, Editor};
-use crate::event::Events;
-use crate::model::TokenLedger;
-use crate::scout::Grounded;
-use crate::verifier::{
+use act_agent::context::Notebook;
+use act_agent::editor::{Aim, Brief, ComponentHands, Editor};
+use act_agent::scout::Grounded;
+use act_audit::Audit;
+use act_component::{Grant, Kind, LoadedComponent, builtin};
+use act_core::event::Events;
+use act_model::TokenLedger;
+use act_records::artifacts::ComponentDigest;
+use act_verifier::{
     DockerVerifier, Downloads, Engine, Gate, MAX_SCRIPT, NoVerifier, ResolvedImage, Verifier,
     has_tests,
 };
-use crate::workspace::{
+use act_workspace::{
     AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
 };
 

@@ -8,15 +8,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::line::Seat;
 use super::{RunArgs, TaskId, interrupted, living, preflight};
-use crate::artifacts::{ArtifactDir, Journal};
-use crate::audit::{Audit, AuditError, Place};
-use crate::event::Sink;
-use crate::exit::Exit;
-use crate::fail_point;
-use crate::output::{Failure, Output};
-use crate::process::Process;
-use crate::store::{Ended, Store, StoreError, Submission, TaskRecord, TaskState};
-use crate::workspace::{RootIdentity, head_commit};
+use crate::output::Output;
+use act_audit::{Audit, AuditError, Place};
+use act_core::Failure;
+use act_core::event::Sink;
+use act_core::exit::Exit;
+use act_core::fail_point;
+use act_core::process::Process;
+use act_records::artifacts::{ArtifactDir, Journal};
+use act_records::store::{Ended, Store, StoreError, Submission, TaskRecord, TaskState};
+use act_workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
 #[derive(Debug, Clone)]
@@ -88,7 +89,7 @@ impl Desk {
     }
 
     pub(super) fn line(&self) -> Result<Vec<Seat>, StoreError> {
-        let seat = |place: crate::store::Place| Seat {
+        let seat = |place: act_records::store::Place| Seat {
             life: living::life(&self.artifacts, &self.this, &place.owner, &place.task_id),
             task_id: place.task_id,
             state: place.state,

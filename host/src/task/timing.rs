@@ -2,9 +2,9 @@
 
 use super::recorder::Trouble;
 use super::ticket::Desk;
-use crate::event::{Event, EventKind, Sink};
 use crate::output::Output;
-use crate::store::{Measured, StoreError};
+use act_core::event::{Event, EventKind, Sink};
+use act_records::store::{Measured, StoreError};
 
 pub(super) struct TimingSink {
     desk: Desk,

@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::line::{self, Behind, Turn};
 use super::patience::Patience;
 use super::ticket::Ticket;
-use crate::event::{EventKind, Events};
-use crate::output::{Failure, Output};
-use crate::store::StoreError;
-use crate::workspace::{Acquired, RepoLock, RootMoved};
+use crate::output::Output;
+use act_core::Failure;
+use act_core::event::{EventKind, Events};
+use act_records::store::StoreError;
+use act_workspace::{Acquired, RepoLock, RootMoved};
 
 /// How often a waiting task looks; well under what a person notices.
 const LOOK: Duration = Duration::from_millis(100);
@@ -173,23 +174,11 @@ pub(super) fn unlockable(root: &Path, error: &std::io::Error) -> Failure {
         .hint("a repository must lie on a file system with flock")
 }
 
-impl From<RootMoved> for Failure {
-    fn from(moved: RootMoved) -> Self {
-        Self::refused(RootMoved::CODE, moved.to_string()).hint(RootMoved::HINT)
-    }
-}
-
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
         match error.may_pass() {
             true => Self::MayPass(error.to_string()),
             false => Self::Stays(error.into()),
         }
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }

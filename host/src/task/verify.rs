@@ -14,14 +14,15 @@ use super::ticket::Desk;
 use super::timing::TimingSink;
 use super::turn::unlockable;
 use super::{retention, signals};
-use crate::audit::Audit;
-use crate::event::Events;
-use crate::output::{Failure, Output};
-use crate::store::ProposalRecord;
-use crate::verifier::{
+use crate::output::Output;
+use act_audit::Audit;
+use act_core::Failure;
+use act_core::event::Events;
+use act_records::store::ProposalRecord;
+use act_verifier::{
     DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse, Warning, WarningCode,
 };
-use crate::workspace::{Acquired, HeldRoot, RepoLock};
+use act_workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.

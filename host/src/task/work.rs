@@ -15,15 +15,16 @@ use super::staff::failed;
 use super::team::{self, Team, Work};
 use super::ticket::Ticket;
 use super::{Errand, apply, earlier_report};
-use crate::audit::{Audit, AuditError};
-use crate::context::Notebook;
-use crate::editor::{self, Brief, Finished, State};
-use crate::event::{EventKind, Events, Milestone};
-use crate::exit::Exit;
-use crate::model::TokenLedger;
-use crate::output::{Failure, Output};
-use crate::verifier::{Engine, ResolvedImage};
-use crate::workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once, git_shows_notes};
+use crate::output::Output;
+use act_agent::context::Notebook;
+use act_agent::editor::{self, Brief, Finished, State};
+use act_audit::{Audit, AuditError};
+use act_core::Failure;
+use act_core::event::{EventKind, Events, Milestone};
+use act_core::exit::Exit;
+use act_model::TokenLedger;
+use act_verifier::{Engine, ResolvedImage};
+use act_workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once, git_shows_notes};
 
 /// How often a running task looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! How a query ends, what is left of it for the next one, and what it may say.
 
-use act::component::{ComponentFailure, Grant, GuestFailure, Services};
-use act::event::EventKind;
+use act_component::{ComponentFailure, Grant, GuestFailure, Services};
+use act_core::event::EventKind;
 
 use crate::hostile::{Heard, attack, load, nothing};
 

@@ -1,6 +1,6 @@
 //! Bytes that a component takes, and those that it hands to the host.
 
-use act::component::{ComponentFailure, Grant, Limit, Limits};
+use act_component::{ComponentFailure, Grant, Limit, Limits};
 use tokio_util::sync::CancellationToken;
 
 use super::scout_with;

@@ -8,8 +8,8 @@ mod time;
 
 use std::time::Duration;
 
-use act::component::{Grant, Limits};
-use act::event::ModelUsage;
+use act_component::{Grant, Limits};
+use act_core::event::ModelUsage;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::hostile::{PLENTY, Told};

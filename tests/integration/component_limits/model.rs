@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use act::component::{ComponentFailure, Grant, GuestFailure, Limit, Llm, RepoRead, Services};
-use act::model::{Model, ModelError, ModelErrorKind};
+use act_component::{ComponentFailure, Grant, GuestFailure, Limit, Llm, RepoRead, Services};
+use act_model::{Model, ModelError, ModelErrorKind};
 
 use super::usage;
 use crate::hostile::{Reply, Repository, Scripted, Told, attack, load, nothing, reading, talking};

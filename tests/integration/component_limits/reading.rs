@@ -1,6 +1,6 @@
 //! Handles, names and bytes of the repository.
 
-use act::component::{ComponentFailure, Grant, Limit, RepoRead, Services};
+use act_component::{ComponentFailure, Grant, Limit, RepoRead, Services};
 
 use crate::hostile::{Heard, Repository, attack, load, reading};
 

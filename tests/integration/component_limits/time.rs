@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use act::component::{ComponentFailure, Grant, Limits, RepoRead, Services};
-use act::event::EventKind;
-use act::model::Pause;
-use act::scout::query::{self, QueryEnd, ReportCheck};
-use act::scout::{ComponentScout, Question};
+use act_agent::scout::query::{self, QueryEnd, ReportCheck};
+use act_agent::scout::{ComponentScout, Question};
+use act_component::{ComponentFailure, Grant, Limits, RepoRead, Services};
+use act_core::event::EventKind;
+use act_model::Pause;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 

@@ -1,8 +1,8 @@
 //! What was denied is in the events and in the audit log.
 
-use act::audit::Decision;
-use act::component::{Grant, Services};
-use act::event::Events;
+use act_audit::Decision;
+use act_component::{Grant, Services};
+use act_core::event::Events;
 
 use super::all_refused;
 use crate::hostile::{Heard, Repository, attack, load, packed, reading};

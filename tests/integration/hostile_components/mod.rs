@@ -8,8 +8,8 @@ mod special_files;
 mod without_grants;
 mod writing;
 
-use act::component::Grant;
-use act::workspace::RepoView;
+use act_component::Grant;
+use act_workspace::RepoView;
 use serde_json::Value;
 
 use crate::hostile::{SECRET, attack, load, reading};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use act::component::Grant;
-use act::event::Events;
+use act_component::Grant;
+use act_core::event::Events;
 use serde_json::Value;
 
 use super::{all_refused, read_both_ways};

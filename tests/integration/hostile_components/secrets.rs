@@ -1,7 +1,7 @@
 //! What lies in the repository and is not in view.
 
-use act::component::Grant;
-use act::event::Events;
+use act_component::Grant;
+use act_core::event::Events;
 
 use super::{all_refused, read_both_ways};
 use crate::hostile::{
@@ -127,7 +127,7 @@ async fn security_line_7_secrets_neither_open_nor_list_for_a_tool() {
 async fn a_narrower_grant_hides_everything_beside_its_paths() {
     let repository = Repository::new();
     let parts = ["sub"].map(|part| part.parse().unwrap()).into_iter().collect();
-    let read = act::component::RepoRead { paths: parts, ..Default::default() };
+    let read = act_component::RepoRead { paths: parts, ..Default::default() };
     let hostile = load(Grant { repo_read: Some(read), ..Grant::builtin_scout() });
     let beside = ["a.txt", "link", "sub/../a.txt", ".gitignore", "linkdir/link-up"];
     for view in repository.views() {

@@ -1,7 +1,7 @@
 //! FIFOs and sockets with the names of source files.
 
-use act::component::Grant;
-use act::event::Events;
+use act_component::Grant;
+use act_core::event::Events;
 
 use super::{all_refused, read_both_ways};
 use crate::hostile::{

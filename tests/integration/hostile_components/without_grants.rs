@@ -1,6 +1,6 @@
 //! What is left to a component that was granted nothing.
 
-use act::component::{Grant, Services};
+use act_component::{Grant, Services};
 use serde_json::Value;
 
 use super::all_refused;

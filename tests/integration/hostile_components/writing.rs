@@ -1,7 +1,7 @@
 //! What a component tries to create, change, delete and move.
 
-use act::component::{Grant, RepoRead, Services};
-use act::event::Events;
+use act_component::{Grant, RepoRead, Services};
+use act_core::event::Events;
 use serde_json::Value;
 
 use crate::hostile::{
@@ -147,7 +147,7 @@ async fn security_lines_51_52_57_60_raw_hostile_paths_are_refused_by_their_reaso
         let refused = heard
             .kinds()
             .into_iter()
-            .filter(|kind| matches!(kind, act::event::EventKind::EditRefused { .. }));
+            .filter(|kind| matches!(kind, act_core::event::EventKind::EditRefused { .. }));
         assert_eq!(refused.count(), 5 * paths.len(), "each refusal is told");
     }
 }

@@ -25,7 +25,7 @@ fn security_line_39_a_flipped_byte_is_changed_and_nothing_comes_in_its_place() {
     let mut bytes = fs::read(&file).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&file, &bytes).unwrap();
-    let found = act::workspace::digest(&bytes);
+    let found = act_workspace::digest(&bytes);
     assert_eq!(state_of(&act, "probe"), "changed");
     for command in [&["scout", "a"][..], &["scout", "b"]] {
         let told = act.clone().script("turns: []").act(command.iter().copied()).status(1);

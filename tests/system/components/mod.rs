@@ -29,7 +29,7 @@ pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     };
     let path = act.repo().join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::copy(Path::new(env!("ACT_TEST_COMPONENTS")).join(from), &path).unwrap();
+    fs::copy(Path::new(act_component::builtin::TEST_COMPONENTS).join(from), &path).unwrap();
     let written = act.repo().parent().unwrap().join("manifest.json");
     fs::write(&written, manifest.to_string()).unwrap();
     act.clone()
@@ -61,7 +61,7 @@ pub(super) fn tool() -> Value {
 }
 
 pub(super) fn sha256_of(path: &Path) -> String {
-    act::workspace::digest(&fs::read(path).unwrap())
+    act_workspace::digest(&fs::read(path).unwrap())
 }
 
 pub(super) fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {

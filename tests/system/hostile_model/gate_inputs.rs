@@ -35,7 +35,7 @@ fn changes_of_what_the_gate_runs_are_told_with_digests() {
         ])
         .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
-    let short = |text: &str| act::workspace::digest(text.as_bytes())[..12].to_owned();
+    let short = |text: &str| act_workspace::digest(text.as_bytes())[..12].to_owned();
     let summary = told.read("agent/summary.md");
     let (_, list) = summary.split_once("## Changed, and verification depends on it\n\n").unwrap();
     let list: Vec<_> = list.lines().take_while(|line| line.starts_with('-')).collect();

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use rustix::termios::{QueueSelector, tcflush};
 
 use super::{decided, lines, print};
-use crate::event::Events;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::capabilities::{self as task, Proposal};
+use act_core::Failure;
+use act_core::event::Events;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -114,7 +115,7 @@ impl Approve {
 #[derive(serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Approved<'a> {
-    component: &'a crate::registry::ComponentDocument,
+    component: &'a act_component::registry::ComponentDocument,
     /// In comparison with what had the name before; null when it is new.
     difference: Option<&'a task::Difference>,
 }
@@ -140,7 +141,7 @@ fn not_approved(why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_an_approval_is_published() {

@@ -1,11 +1,11 @@
 //! Components for people.
 
-use crate::component::{Capability, Grant, LeftOut, Narrowed, Need, Party, Set};
 use crate::output::{Line, Tone};
-use crate::registry::{ComponentDocument, ComponentList, State};
 use crate::task::capabilities::{
     Difference, FieldChange, InspectDocument, Proposal, Said, Shown, WhyDocument,
 };
+use act_component::registry::{ComponentDocument, ComponentList, State};
+use act_component::{Capability, Grant, LeftOut, Narrowed, Need, Party, Set};
 
 const DIGEST: usize = 12;
 

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::repo_arg::RepoArg;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::capabilities::{self as task, Narrow};
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use super::print;
 use crate::cli::runtime;
-use crate::component;
 use crate::conformance::{self, Conformance, Options, Verdict};
-use crate::exit::Exit;
-use crate::model::scripted::Script;
-use crate::output::{Failure, Line, Output, Tone};
-use crate::registry::read_file;
+use crate::output::{Line, Output, Tone};
 use crate::task::cancelled_by_signals;
+use act_component::registry::read_file;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_model::scripted::Script;
 
 const USUAL: &str = "What can you say about this repository?";
 /// For one query; a Scout has 60 s and a tool call 30 s in a task.
@@ -68,7 +68,7 @@ impl Test {
             context: self.context,
             script: self.script.as_deref().map(script).transpose()?,
             wall: Duration::from_secs(self.timeout),
-            cache: component::cache_dir(),
+            cache: act_component::cache_dir(),
         };
         let found = runtime::block_on(until_signalled(bytes, options))??.map_err(|error| {
             Failure::refused("test_failed", format!("the test cannot be made: {error}"))

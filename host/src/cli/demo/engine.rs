@@ -1,9 +1,9 @@
 //! What the demo borrows from other modules: an engine that takes an image, and the scripted model.
 
 use super::image::LocalImage;
-use crate::model::scripted::{Script, ScriptedServer};
-use crate::output::Failure;
-use crate::verifier::Engine;
+use act_core::Failure;
+use act_model::scripted::{Script, ScriptedServer};
+use act_verifier::Engine;
 
 /// Gives the engine the image, unless it has it.
 pub(super) async fn provide(image: LocalImage) -> Result<(), Failure> {

@@ -12,9 +12,10 @@ mod repository;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::TaskId;
+use act_core::Failure;
+use act_core::exit::Exit;
 use image::LocalImage;
 use repository::Place;
 

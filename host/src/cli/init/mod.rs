@@ -11,12 +11,13 @@ use rustix::io::Errno;
 
 use super::repo_arg::RepoArg;
 use super::runtime;
-use crate::config::{self, Root};
-use crate::exit::Exit;
-use crate::no_follow::NEW;
-use crate::output::{Failure, Line, Output, Tone};
-use crate::scout::facts_b::FactsB;
+use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutArgs, WhichScout};
+use act_agent::scout::facts_b::FactsB;
+use act_config::Root;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_fs::NEW;
 
 const NAME: &str = "agent.yaml";
 
@@ -79,7 +80,7 @@ struct OtherProject<'a> {
 
 impl Init {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let root = match config::find_root(&self.at.repo)? {
+        let root = match act_config::find_root(&self.at.repo)? {
             Some(Root { path, has_config: true }) => return Err(exists(&path)),
             Some(Root { path, has_config: false }) => path,
             None => {
@@ -196,6 +197,6 @@ mod tests {
 
     #[test]
     fn the_schema_is_written_down() {
-        crate::event::schema::holds::<Written<'_>>("init");
+        act_core::event::schema::holds::<Written<'_>>("init");
     }
 }

@@ -1,7 +1,7 @@
 //! Which image and steps fit what Scout B found out (pure). Everything is said with the place it comes from: a
 //! person decides.
 
-use crate::scout::facts_b::{Command, FactsB, Place, Project};
+use act_agent::scout::facts_b::{Command, FactsB, Place, Project};
 
 /// Where a step may put a virtual environment; it lasts as long as the run.
 const VENV: &str = "/artifacts/home/venv";
@@ -290,7 +290,7 @@ mod tests {
             std::fs::create_dir_all(temp.path().join(package)).unwrap();
         }
         std::fs::write(temp.path().join("agent.yaml"), starter.yaml()).unwrap();
-        let config = crate::config::load(temp.path()).unwrap();
+        let config = act_config::load(temp.path()).unwrap();
         assert_eq!(config.pipeline.image, starter.image);
         config.pipeline.steps.iter().map(|step| step.command.clone()).collect()
     }

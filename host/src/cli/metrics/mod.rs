@@ -5,9 +5,10 @@ mod text;
 
 use std::path::Path;
 
-use crate::exit::Exit;
-use crate::output::{Failure, Output};
+use crate::output::Output;
 use crate::task;
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -92,7 +92,7 @@ pub(super) mod tests {
     use regex::Regex;
 
     use super::*;
-    use crate::event::ModelUsage;
+    use act_core::event::ModelUsage;
 
     pub(in super::super) fn metrics() -> Metrics {
         let spread = |count, sum, p50, p99| Spread {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
-use crate::output::{Failure, Output};
-use crate::registry::{Policy, anchor_command};
+use crate::output::Output;
+use act_audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
+use act_component::registry::{Policy, anchor_command};
+use act_core::Failure;
 
 /// Nobody waits longer for it; the next edge says it again.
 const PATIENCE: Duration = Duration::from_secs(10);

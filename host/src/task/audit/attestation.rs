@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::evidence::{Evidence, StepClaim};
 use super::explain::ManifestCheck;
-use crate::output::Failure;
-use crate::verifier::lessens;
-use crate::workspace::bare_digest;
+use act_core::Failure;
+use act_verifier::lessens;
+use act_workspace::bare_digest;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const TEST_RESULT: &str = "https://in-toto.io/attestation/test-result/v0.1";
@@ -184,7 +184,7 @@ fn told(steps: &[StepClaim], warnings: &[String], last_failed: bool) -> [Vec<Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     fn step(name: &str, warned: bool) -> StepClaim {
         let network = "on".to_owned();

@@ -1,12 +1,12 @@
 //! What the audit log hears of a task as a whole: that it began and by which gate, and how it ended.
 
-use crate::audit::{Audit, AuditError, Entry, Event};
-use crate::editor::Brief;
-use crate::store::Ended;
 use crate::task::Errand;
 use crate::task::preflight::Ready;
 use crate::task::ticket::Ticket;
-use crate::workspace::digest;
+use act_agent::editor::Brief;
+use act_audit::{Audit, AuditError, Entry, Event};
+use act_records::store::Ended;
+use act_workspace::digest;
 
 /// On the disk when this returns; without it the task does nothing.
 pub(in crate::task) fn begin(

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::Logbook;
 use super::explain::{Explanation, ManifestCheck, audit_explain};
 use super::verification::verify_but;
-use crate::artifacts::RunId;
-use crate::audit::cure;
-use crate::output::Failure;
-use crate::verifier::lessens;
+use act_audit::cure;
+use act_core::Failure;
+use act_records::artifacts::RunId;
+use act_verifier::lessens;
 
 /// A run that ended with a verdict, in a log that is what was written.
 #[derive(Debug, Clone)]

@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Logbook;
-use crate::artifacts::{RunId, manifest_digest};
-use crate::audit::{Decision, Event, Keeper, Place, Record, Subject};
-use crate::output::Failure;
-use crate::store::Store;
 use crate::task::preflight;
-use crate::workspace::digest;
+use act_audit::{Decision, Event, Keeper, Place, Record, Subject};
+use act_core::Failure;
+use act_records::artifacts::{RunId, manifest_digest};
+use act_records::store::Store;
+use act_workspace::digest;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -315,7 +315,7 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_is_published() {

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::Logbook;
-use crate::audit::{Event, Record, Subject};
-use crate::output::Failure;
+use act_audit::{Event, Record, Subject};
+use act_core::Failure;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -82,7 +82,7 @@ pub fn audit_grants(start: &Path, at: DateTime<Utc>) -> Result<GrantsAt, Failure
         !later
     })?;
     let components = book.components.into_values().collect();
-    Ok(GrantsAt { at: crate::clock::milliseconds(at), seq, components, file: book.file })
+    Ok(GrantsAt { at: act_core::clock::milliseconds(at), seq, components, file: book.file })
 }
 
 impl Book {
@@ -191,7 +191,7 @@ const REPOSITORY: &str = "repository ";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_is_published() {

@@ -20,10 +20,9 @@ pub use records::{AuditFilter, AuditList, audit_list, audit_show};
 pub use verification::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 
 use super::preflight;
-use crate::artifacts::ArtifactDir;
-use crate::audit::{AuditReader, Item, Record};
-use crate::config;
-use crate::output::Failure;
+use act_audit::{AuditReader, Item, Record};
+use act_core::Failure;
+use act_records::artifacts::ArtifactDir;
 
 /// The log of an ARTIFACT_DIR, which is read again for each question.
 struct Logbook {
@@ -33,7 +32,7 @@ struct Logbook {
 impl Logbook {
     /// From anywhere.
     fn open(start: &Path) -> Result<Self, Failure> {
-        let root = config::find_root(start)?.map(|root| root.path);
+        let root = act_config::find_root(start)?.map(|root| root.path);
         Ok(Self { artifacts: preflight::artifacts_for(root.as_deref())? })
     }
 

@@ -7,8 +7,8 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::Logbook;
-use crate::audit::{Decision, Head, Record};
-use crate::output::Failure;
+use act_audit::{Decision, Head, Record};
+use act_core::Failure;
 
 /// Which records; all of what is said must hold.
 #[derive(Debug, Clone, Default)]
@@ -97,7 +97,7 @@ pub fn audit_show(start: &Path, seq: u64) -> Result<Record, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schemas_are_published() {

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Logbook, anchoring};
-use crate::artifacts::manifest_digest;
-use crate::audit::{History, Keeper, OfManifest, Verification, Verifier, verify_all};
-use crate::config;
-use crate::output::{Failure, Output};
-use crate::registry::Grants;
+use crate::output::Output;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
+use act_audit::{History, Keeper, OfManifest, Verification, Verifier, verify_all};
+use act_component::registry::Grants;
+use act_core::Failure;
+use act_records::artifacts::manifest_digest;
 
 /// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
 pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
@@ -68,7 +68,7 @@ pub fn audit_accept(
     if !open || found.restarted_at != Some(seq) {
         return Ok(found);
     }
-    let root = config::find_root(start)?.map(|root| root.path);
+    let root = act_config::find_root(start)?.map(|root| root.path);
     let audit = Lookup::open(start)?.audit()?;
     anchoring::before(root.as_deref(), &audit)?;
     for entry in found.to_accept() {
@@ -95,7 +95,7 @@ pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Fa
         return Err(Failure::refused("audit_whole", "the audit log is what was written")
             .hint("there is nothing to begin anew"));
     }
-    let root = config::find_root(start)?.map(|root| root.path);
+    let root = act_config::find_root(start)?.map(|root| root.path);
     let lookup = Lookup::open(start)?;
     let audit = lookup.audit()?;
     let kept = lookup.store.head()?;
@@ -113,7 +113,7 @@ pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schemas_are_published() {

@@ -7,14 +7,15 @@ use serde::Serialize;
 use super::difference::{Difference, Terms, Version, difference};
 use super::said::Said;
 use super::{Here, apply, component_file, component_name, not_a_component, used, what};
-use crate::component::{
+use crate::output::Output;
+use act_agent::scout::report_schema;
+use act_component::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
+use act_component::{
     self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits,
     Narrowed, Need, SuggestedLimits, builtin, usual,
 };
-use crate::event::Events;
-use crate::output::{Failure, Output};
-use crate::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
-use crate::scout::report_schema;
+use act_core::Failure;
+use act_core::event::Events;
 
 /// A tool's name as the model takes it.
 const MAX_TOOL_NAME: usize = 64;
@@ -115,8 +116,8 @@ fn problem(inspection: &Inspection) -> Option<String> {
     let grant = usual(inspection.needs(), Limits::default());
     let limits = &inspection.manifest.limits;
     let (imports, needs) = (&inspection.imports, inspection.needs());
-    let terms = component::Terms::new(imports, needs, limits, &grant, &Grant::everything());
-    component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
+    let terms = act_component::Terms::new(imports, needs, limits, &grant, &Grant::everything());
+    act_component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
 }
 
 /// No report could ever be judged by it.
@@ -175,7 +176,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         grant.withheld.insert(without.clone());
         narrowed.withheld.insert(without.clone());
     }
-    let host = ComponentHost::new(component::cache_dir().as_deref())
+    let host = ComponentHost::new(act_component::cache_dir().as_deref())
         .below(here.registry.policy.ceiling.clone());
     host.load_as(Some(known_as.as_str()), &bytes, grant.clone(), events).map_err(|error| {
         Failure::refused("component_refused", error.to_string())
@@ -218,14 +219,17 @@ impl Proposal {
     /// Origins that it would be granted to no effect.
     pub fn never_reached(&self) -> Vec<String> {
         let origins = self.grant.http.iter().flat_map(|http| http.origins.values());
-        origins.filter(|origin| component::never_reached(origin)).map(ToString::to_string).collect()
+        origins
+            .filter(|origin| act_component::never_reached(origin))
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// The user has agreed.
     pub fn approve(self, output: &Output) -> Result<ComponentDocument, Failure> {
         let sha256 = self.inspection.sha256.parse();
         let sha256 =
-            sha256.map_err(|error: component::NotAWord| Failure::usage(error.to_string()))?;
+            sha256.map_err(|error: act_component::NotAWord| Failure::usage(error.to_string()))?;
         let change = Change::Approve {
             name: self.name.clone(),
             kind: self.inspection.kind(),
@@ -337,7 +341,7 @@ fn scope(
 
 #[cfg(test)]
 mod tests {
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_an_inspection_is_published() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::component::{Grant, Inspection, Manifest, Need, code_sha256, in_words};
+use act_component::{Grant, Inspection, Manifest, Need, code_sha256, in_words};
 
 /// What is new in comparison with the approval that had the name before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -20,13 +20,12 @@ pub use why::{WhyDocument, why};
 
 use super::audit::anchoring;
 use super::preflight;
-use crate::artifacts::{ArtifactDir, newest_journals};
-use crate::component::{ComponentName, Inspection, Kind, NotAWord, builtin};
-use crate::config::{self, ComponentRequest};
-use crate::output::{Failure, Output};
-use crate::registry::{
-    self, Change, ChangeError, ComponentDocument, ComponentList, Past, Registry,
-};
+use crate::output::Output;
+use act_component::registry::{self, Change, ComponentDocument, ComponentList, Past, Registry};
+use act_component::{ComponentName, Inspection, Kind, NotAWord, builtin};
+use act_config::ComponentRequest;
+use act_core::Failure;
+use act_records::artifacts::{ArtifactDir, newest_journals};
 
 /// Tasks that `list` and `show` look back on.
 const ALL: usize = 200;
@@ -44,9 +43,9 @@ struct Here {
 impl Here {
     /// A broken `agent.yaml` asks for nothing.
     fn open(start: &Path) -> Result<Self, Failure> {
-        let root = config::find_root(start)?.map(|root| root.path);
+        let root = act_config::find_root(start)?.map(|root| root.path);
         let registry = preflight::registry(root.as_deref())?;
-        let asked = root.as_deref().and_then(|root| config::load(root).ok());
+        let asked = root.as_deref().and_then(|root| act_config::load(root).ok());
         let requests = asked.map(|config| config.components).unwrap_or_default();
         Ok(Self { root, registry, requests })
     }
@@ -109,7 +108,7 @@ fn used(tasks: usize) -> Used {
 
 /// Carries a decision out.
 fn apply(start: &Path, change: Change, output: &Output) -> Result<registry::Changed, Failure> {
-    let root = config::find_root(start)?.map(|root| root.path);
+    let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = preflight::artifacts_for(root.as_deref())?;
     let state = artifacts.state().map_err(|error| {
         let path = artifacts.path().join("state");
@@ -151,28 +150,5 @@ fn what(kind: Kind) -> &'static str {
     match kind {
         Kind::Scout => "scout",
         Kind::Tool => "tool component",
-    }
-}
-
-impl From<ChangeError> for Failure {
-    fn from(error: ChangeError) -> Self {
-        match error {
-            ChangeError::File(error) => error.into(),
-            ChangeError::Store(error) => Self::refused(
-                "store_unusable",
-                format!("the store of components cannot be written: {error}"),
-            )
-            .hint("make the artifact directory one that you can write"),
-            ChangeError::Unknown(name) => unknown(name.as_str()),
-            ChangeError::Rival(ref rival, _) => {
-                let hint = format!("`act components revoke {rival}` frees the place");
-                Self::refused("component_conflict", error.to_string()).hint(hint)
-            }
-            ChangeError::AlreadyRevoked(_) => Self::refused("nothing_to_revoke", error.to_string())
-                .hint("nothing of it is loaded any more"),
-            ChangeError::Unrecorded(error) => error.into(),
-            ChangeError::Overtaken(_) => Self::refused("component_changed", error.to_string())
-                .hint("look again with `act components show NAME`"),
-        }
     }
 }

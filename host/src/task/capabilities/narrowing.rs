@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
-use crate::component::{Capability, Grant, NotAWord, Origin, RepoPart, Set};
-use crate::output::{Failure, Output, shell_word};
-use crate::registry::{Change, ComponentDocument, Past, State};
+use crate::output::Output;
+use act_component::registry::{Change, ComponentDocument, Past, State};
+use act_component::{Capability, Grant, NotAWord, Origin, RepoPart, Set};
+use act_core::{Failure, shell_word};
 
 /// What to take away.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use rustix::fs::{AtFlags, CWD, Mode};
 use serde::Serialize;
 
 use super::not_a_component;
-use crate::component::{self, ManifestError};
-use crate::no_follow::NEW;
-use crate::output::Failure;
-use crate::registry::read_file;
-use crate::workspace::digest;
+use act_component::ManifestError;
+use act_component::registry::read_file;
+use act_core::Failure;
+use act_fs::NEW;
+use act_workspace::digest;
 
 const MAX_MANIFEST: u64 = 1 << 20;
 
@@ -40,7 +40,7 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
             let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
             fits.then_some(text).ok_or_else(large)
         })?;
-    let packed = component::pack(&component, &manifest_text).map_err(|error| match error {
+    let packed = act_component::pack(&component, &manifest_text).map_err(|error| match error {
         ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
         _ => not_a_manifest(manifest, &error),
     })?;
@@ -85,8 +85,8 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::component::Inspection;
-    use crate::event::schema;
+    use act_component::Inspection;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_packed_component_is_published() {

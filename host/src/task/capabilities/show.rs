@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::narrowing::{Narrow, proposal};
 use super::said::Said;
 use super::{ALL, Here, LAST, used};
-use crate::component::{Capability, Grant};
-use crate::output::Failure;
-use crate::registry::{ComponentDocument, Past, State};
+use act_component::registry::{ComponentDocument, Past, State};
+use act_component::{Capability, Grant};
+use act_core::Failure;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -105,7 +105,7 @@ pub(super) fn never_used(grant: &Grant, past: &Past) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_one_component_is_published() {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Here;
-use crate::component::{self, Access, NotAWord, Says};
-use crate::output::Failure;
-use crate::registry::State;
-use crate::workspace::{self, Kind, Profile, RepoView};
+use act_component::registry::State;
+use act_component::{Access, NotAWord, Says};
+use act_core::Failure;
+use act_workspace::{Kind, Profile, RepoView};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -43,7 +43,7 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
     }
     let inspection = here.inspection(name)?;
     let terms = here.registry.terms(&inspection, &component.grants);
-    let parties = component::why(&terms, &access).to_vec();
+    let parties = act_component::why(&terms, &access).to_vec();
     let carved_out = carved_out(&here, &access, inspection.kind());
     Ok(WhyDocument {
         name: name.to_owned(),
@@ -62,16 +62,16 @@ fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
     path && !here.root.as_ref().is_some_and(there)
 }
 
-fn carved_out(here: &Here, access: &Access, kind: component::Kind) -> Option<String> {
+fn carved_out(here: &Here, access: &Access, kind: act_component::Kind) -> Option<String> {
     match access {
-        Access::Request { origin, .. } if component::never_reached(origin) => {
+        Access::Request { origin, .. } if act_component::never_reached(origin) => {
             Some("not_public".to_owned())
         }
-        Access::Write(path) if workspace::is_protected(path) => Some("protected".to_owned()),
-        Access::Write(path) if workspace::is_guarded(path) => Some("guarded".to_owned()),
+        Access::Write(path) if act_workspace::is_protected(path) => Some("protected".to_owned()),
+        Access::Write(path) if act_workspace::is_guarded(path) => Some("guarded".to_owned()),
         Access::Write(path) | Access::Read(path) => {
             let profile = match (kind, access) {
-                (component::Kind::Scout, Access::Read(_)) => Profile::Scout,
+                (act_component::Kind::Scout, Access::Read(_)) => Profile::Scout,
                 _ => Profile::Tool,
             };
             let view = RepoView::open(here.root.as_deref()?, profile).ok()?;
@@ -83,7 +83,7 @@ fn carved_out(here: &Here, access: &Access, kind: component::Kind) -> Option<Str
 
 #[cfg(test)]
 mod tests {
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_an_answer_is_published() {

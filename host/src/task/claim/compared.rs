@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::task::audit::evidence::{Evidence, StepClaim, steps};
-use crate::verifier::{Status, VerifyResponse, lessens, marks};
-use crate::workspace::bare_digest;
+use act_verifier::{Status, VerifyResponse, lessens, marks};
+use act_workspace::bare_digest;
 
 /// What came of it; `act verify-claim --json` prints it as it is.
 #[derive(Debug, Clone, Serialize)]
@@ -170,7 +170,7 @@ fn said(step: &StepClaim) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     fn run(status: &str) -> Said {
         Said {

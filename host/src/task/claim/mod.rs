@@ -11,14 +11,15 @@ pub use compared::{ClaimCheck, Difference, Note, Said};
 use super::audit::evidence::Evidence;
 use super::audit::explain::ManifestCheck;
 use super::verify::{Word, run_gate};
-use crate::audit::{Audit, AuditError, Decision, Entry, Event};
-use crate::config::Config;
-use crate::event::Events;
-use crate::output::{Failure, Output};
-use crate::verifier::{
+use crate::output::Output;
+use act_audit::{Audit, AuditError, Decision, Entry, Event};
+use act_config::Config;
+use act_core::Failure;
+use act_core::event::Events;
+use act_verifier::{
     Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
 };
-use crate::workspace::{PathGlobs, tree_digest};
+use act_workspace::{PathGlobs, tree_digest};
 
 /// None when cancelled. Refused, before anything runs, where gate or tree are not what they were, or the image is not to
 /// be had.

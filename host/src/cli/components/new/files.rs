@@ -2,7 +2,7 @@
 //! built-in components are made of.
 
 use super::Lang;
-use crate::component::{ComponentName, Kind};
+use act_component::{ComponentName, Kind};
 
 macro_rules! embedded {
     ($from:literal: $($path:literal),* $(,)?) => {
@@ -120,7 +120,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::component::Manifest;
+    use act_component::Manifest;
 
     fn below(root: &Path, path: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(path).unwrap() {

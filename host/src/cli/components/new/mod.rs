@@ -11,10 +11,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::print;
-use crate::component::Kind;
-use crate::exit::Exit;
-use crate::output::{Failure, Line, Output, Tone};
+use crate::output::{Line, Output, Tone};
 use crate::task::capabilities as task;
+use act_component::Kind;
+use act_core::Failure;
+use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -163,7 +164,7 @@ fn lines(begun: &Begun, lang: Lang) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::schema;
+    use act_core::event::schema;
 
     #[test]
     fn the_schema_of_a_new_project_is_published() {

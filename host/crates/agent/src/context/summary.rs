@@ -1,0 +1,195 @@
+//! What `summary.md` says about the last success (pure): prose of the model, facts of the host.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::markdown::{code, code_list, quote};
+use act_audit::Head;
+use act_core::event::ModelUsage;
+
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    pub task_id: String,
+    pub what: String,
+    pub why: String,
+    /// What the Editor says about tests: which were added, or why none.
+    pub tests: Option<String>,
+    /// Changed files that are tests, as the host sees it.
+    pub test_files: Vec<String>,
+    /// The repository had tests when the task began.
+    pub had_tests: bool,
+    pub run_id: String,
+    pub attempts: u32,
+    pub files_changed: Vec<String>,
+    /// Changed files that the verification depends on.
+    pub gate_inputs_changed: Vec<String>,
+    /// Changed files that are guarded and were allowed for this task.
+    pub allowed_paths_changed: Vec<String>,
+    /// Changed files that git ignores, so that the run did not judge them.
+    pub untested: Vec<String>,
+    /// Boundaries of the task that no rule held to; the model was told.
+    pub boundaries_unheld: Vec<String>,
+    /// How many edits each rule refused: `protected: 3`.
+    pub edits_refused: Vec<String>,
+    /// By role.
+    pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the pipeline said before the first edit.
+    pub baseline: Option<String>,
+    /// Warnings of the green run.
+    pub warnings: Vec<String>,
+    /// The host wrote it, because the Editor did not.
+    pub by_host: bool,
+    /// How far the audit log was.
+    pub audit_head: Option<Head>,
+}
+
+impl Summary {
+    /// No commit message and no pull request text: the tree is the user's.
+    pub fn render(&self) -> String {
+        let mut out = String::from("# Summary\n\n");
+        if self.by_host {
+            out.push_str("The Editor wrote no summary; the host did.\n\n");
+        }
+        let unsaid = match self.test_files.is_empty() {
+            true => "The Editor gave no reason for adding none.",
+            false => "The Editor said nothing about tests.",
+        };
+        let tests = self.tests.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(unsaid);
+        // Whatever the Editor claims in its own words.
+        let lies = match self.files_changed.is_empty() {
+            true => "act changed no file, and no history, branch or remote of git.",
+            false => {
+                "The changes are in your working tree; act touched no history, branch or remote of git."
+            }
+        };
+        let before = if self.had_tests { "" } else { "The repository had none.\n\n" };
+        // Writing to a string does not fail.
+        let _ = write!(
+            out,
+            "## What changed\n\n{}\n{}\n{lies}\n\n## Why\n\n{}\n## How it was verified\n\n\
+             The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
+            quote(&self.what),
+            code_list(&self.files_changed),
+            quote(&self.why),
+            code(&self.run_id),
+            self.attempts,
+            code(&self.task_id),
+            self.audit_head.as_ref().map(audited).unwrap_or_default(),
+            quote(tests),
+            code_list(&self.test_files),
+        );
+        if let Some(baseline) = &self.baseline {
+            let _ = write!(out, "\n## Before the first edit\n\n{}", quote(baseline));
+        }
+        let lists = [
+            ("Changed, and verification depends on it", &self.gate_inputs_changed),
+            ("Guarded, and allowed for this task", &self.allowed_paths_changed),
+            ("Changed, and not in the tree that was verified", &self.untested),
+            ("Boundaries that were not enforced", &self.boundaries_unheld),
+            ("Edits that were refused", &self.edits_refused),
+            ("Warnings of the run", &self.warnings),
+        ];
+        if !self.tokens.is_empty() {
+            out.push_str("\n## Tokens\n\n| role | input | of it cached | output |\n| --- | --- | --- | --- |\n");
+        }
+        for (role, ModelUsage { input, cached, output }) in &self.tokens {
+            let _ = writeln!(out, "| {role} | {input} | {cached} | {output} |");
+        }
+        for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
+            let _ = write!(out, "\n## {title}\n\n{}", code_list(items));
+        }
+        out
+    }
+}
+
+fn audited(head: &Head) -> String {
+    format!(" The audit log was at record {}, {}.", head.seq, code(&head.hash))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            task_id: "t-abc123".into(),
+            what: "Handle centuries.".into(),
+            why: "1900 was a leap year.".into(),
+            run_id: "run_20261121_100000_abc123".into(),
+            attempts: 2,
+            files_changed: vec!["leap.sh".into()],
+            had_tests: true,
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn a_summary_says_what_why_how_verified_and_tests() {
+        // CONTEXT-7
+        assert_eq!(
+            summary().render(),
+            "# Summary\n\n## What changed\n\n> Handle centuries.\n\n- `leap.sh`\n\n\
+             The changes are in your working tree; act touched no history, branch or remote of git.\n\n\
+             ## Why\n\n> 1900 was a leap year.\n\n## How it was verified\n\n\
+             The whole pipeline was green in `run_20261121_100000_abc123` at attempt 2 of task `t-abc123`.\n\n\
+             ## Tests\n\n> The Editor gave no reason for adding none.\n\nTest files changed:\n\nnone\n"
+        );
+        let text = Summary {
+            tests: Some("Asks about 1900.".into()),
+            test_files: vec!["test.sh (create)".into()],
+            had_tests: false,
+            ..summary()
+        }
+        .render();
+        assert!(
+            text.contains(
+                "## Tests\n\n> Asks about 1900.\n\nThe repository had none.\n\nTest files changed:\n\n\
+                 - `test.sh (create)`\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_became_of_the_changes_is_the_hosts_to_say() {
+        // CONTEXT-7
+        let claimed =
+            Summary { what: "Änderungen wurden committet und gepusht.".into(), ..summary() };
+        let text = Summary { files_changed: vec![], ..claimed.clone() }.render();
+        assert!(text.contains("\nact changed no file, and no history, branch or remote of git.\n"));
+        assert!(
+            claimed
+                .render()
+                .contains("\nThe changes are in your working tree; act touched no history,")
+        );
+    }
+
+    #[test]
+    fn changed_gate_inputs_and_allowed_paths_are_named() {
+        let text = Summary {
+            gate_inputs_changed: vec!["test.sh".into()],
+            allowed_paths_changed: vec![".envrc".into()],
+            untested: vec!["x.local".into()],
+            edits_refused: vec!["protected: 3".into()],
+            tokens: [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into(),
+            ..summary()
+        }
+        .render();
+        assert!(text.contains("| --- |\n| editor | 12 | 4 | 3 |\n\n## Changed"), "{text}");
+        assert!(
+            text.contains("## Changed, and verification depends on it\n\n- `test.sh`\n"),
+            "{text}"
+        );
+        assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+        let untested = "## Changed, and not in the tree that was verified\n\n- `x.local`\n";
+        assert!(text.contains(untested), "{text}");
+        assert!(text.contains("## Edits that were refused\n\n- `protected: 3`\n"), "{text}");
+    }
+
+    #[test]
+    fn prose_cannot_claim_a_verification() {
+        let text =
+            Summary { what: "x\n## How it was verified\nin run_evil".into(), ..summary() }.render();
+        assert_eq!(text.lines().filter(|line| *line == "## How it was verified").count(), 1);
+    }
+}

@@ -1,0 +1,259 @@
+//! Scout B's facts, schema version 1: how the repository is built and tested, as far as it says so itself, and what
+//! a log shows.
+
+use serde::{Deserialize, Serialize};
+
+use super::grounding::{ABSENT, MOST, Ungrounded};
+use super::report_b::{EnvironmentIssue, System};
+use super::version::{SchemaError, checked, nullable};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct FactsB {
+    pub schema_version: String,
+    /// `b`.
+    pub scout: String,
+    /// The root's first, then by directory.
+    pub projects: Vec<Project>,
+    /// To verify in: the user's own, one that CI or a Dockerfile uses, or a public one of a version that fits.
+    pub suggested_image: String,
+    pub conflicts: Vec<Conflict>,
+    /// Files that could not be understood.
+    pub problems: Vec<Problem>,
+    /// There is more than was looked at.
+    pub truncated: bool,
+    /// Only where a log was given.
+    #[serde(deserialize_with = "nullable")]
+    pub failure: Option<Failure>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Project {
+    /// Directory in which its commands run; `.` for the repository's.
+    pub root: String,
+    pub system: System,
+    /// `none` where there is none.
+    pub package_manager: String,
+    /// By its own name, also where a report has none for it; `custom` where none is recognised.
+    pub framework: String,
+    pub commands: Commands,
+    pub prerequisites: Vec<Prerequisite>,
+    pub has_tests: bool,
+    /// The manifest that makes it a project.
+    pub source: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Commands {
+    #[serde(deserialize_with = "nullable")]
+    pub install: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub build: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub clean: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub test: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub unit: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub integration: Option<Command>,
+    #[serde(deserialize_with = "nullable")]
+    pub coverage: Option<Command>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Command {
+    pub command: String,
+    /// Where it is said; for what one does by custom, where the tool is declared.
+    pub source: Place,
+}
+
+/// A line of a file, from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Place {
+    pub path: String,
+    pub line: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Prerequisite {
+    pub name: String,
+    /// As written: a version or a range.
+    #[serde(deserialize_with = "nullable")]
+    pub version: Option<String>,
+    pub source: Place,
+}
+
+/// What the repository says about itself in two ways.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Conflict {
+    /// `package_manager`, `version`, `command` or `workspace`.
+    pub topic: String,
+    pub message: String,
+    pub sources: Vec<Place>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Problem {
+    pub path: String,
+    #[serde(deserialize_with = "nullable")]
+    pub line: Option<u32>,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Failure {
+    /// `unknown` when no tool is recognised.
+    pub tool: String,
+    pub failing_tests: Vec<String>,
+    /// Empty when nothing looks like an error.
+    pub first_error: String,
+    /// Of the repository, the most telling first.
+    pub locations: Vec<Place>,
+    pub environment_issues: Vec<EnvironmentIssue>,
+    /// Told, and nothing else: a flaky test that fails still fails the run.
+    pub is_flaky: bool,
+    #[serde(deserialize_with = "nullable")]
+    pub flaky_reason: Option<String>,
+}
+
+impl Project {
+    fn places(&self) -> Vec<&Place> {
+        let Commands { install, build, clean, test, unit, integration, coverage } = &self.commands;
+        let commands = [install, build, clean, test, unit, integration, coverage];
+        let commands = commands.into_iter().flatten().map(|command| &command.source);
+        let needed = self.prerequisites.iter().map(|needed| &needed.source);
+        commands.chain(needed).chain([&self.source]).collect()
+    }
+}
+
+impl FactsB {
+    pub fn parse(json: &str) -> Result<Self, SchemaError> {
+        checked(json)
+    }
+
+    /// Every place that is named.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        let projects = self.projects.iter().flat_map(Project::places);
+        let conflicts = self.conflicts.iter().flat_map(|conflict| &conflict.sources);
+        let failure = self.failure.iter().flat_map(|failure| &failure.locations);
+        projects.chain(conflicts).chain(failure)
+    }
+
+    /// Places that are not in the repository; `lines` says how many a file in view has.
+    pub fn ungrounded(&self, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
+        let wrong = |Place { path, line }: &Place| match lines(path) {
+            None => {
+                let (field, path) = ("facts".to_owned(), path.clone());
+                Some(Ungrounded::NoSuchFile { field, path, why: ABSENT })
+            }
+            Some(there) if 1 <= *line && *line <= there => None,
+            Some(lines) => Some(Ungrounded::NoSuchLines {
+                field: "facts".to_owned(),
+                path: path.clone(),
+                start: *line,
+                end: *line,
+                lines,
+            }),
+        };
+        self.places().filter_map(wrong).take(MOST).collect()
+    }
+
+    /// One line, control characters taken out: the texts come from the repository and from a log.
+    pub fn summary(&self) -> String {
+        let mut summary = match self.projects.as_slice() {
+            [] => "no project found".to_owned(),
+            [only] => format!("{} project", only.package_manager),
+            several => format!("{} projects", several.len()),
+        };
+        let test = self.projects.iter().find_map(|project| project.commands.test.as_ref());
+        if let Some(test) = test {
+            summary.push_str(&format!(", tested by `{}`", one_line(&test.command, 80)));
+        }
+        if !self.conflicts.is_empty() {
+            summary.push_str(&format!(", {} conflicts", self.conflicts.len()));
+        }
+        if let Some(failure) = &self.failure {
+            let failed = match failure.failing_tests.len() {
+                0 => String::new(),
+                1 => ", 1 test failed".to_owned(),
+                n => format!(", {n} tests failed"),
+            };
+            let error = one_line(&failure.first_error, 160);
+            summary.push_str(&format!("; {}{failed}: {error}", one_line(&failure.tool, 20)));
+        }
+        summary
+    }
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use act_core::event::schema;
+
+    fn facts() -> serde_json::Value {
+        let at = |path: &str| json!({"path": path, "line": 3});
+        json!({
+            "schema_version": "1", "scout": "b",
+            "projects": [{
+                "root": ".", "system": "npm", "package_manager": "npm", "framework": "vitest",
+                "commands": {
+                    "install": null, "build": null, "clean": null,
+                    "test": {"command": "npm test", "source": at("package.json")},
+                    "unit": null, "integration": null, "coverage": null},
+                "prerequisites": [{"name": "node", "version": null, "source": at(".nvmrc")}],
+                "has_tests": true, "source": at("package.json")}],
+            "suggested_image": "node:22",
+            "conflicts": [{"topic": "version", "message": "x", "sources": [at("Dockerfile")]}],
+            "problems": [{"path": "b", "line": null, "message": "no"}],
+            "truncated": false,
+            "failure": {
+                "tool": "vitest", "failing_tests": ["a"], "first_error": "one\ntwo",
+                "locations": [at("a.ts")], "environment_issues": [], "is_flaky": false,
+                "flaky_reason": null}
+        })
+    }
+
+    // SCOUT-B-8
+    #[test]
+    fn facts_are_read_and_written_as_they_were_and_every_place_is_known() {
+        let facts = facts();
+        let read = FactsB::parse(&facts.to_string()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), facts);
+        let places: Vec<_> = read.places().map(|place| place.path.as_str()).collect();
+        assert_eq!(places, ["package.json", ".nvmrc", "package.json", "Dockerfile", "a.ts"]);
+        assert_eq!(
+            read.summary(),
+            "npm project, tested by `npm test`, 1 conflicts; vitest, 1 test failed: one two"
+        );
+    }
+
+    #[test]
+    fn the_schema_of_the_facts_is_published() {
+        // EVENT-8
+        schema::holds::<FactsB>("scout-b-facts");
+    }
+}

@@ -1,0 +1,213 @@
+//! Scout B's report, schema version 1, as the host believes it: every field there, no field unknown.
+
+use serde::{Deserialize, Serialize};
+
+use super::version::{SchemaError, checked, nullable};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportB {
+    pub schema_version: String,
+    pub build: Build,
+    pub test: Test,
+    pub failure_analysis: FailureAnalysis,
+    pub environment_issues: Vec<EnvironmentIssue>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Build {
+    pub detected_system: System,
+    pub commands: BuildCommands,
+    pub prerequisites: Vec<String>,
+    pub notes: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub enum System {
+    Npm,
+    Yarn,
+    Pnpm,
+    Make,
+    Cargo,
+    Go,
+    Gradle,
+    Maven,
+    Custom,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildCommands {
+    #[serde(deserialize_with = "nullable")]
+    pub install: Option<String>,
+    /// Empty where nothing is built.
+    pub build: String,
+    #[serde(deserialize_with = "nullable")]
+    pub clean: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    pub detected_framework: Framework,
+    pub commands: TestCommands,
+    #[serde(deserialize_with = "nullable")]
+    pub coverage_command: Option<String>,
+    pub notes: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Framework {
+    #[serde(rename = "jest")]
+    Jest,
+    #[serde(rename = "pytest")]
+    Pytest,
+    #[serde(rename = "go test")]
+    GoTest,
+    #[serde(rename = "cargo test")]
+    CargoTest,
+    #[serde(rename = "junit")]
+    Junit,
+    #[serde(rename = "mocha")]
+    Mocha,
+    #[serde(rename = "custom")]
+    Custom,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestCommands {
+    /// Empty where nothing is tested.
+    pub all: String,
+    #[serde(deserialize_with = "nullable")]
+    pub unit: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    pub integration: Option<String>,
+}
+
+/// Empty where nothing has failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureAnalysis {
+    pub root_cause: String,
+    pub affected_files: Vec<String>,
+    pub suggested_investigation: Vec<String>,
+    /// Told, and nothing else: a flaky test that fails still fails the run.
+    pub is_flaky: bool,
+    #[serde(deserialize_with = "nullable")]
+    pub flaky_reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct EnvironmentIssue {
+    pub issue: String,
+    pub severity: Severity,
+    pub suggested_fix: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub enum Severity {
+    Blocking,
+    Warning,
+}
+
+impl ReportB {
+    pub fn parse(json: &str) -> Result<Self, SchemaError> {
+        checked(json)
+    }
+
+    /// One line for events, control characters taken out: the texts may come from a log.
+    pub fn summary(&self) -> String {
+        let word = |value: serde_json::Result<serde_json::Value>| {
+            value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+        };
+        let system = word(serde_json::to_value(self.build.detected_system));
+        let framework = word(serde_json::to_value(self.test.detected_framework));
+        let mut summary = format!("{system}, {framework}");
+        if !self.test.commands.all.is_empty() {
+            summary.push_str(&format!(" by `{}`", one_line(&self.test.commands.all, 80)));
+        }
+        if !self.failure_analysis.root_cause.is_empty() {
+            summary.push_str(&format!(
+                "; cause: {}",
+                one_line(&self.failure_analysis.root_cause, 160)
+            ));
+        }
+        let blocking = self
+            .environment_issues
+            .iter()
+            .filter(|issue| issue.severity == Severity::Blocking)
+            .count();
+        if blocking > 0 {
+            summary.push_str(&format!("; {blocking} blocking environment issues"));
+        }
+        summary
+    }
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn full() -> Value {
+        json!({
+            "schema_version": "1",
+            "build": {
+                "detected_system": "custom",
+                "commands": {"install": null, "build": "", "clean": null},
+                "prerequisites": ["python"], "notes": ""},
+            "test": {
+                "detected_framework": "go test",
+                "commands": {"all": "go test ./...", "unit": null, "integration": "x"},
+                "coverage_command": null, "notes": ""},
+            "failure_analysis": {
+                "root_cause": "off by\none", "affected_files": ["a.go"], "suggested_investigation": [],
+                "is_flaky": false, "flaky_reason": null},
+            "environment_issues": [{"issue": "no gcc", "severity": "blocking", "suggested_fix": "another image"}]
+        })
+    }
+
+    // SCOUT-B-1
+    #[test]
+    fn a_full_report_is_read_and_written_as_it_was() {
+        let report = ReportB::parse(&full().to_string()).unwrap();
+        assert_eq!(serde_json::to_value(&report).unwrap(), full());
+        assert_eq!(
+            report.summary(),
+            "custom, go test by `go test ./...`; cause: off by one; 1 blocking environment issues"
+        );
+    }
+
+    #[test]
+    fn unknown_and_missing_fields_and_words_are_refused_by_name() {
+        let refused = |change: fn(&mut Value)| {
+            let mut report = full();
+            change(&mut report);
+            ReportB::parse(&report.to_string()).unwrap_err().to_string()
+        };
+        assert!(refused(|r| r["test"]["skip"] = json!([])).contains("unknown field `skip`"));
+        assert!(
+            refused(|r| r["build"]["detected_system"] = json!("bazel"))
+                .contains("unknown variant `bazel`")
+        );
+        assert!(
+            refused(|r| {
+                r["build"]["commands"].as_object_mut().unwrap().remove("install");
+            })
+            .contains("missing field `install`")
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Why nothing can be recorded. The log is left as it was found in every case.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::head::Unkept;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuditError {
+    #[error("the audit log {path} is {what}, not a log of act")]
+    Foreign { path: PathBuf, what: String },
+    #[error("the audit log {path} was written by a newer act")]
+    Future { path: PathBuf },
+    #[error("the audit log {path} is not what it was: {why}")]
+    Damaged { path: PathBuf, why: String },
+    #[error("the audit log {path} was cut or written anew: record {seq} is not in its place")]
+    Cut { path: PathBuf, seq: u64 },
+    #[error("the audit log {path} is held by another process for too long")]
+    Busy { path: PathBuf },
+    /// `full`: there is no room for it.
+    #[error("the audit log {path} cannot be written: {reason}")]
+    Unusable { path: PathBuf, reason: String, full: bool },
+}
+
+impl AuditError {
+    pub(super) fn io(path: &Path, error: impl Into<io::Error>) -> Self {
+        let error = error.into();
+        let full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        Self::Unusable { path: path.to_owned(), reason: error.to_string(), full }
+    }
+
+    /// Of what is remembered elsewhere.
+    pub(super) fn keeper(path: &Path, what: &str, why: &Unkept) -> Self {
+        let reason = format!("{what}: {}", why.reason);
+        Self::Unusable { path: path.to_owned(), reason, full: why.full }
+    }
+
+    /// A stable word.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Foreign { .. } => "audit_foreign",
+            Self::Future { .. } => "audit_future",
+            Self::Damaged { .. } => "audit_damaged",
+            Self::Cut { .. } => "audit_cut",
+            Self::Busy { .. } => "audit_busy",
+            Self::Unusable { .. } => "audit_unusable",
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Foreign { .. } => "move it away, or set AGENT_ARTIFACT_DIR",
+            Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
+            Self::Damaged { .. } | Self::Cut { .. } => {
+                "`act audit verify` says where; `act audit restart` keeps it under another name and begins \
+                 a new one that says so"
+            }
+            Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
+            Self::Unusable { .. } => {
+                "without a record nothing is done: look at the free space, the owner and the modes there, \
+                 or set AGENT_ARTIFACT_DIR"
+            }
+        }
+    }
+}
+
+impl From<AuditError> for act_core::Failure {
+    fn from(error: AuditError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}

@@ -1,0 +1,136 @@
+//! A log of its own for each test, and a keeper that remembers in memory.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::{
+    Audit, AuditReader, Beginning, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification,
+    Verifier, verify_all,
+};
+use act_core::secret::Secrets;
+
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) head: Mutex<Option<Head>>,
+    grants: Mutex<Option<String>>,
+    pub(super) restarts: Mutex<BTreeMap<u64, Beginning>>,
+}
+
+impl Keeper for Memory {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
+        Ok(self.head.lock().unwrap().clone())
+    }
+
+    fn keep(&self, head: &Head) -> Result<(), Unkept> {
+        let mut kept = self.head.lock().unwrap();
+        if kept.as_ref().is_none_or(|kept| kept.seq < head.seq) {
+            *kept = Some(head.clone());
+        }
+        Ok(())
+    }
+
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
+        *self.head.lock().unwrap() = Some(head.clone());
+        let beginning = Beginning { hash: head.hash.clone(), line: Some(line.to_owned()) };
+        self.restarts.lock().unwrap().insert(head.seq, beginning);
+        *self.grants.lock().unwrap() = None;
+        Ok(())
+    }
+
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+        Ok(self.restarts.lock().unwrap().clone())
+    }
+
+    fn grants(&self) -> Result<Option<String>, Unkept> {
+        Ok(self.grants.lock().unwrap().clone())
+    }
+
+    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
+        *self.grants.lock().unwrap() = Some(sha256.to_owned());
+        Ok(())
+    }
+}
+
+pub(super) struct Place {
+    pub(super) dir: tempfile::TempDir,
+    pub(super) keeper: Arc<Memory>,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), keeper: Arc::default() }
+    }
+
+    pub(super) fn state(&self) -> OwnedFd {
+        state(self.dir.path())
+    }
+
+    /// As another process has it.
+    pub(super) fn audit(&self) -> Audit {
+        let keeper = Arc::<Memory>::clone(&self.keeper);
+        Audit::new(self.state(), self.dir.path(), keeper, Secrets::default())
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.path().join(super::NAME)
+    }
+
+    pub(super) fn lines(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    pub(super) fn write_lines(&self, lines: &[String]) {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        std::fs::write(self.path(), text).unwrap();
+    }
+
+    pub(super) fn records(&self) -> Vec<Record> {
+        let mut reader = AuditReader::open(&self.state(), self.dir.path()).unwrap();
+        std::iter::from_fn(|| reader.next_item().unwrap())
+            .filter_map(|item| if let Item::Record(record) = item { Some(*record) } else { None })
+            .collect()
+    }
+
+    pub(super) fn verify(&self) -> Verification {
+        self.verify_with(Verifier::new(self.keeper.head().unwrap(), Default::default(), None))
+    }
+
+    pub(super) fn verify_with(&self, verifier: Verifier) -> Verification {
+        let verifier = verifier.restarted(self.keeper.restarts().unwrap());
+        verify_all(&self.state(), self.dir.path(), verifier).unwrap()
+    }
+
+    /// Somebody says that what is missing or unknown is known to be.
+    pub(super) fn accept(&self, found: &Verification) {
+        let audit = self.audit();
+        for entry in found.to_accept() {
+            audit.append(entry).unwrap();
+        }
+        audit.settle().unwrap();
+    }
+
+    /// With so many records, settled.
+    pub(super) fn filled(count: usize) -> Self {
+        let place = Self::new();
+        let audit = place.audit();
+        for number in 0..count {
+            audit.append(edit(&format!("src/{number}.rs"))).unwrap();
+        }
+        audit.settle().unwrap();
+        place
+    }
+}
+
+pub(super) fn state(path: &Path) -> OwnedFd {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).unwrap()
+}
+
+pub(super) fn edit(path: &str) -> Entry {
+    Entry::new(Event::Edit).object(path)
+}

@@ -1,0 +1,288 @@
+//! Compiled code on disk. Loading compiled code is trusting it, so a file counts only when it is ours.
+//!
+//! One file for each component and engine in a directory that belongs to the caller alone. A file starts
+//! with a record of what it is and of its own digest; it is read once, through a handle that follows no
+//! link, and the bytes that were verified are the bytes that are loaded. Whatever is wrong with it, the
+//! component is compiled again.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// Starts every file; raised when the layout of the record changes.
+const MAGIC: &[u8; 8] = b"actcode1";
+/// Code is a few times as large as the component that it was made from, which has 64 MiB at most.
+const MAX_FILE: u64 = 1 << 30;
+/// Files that are kept; the oldest go first.
+const MAX_FILES: usize = 64;
+const SUFFIX: &str = ".cwasm";
+
+pub(super) struct Cache {
+    dir: PathBuf,
+    name: String,
+    /// What the file must say it is: component and engine.
+    identity: [u8; 32],
+}
+
+impl Cache {
+    pub(super) fn new(dir: &Path, engine: &Engine, component: &str) -> Self {
+        // Two engines with one hash can load each other's code, says the engine; it checks again itself.
+        let mut hasher = DefaultHasher::new();
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let engine = hasher.finish();
+        let identity = Sha256::new()
+            .chain_update(component)
+            .chain_update(engine.to_le_bytes())
+            .chain_update(env!("CARGO_PKG_VERSION"))
+            .finalize()
+            .into();
+        Self { dir: dir.to_owned(), name: format!("{component}-{engine:016x}{SUFFIX}"), identity }
+    }
+
+    /// The compiled component, if a file of ours holds it unharmed.
+    pub(super) fn load(&self, engine: &Engine) -> Option<Component> {
+        let dir = open_own_dir(&self.dir).ok()?;
+        let file = read_own_file(&dir, &self.name).ok()?;
+        let code = self.verified(&file)?;
+        #[expect(
+            unsafe_code,
+            reason = "the engine trusts compiled code; these bytes come from a directory and a file that only \
+                      this user can write, and were just compared with the digest recorded when we made them"
+        )]
+        // SAFETY: `code` was made by `Component::serialize` of this program's engine and is unchanged since.
+        let component = unsafe { Component::deserialize(engine, code) };
+        component.ok()
+    }
+
+    /// Writes the code beside the others, whole or not at all.
+    pub(super) fn keep(&self, code: &[u8]) -> std::io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let dir = open_own_dir(&self.dir)?;
+        let temporary = format!(".{}-{:016x}", self.name, rand::random::<u64>());
+        let fd = rustix::fs::openat(&dir, &*temporary, act_fs::NEW, Mode::from_raw_mode(0o600))?;
+        let mut file = File::from(fd);
+        let written = file
+            .write_all(MAGIC)
+            .and_then(|()| file.write_all(&self.identity))
+            .and_then(|()| file.write_all(&Sha256::digest(code)))
+            .and_then(|()| file.write_all(code))
+            .and_then(|()| Ok(rustix::fs::renameat(&dir, &*temporary, &dir, &*self.name)?));
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&dir, &*temporary, AtFlags::empty());
+        }
+        written.and_then(|()| Ok(forget_oldest(&dir, &self.name)?))
+    }
+
+    /// The code in a file, if the record before it fits.
+    fn verified<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+        let rest = file.strip_prefix(MAGIC)?.strip_prefix(&self.identity)?;
+        let (digest, code) = rest.split_at_checked(32)?;
+        (Sha256::digest(code).as_slice() == digest).then_some(code)
+    }
+}
+
+/// Where compiled components are kept; none without a home directory.
+pub fn cache_dir() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    Some(base.join("act").join("components"))
+}
+
+/// What a cache directory is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheState {
+    /// Not made yet.
+    Absent,
+    Usable {
+        entries: usize,
+        mode: u32,
+    },
+    /// Others could write or look into it, or it cannot be opened: nothing in it is believed.
+    Unusable,
+}
+
+pub fn cache_state(dir: &Path) -> CacheState {
+    let usable = |dir: &OwnedFd| -> Result<CacheState, Errno> {
+        let mode = rustix::fs::fstat(dir)?.st_mode & 0o7777;
+        let mut entries = 0;
+        for entry in rustix::fs::Dir::read_from(dir)? {
+            entries += usize::from(entry?.file_name().to_bytes().ends_with(SUFFIX.as_bytes()));
+        }
+        Ok(CacheState::Usable { entries, mode })
+    };
+    match open_own_dir(dir) {
+        Err(Errno::NOENT) => CacheState::Absent,
+        Err(_) => CacheState::Unusable,
+        Ok(dir) => usable(&dir).unwrap_or(CacheState::Unusable),
+    }
+}
+
+/// The directory itself, never through a link, and only if nobody else can write or look into it.
+fn open_own_dir(path: &Path) -> Result<OwnedFd, Errno> {
+    let dir = rustix::fs::open(path, act_fs::DIRECTORY, Mode::empty())?;
+    is_ours(&dir)?;
+    Ok(dir)
+}
+
+fn read_own_file(dir: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
+    let fd = rustix::fs::openat(dir, name, act_fs::READ, Mode::empty())?;
+    let stat = is_ours(&fd)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::INVAL.into());
+    }
+    let size =
+        u64::try_from(stat.st_size).ok().filter(|size| *size <= MAX_FILE).ok_or(Errno::FBIG)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+    File::from(fd).take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_ours(fd: &OwnedFd) -> Result<rustix::fs::Stat, Errno> {
+    let stat = rustix::fs::fstat(fd)?;
+    let others = Mode::RWXG | Mode::RWXO;
+    if stat.st_uid != rustix::process::geteuid().as_raw()
+        || Mode::from_raw_mode(stat.st_mode).intersects(others)
+    {
+        return Err(Errno::PERM);
+    }
+    Ok(stat)
+}
+
+fn forget_oldest(dir: &OwnedFd, newest: &str) -> Result<(), Errno> {
+    let mut files = vec![];
+    for entry in rustix::fs::Dir::read_from(dir)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().to_str() else { continue };
+        if name.contains(SUFFIX) && name != newest {
+            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            files.push((stat.st_mtime, name.to_owned()));
+        }
+    }
+    files.sort_unstable();
+    let too_many = (files.len() + 1).saturating_sub(MAX_FILES);
+    for (_, name) in files.into_iter().take(too_many) {
+        rustix::fs::unlinkat(dir, &*name, AtFlags::empty())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::engine;
+    use std::os::unix::fs::PermissionsExt;
+
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+    /// Another component: one with a custom section.
+    const OTHER: &[u8] = b"\0asm\x0d\0\x01\0\0\x02\x01x";
+
+    struct Kept {
+        _temp: tempfile::TempDir,
+        engine: Engine,
+        cache: Cache,
+        path: PathBuf,
+    }
+
+    fn kept() -> Kept {
+        let temp = tempfile::tempdir().unwrap();
+        let engine = engine().unwrap();
+        let dir = temp.path().join("code");
+        let cache = Cache::new(&dir, &engine, "aa");
+        let code = Component::from_binary(&engine, COMPONENT).unwrap().serialize().unwrap();
+        cache.keep(&code).unwrap();
+        assert!(cache.load(&engine).is_some());
+        let path = dir.join(&cache.name);
+        Kept { _temp: temp, engine, cache, path }
+    }
+
+    #[test]
+    fn code_is_kept_for_the_owner_alone() {
+        let kept = kept();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(kept.path.parent().unwrap()), 0o700);
+        assert_eq!(mode(&kept.path), 0o600);
+    }
+
+    // security line 43
+    #[test]
+    fn a_flipped_byte_anywhere_is_found() {
+        let kept = kept();
+        let whole = std::fs::read(&kept.path).unwrap();
+        for at in [0, 8, 40, 72, whole.len() / 2, whole.len() - 1] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            std::fs::write(&kept.path, bytes).unwrap();
+            assert!(kept.cache.load(&kept.engine).is_none(), "byte {at}");
+        }
+        std::fs::write(&kept.path, &whole[..whole.len() - 1]).unwrap();
+        assert!(kept.cache.load(&kept.engine).is_none());
+        std::fs::write(&kept.path, &whole).unwrap();
+        assert!(kept.cache.load(&kept.engine).is_some());
+    }
+
+    // security line 43
+    #[test]
+    fn the_valid_code_of_another_component_is_not_taken() {
+        let kept = kept();
+        let other = Cache::new(kept.path.parent().unwrap(), &kept.engine, "bb");
+        other
+            .keep(&Component::from_binary(&kept.engine, OTHER).unwrap().serialize().unwrap())
+            .unwrap();
+        std::fs::copy(kept.path.with_file_name(&other.name), &kept.path).unwrap();
+        assert!(kept.cache.load(&kept.engine).is_none());
+    }
+
+    // security line 43
+    #[test]
+    fn a_link_is_never_followed_and_gives_way_to_a_file() {
+        let kept = kept();
+        let elsewhere = kept.path.with_file_name("elsewhere");
+        std::fs::rename(&kept.path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &kept.path).unwrap();
+        assert!(kept.cache.load(&kept.engine).is_none());
+        let before = std::fs::read(&elsewhere).unwrap();
+        kept.cache.keep(b"new").unwrap();
+        assert!(std::fs::symlink_metadata(&kept.path).unwrap().is_file());
+        assert_eq!(std::fs::read(&elsewhere).unwrap(), before);
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_taken() {
+        let kept = kept();
+        let dir = kept.path.parent().unwrap();
+        for (path, mode, back) in [(kept.path.as_path(), 0o620, 0o600), (dir, 0o770, 0o700)] {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert!(kept.cache.load(&kept.engine).is_none());
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(back)).unwrap();
+            assert!(kept.cache.load(&kept.engine).is_some());
+        }
+    }
+
+    #[test]
+    fn a_fifo_in_the_place_of_a_file_does_not_hang() {
+        let kept = kept();
+        std::fs::remove_file(&kept.path).unwrap();
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &kept.path, FileType::Fifo, mode, 0).unwrap();
+        assert!(kept.cache.load(&kept.engine).is_none());
+    }
+
+    #[test]
+    fn the_number_of_files_is_bounded() {
+        let kept = kept();
+        let dir = kept.path.parent().unwrap();
+        for i in 0..MAX_FILES + 3 {
+            Cache::new(dir, &kept.engine, &format!("{i:04}")).keep(b"code").unwrap();
+        }
+        assert_eq!(std::fs::read_dir(dir).unwrap().count(), MAX_FILES);
+    }
+}

@@ -1,0 +1,211 @@
+//! Why a query gave no answer. Decides what an error out of the engine means, and keeps it to one line.
+
+use std::time::Duration;
+
+use wasmtime::Trap;
+use wasmtime::component::ResourceTableError;
+use wasmtime_wasi::I32Exit;
+
+use act_audit::AuditError;
+use act_core::is_hidden;
+use act_model::ModelError;
+
+/// Longest message that a component can put into a failure.
+pub(super) const MAX_LINE: usize = 400;
+
+/// One query's failure; the next one gets a fresh store in any case.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ComponentFailure {
+    #[error("the component trapped: {0}")]
+    Trap(String),
+    #[error("the component went over its limit: {0}")]
+    Limit(Limit),
+    #[error("the component was stopped after {} ms, the time it had", .0.as_millis())]
+    Deadline(Duration),
+    #[error("cancelled")]
+    Cancelled,
+    /// The component said so itself.
+    #[error("the component gave up: {0}")]
+    Guest(GuestFailure),
+    /// The component gave up after the model had failed; tells whether another attempt may succeed.
+    #[error("the model did not deliver: {0}")]
+    Model(#[source] ModelError),
+    /// A fault of this program or its machine, not of the component.
+    #[error("the component host failed: {0}")]
+    Host(String),
+    /// It did not begin, because nobody would have known.
+    #[error("nothing is run without a record: {0}; {hint}", hint = .0.hint())]
+    Unrecorded(#[source] AuditError),
+}
+
+impl ComponentFailure {
+    /// Whether another attempt may succeed.
+    pub fn can_heal(&self) -> bool {
+        match self {
+            Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
+            Self::Cancelled | Self::Unrecorded(_) => false,
+            Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
+            Self::Guest(_) => false,
+            Self::Model(error) => error.can_heal(),
+        }
+    }
+
+    /// How long the provider wants to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Model(error) => error.retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// What the guest itself answered instead of a result, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GuestFailure {
+    #[error("out of scope: {0}")]
+    OutOfScope(String),
+    #[error("the model did not deliver: {0}")]
+    Model(String),
+    #[error("no such tool")]
+    UnknownTool,
+    #[error("bad arguments: {0}")]
+    BadArguments(String),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Which limit of the grant was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Limit {
+    #[error("memory")]
+    Memory,
+    #[error("table elements")]
+    Tables,
+    #[error("core instances")]
+    Instances,
+    #[error("handles")]
+    Handles,
+    #[error("bytes handed to the host in one call")]
+    HostCall,
+    #[error("bytes of the result")]
+    Result,
+    #[error("text of its conversations with the model")]
+    Conversation,
+}
+
+/// An error that a host function raises to end the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Ended {
+    /// By deadline or cancellation; the caller's side knows which.
+    #[error("stopped")]
+    Stopped,
+    #[error("over the limit: {0}")]
+    Over(Limit),
+}
+
+/// What `error` means. `reached` is the limit that the store noted, `stderr` what the guest printed.
+pub(super) fn classify(
+    error: &wasmtime::Error,
+    reached: Option<Limit>,
+    stderr: &str,
+) -> ComponentFailure {
+    match error.downcast_ref::<Ended>() {
+        Some(Ended::Stopped) => return ComponentFailure::Cancelled,
+        Some(Ended::Over(limit)) => return ComponentFailure::Limit(*limit),
+        None => {}
+    }
+    if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
+        return ComponentFailure::Limit(Limit::Handles);
+    }
+    // The engine has no types for these; tests hold the words.
+    let root = error.root_cause().to_string();
+    for (words, limit) in [
+        ("fuel allocated for hostcalls", Limit::HostCall),
+        ("store handle limit exceeded", Limit::Handles),
+        ("instance count too high", Limit::Instances),
+        ("table count too high", Limit::Tables),
+        ("memory count too high", Limit::Memory),
+    ] {
+        if root.contains(words) {
+            return ComponentFailure::Limit(limit);
+        }
+    }
+    // A guest that is refused memory usually traps; the cause says more than the trap.
+    if let Some(limit) = reached {
+        return ComponentFailure::Limit(limit);
+    }
+    let mut message = match (error.downcast_ref::<Trap>(), error.downcast_ref::<I32Exit>()) {
+        (Some(trap), _) => trap.to_string().trim_start_matches("wasm trap: ").to_owned(),
+        (_, Some(I32Exit(code))) => format!("it exited with status {code}"),
+        _ => root,
+    };
+    if let Some(said) = last_words(stderr) {
+        message = format!("{message}; it said: {said}");
+    }
+    ComponentFailure::Trap(one_line(&message, MAX_LINE))
+}
+
+/// From the last panic on, else the last line.
+fn last_words(stderr: &str) -> Option<&str> {
+    let panicked = stderr.rfind("panicked at").map(|at| &stderr[at..]);
+    panicked.or_else(|| stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()))
+}
+
+/// At most `most` bytes on one line without hidden characters. What a component says is never trusted with
+/// more.
+pub(super) fn one_line(text: &str, most: usize) -> String {
+    let mut line = String::with_capacity(text.len().min(most));
+    for c in text.trim().chars() {
+        let c = if is_hidden(c) { ' ' } else { c };
+        if c == ' ' && line.ends_with(' ') {
+            continue;
+        }
+        if line.len() + c.len_utf8() > most {
+            line.truncate(line.floor_char_boundary(most.saturating_sub('…'.len_utf8())));
+            line.push('…');
+            break;
+        }
+        line.push(c);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_component_says_stays_on_one_bounded_line() {
+        assert_eq!(one_line("  a\n\tb\u{1b}[31m\u{9b}c  ", 100), "a b [31m c");
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abc…");
+        assert_eq!(one_line(&"ä".repeat(1000), 11).len(), 11);
+        assert_eq!(one_line("", 5), "");
+    }
+
+    #[test]
+    fn a_trap_is_told_with_the_last_panic() {
+        let error = wasmtime::Error::from(Trap::UnreachableCodeReached);
+        let stderr = "hello\nthread 'main' panicked at src/lib.rs:1:2:\nno\nway\n";
+        let ComponentFailure::Trap(message) = classify(&error, None, stderr) else { panic!() };
+        assert_eq!(
+            message,
+            "wasm `unreachable` instruction executed; it said: panicked at src/lib.rs:1:2: no way"
+        );
+    }
+
+    #[test]
+    fn a_trap_after_a_refused_limit_is_that_limit() {
+        let error = wasmtime::Error::from(Trap::UnreachableCodeReached);
+        let failure = classify(&error, Some(Limit::Memory), "");
+        assert!(matches!(failure, ComponentFailure::Limit(Limit::Memory)));
+    }
+
+    #[test]
+    fn what_a_host_function_raised_comes_first() {
+        let error =
+            wasmtime::Error::from(Ended::Over(Limit::Conversation)).context("while calling");
+        let failure = classify(&error, Some(Limit::Memory), "panicked at x");
+        assert!(matches!(failure, ComponentFailure::Limit(Limit::Conversation)));
+    }
+}

@@ -1,0 +1,163 @@
+//! `repo.edit`: what a tool wants changed, handed to the host's writer. The component holds nothing writable.
+
+use super::denied;
+use super::repo_read::version;
+use crate::bindings::edit::{self, EditError, Host};
+use crate::bindings::types;
+use crate::bindings::types::Refusal;
+use crate::failure::Ended;
+use crate::state::{Query, State};
+use act_core::event::EventKind;
+use act_workspace::{Applied, Change, Version};
+
+const GRANT: &str = "repo.write";
+
+impl Host for State {
+    fn apply(
+        &mut self,
+        changes: Vec<edit::Change>,
+    ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
+        let changes: Vec<_> = changes.into_iter().map(change).collect();
+        Ok(match self.query.edit(&changes)? {
+            None => Err(EditError::Refused(denied(GRANT))),
+            Some(Ok(applied)) => {
+                Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
+            }
+            Some(Err(error)) => Err(refusal(error)),
+        })
+    }
+}
+
+impl Query {
+    /// Has the writer make changes and tells what became of them; none where nothing may be written.
+    pub(crate) fn edit(
+        &mut self,
+        changes: &[Change],
+    ) -> Result<Option<Result<Vec<Applied>, act_workspace::EditError>>, Ended> {
+        // A query that was stopped must not write any more: somebody else may already be at work.
+        self.go_on()?;
+        let Some(writer) = self.writer.clone() else {
+            self.denials.deny(GRANT, "repo.edit");
+            return Ok(None);
+        };
+        // Asked again by the writer in the moment before a file changes.
+        let stop = self.stop.clone();
+        let outcome = match self.beyond(changes) {
+            Some(error) => Err(error),
+            None => writer.apply(changes, &|| stop.is_cancelled()),
+        };
+        match &outcome {
+            Err(act_workspace::EditError::Stopped) => return Err(Ended::Stopped),
+            Ok(applied) => {
+                self.usage.edits(applied.len());
+                applied.iter().for_each(|applied| self.tell(applied));
+            }
+            Err(error) => self.tell_refused(changes, error),
+        }
+        Ok(Some(outcome))
+    }
+
+    /// The first name that its paths do not reach. Judged before anybody looks whether something stands there.
+    fn beyond(&self, changes: &[Change]) -> Option<act_workspace::EditError> {
+        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+        let mut named = changes.iter().flat_map(Change::names);
+        let path = named.find(|path| !self.grant.may_write(&plain(path)))?;
+        Some(act_workspace::EditError::Forbidden { path: path.to_owned(), reason: "boundary" })
+    }
+
+    /// A move is told for both of its names.
+    fn tell(&self, applied: &Applied) {
+        if let Some(audited) = &self.audited {
+            audited.edited(applied);
+        }
+        let (before, after) = (applied.sha256_before.clone(), applied.sha256_after.clone());
+        let version = applied.version.as_ref().map_or(0, |version| version.number);
+        let edit = |path: &String, version, sha256_before, sha256_after| {
+            let (path, op) = (path.clone(), applied.op.to_owned());
+            self.voice.tell(EventKind::Edit { path, op, version, sha256_before, sha256_after });
+        };
+        match &applied.to {
+            None => edit(&applied.path, version, before, after),
+            Some(to) => {
+                edit(&applied.path, 0, before, None);
+                edit(to, version, None, after);
+            }
+        }
+    }
+
+    fn tell_refused(&mut self, changes: &[Change], error: &act_workspace::EditError) {
+        let named = path_of(error).or(changes.first().map(Change::path)).unwrap_or_default();
+        let change = changes.iter().find(|change| change.path() == named).or(changes.first());
+        let reason = error.word().unwrap_or("failed");
+        let op = change.map_or("none", Change::op);
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(named, op, reason);
+        }
+        if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
+            self.denials.deny(GRANT, named);
+        }
+        self.voice.tell(EventKind::EditRefused {
+            path: named.to_owned(),
+            op: op.to_owned(),
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+fn path_of(error: &act_workspace::EditError) -> Option<&str> {
+    use act_workspace::EditError::{
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
+        TooLarge, Torn, Untested,
+    };
+    match error {
+        Conflict { path, .. }
+        | Exists { path }
+        | NotFound { path }
+        | Forbidden { path, .. }
+        | Untested { path }
+        | NotAFile { path }
+        | Path { path, .. }
+        | TooLarge { path, .. }
+        | Failed { path, .. } => Some(path),
+        Torn { why, .. } => path_of(why),
+        Arguments(_) | Budget(_) | Stopped => None,
+    }
+}
+
+fn change(change: edit::Change) -> Change {
+    match change {
+        edit::Change::Create((path, bytes)) => Change::Create { path, bytes },
+        edit::Change::Replace((path, expect, bytes)) => {
+            Change::Replace { path, expect: expected(expect), bytes }
+        }
+        edit::Change::Delete((path, expect)) => Change::Delete { path, expect: expected(expect) },
+        edit::Change::Move((from, expect, to)) => {
+            Change::Move { from, expect: expected(expect), to }
+        }
+    }
+}
+
+fn expected(version: types::Version) -> Version {
+    Version { number: version.number, digest: version.digest }
+}
+
+fn refusal(error: act_workspace::EditError) -> EditError {
+    use act_workspace::EditError as Error;
+    // Every text begins with the word that tools hand on.
+    let text = format!("{}: {error}", error.word().unwrap_or("failed"));
+    match error {
+        Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),
+        Error::Exists { path } => EditError::Exists(path),
+        Error::NotFound { .. } => EditError::Refused(Refusal::NotFound),
+        Error::Forbidden { reason: "excluded", .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Untested { .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Forbidden { path, .. } => EditError::Protected((path, text)),
+        Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {
+            EditError::Refused(Refusal::Invalid(text))
+        }
+        Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
+        Error::Torn { .. } | Error::Stopped | Error::Failed { .. } => {
+            EditError::Refused(Refusal::Failed(text))
+        }
+    }
+}

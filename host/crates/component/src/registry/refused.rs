@@ -1,0 +1,200 @@
+//! Why a component cannot take part: facts, a stable code, and the command that would change it.
+
+use crate::{Kind, Mismatch};
+use act_core::shell_word;
+
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "component `{name}` (sha256 {sha256}) needs approval: agent.yaml asks for it and nobody has granted it anything"
+    )]
+    Unapproved { name: String, sha256: String, path: String, replaces: Option<String> },
+    #[error(
+        "{path} (sha256 {sha256}) needs approval: nobody has granted these bytes anything here"
+    )]
+    NeverApproved { path: String, sha256: String },
+    #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
+    Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
+    #[error(
+        "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
+    )]
+    OtherFile { name: String, path: String, asked: String, found: String },
+    /// And the repository asks for it again.
+    #[error("component `{name}` was revoked")]
+    RevokedHere { name: String, again: Box<Refused> },
+    #[error("component `{name}` was revoked")]
+    Revoked { name: String, path: Option<String>, sha256: String },
+    #[error(
+        "component `{name}` is missing: it is approved, but sha256 {sha256} is not in the store"
+    )]
+    Missing { name: String, sha256: String },
+    #[error("component `{name}` is asked for as a {asked} and was approved as a {approved}", asked = asked.word(), approved = approved.word())]
+    OtherKind { name: String, asked: Kind, approved: Kind },
+    #[error("component `{name}` is asked for in the place of {asked}, and was approved {approved}", asked = place(asked.as_deref()), approved = approved_for(approved.as_deref()))]
+    OtherPlace {
+        name: String,
+        asked: Option<String>,
+        approved: Option<String>,
+        path: String,
+        sha256: String,
+    },
+    #[error("component `{name}` was approved as a {approved} and is a {found}", approved = approved.word(), found = found.word())]
+    OtherManifest { name: String, approved: Kind, found: Kind },
+    #[error("component `{name}` cannot be asked for: {why}")]
+    NoSuchName { name: String, why: String },
+    #[error("both `{first}` and `{second}` replace `{builtin}`")]
+    TwoReplace { first: String, second: String, builtin: String },
+    #[error("component `{name}` is refused: {mismatch}")]
+    Mismatch { name: String, mismatch: Mismatch },
+    #[error("no Scout `{name}` is approved here")]
+    NoScout { name: String },
+    #[error("no Scout `{name}` is approved here: it is, in another repository alone")]
+    Elsewhere { name: String, sha256: String },
+    #[error(
+        "no Scout `{name}` is approved here under that name: it has the place of `{place}`, and is asked as that"
+    )]
+    HasPlace { name: String, place: String, sha256: String },
+    #[error("`{name}` is a tool component and answers no question")]
+    NotAScout { name: String, sha256: String },
+    #[error("component `{name}` cannot be read: {why}")]
+    Unreadable { name: String, why: String },
+}
+
+fn place(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "none of ours".to_owned(), |name| format!("`{name}`"))
+}
+
+fn approved_for(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "to replace nothing".to_owned(), |name| format!("to replace `{name}`"))
+}
+
+impl Refused {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unapproved { .. } | Self::NeverApproved { .. } => "component_unapproved",
+            Self::Changed { .. } | Self::OtherFile { .. } => "component_changed",
+            Self::Revoked { .. } | Self::RevokedHere { .. } => "component_revoked",
+            Self::Missing { .. } => "component_missing",
+            Self::OtherKind { .. }
+            | Self::OtherPlace { .. }
+            | Self::OtherManifest { .. }
+            | Self::NotAScout { .. }
+            | Self::TwoReplace { .. } => "component_conflict",
+            Self::NoScout { .. } | Self::Elsewhere { .. } | Self::HasPlace { .. } => {
+                "scout_unknown"
+            }
+            Self::NoSuchName { .. } => "name_reserved",
+            Self::Mismatch { .. } => "component_refused",
+            Self::Unreadable { .. } => "component_unreadable",
+        }
+    }
+
+    /// Name and digest of what was refused, as far as they are known.
+    pub fn about(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::Unapproved { name, sha256, .. }
+            | Self::Revoked { name, sha256, .. }
+            | Self::Missing { name, sha256 }
+            | Self::NotAScout { name, sha256 }
+            | Self::Elsewhere { name, sha256 }
+            | Self::HasPlace { name, sha256, .. }
+            | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
+            Self::RevokedHere { again, .. } => again.about(),
+            Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
+                Some((name, Some(found)))
+            }
+            Self::TwoReplace { second: name, .. }
+            | Self::OtherKind { name, .. }
+            | Self::OtherManifest { name, .. }
+            | Self::Mismatch { name, .. }
+            | Self::Unreadable { name, .. } => Some((name, None)),
+            Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
+            Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
+        }
+    }
+
+    /// The exact command where there is one.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unapproved { name, sha256, path, replaces } => {
+                approve(name, path, sha256, replaces.as_deref())
+            }
+            Self::NeverApproved { path, sha256 } => {
+                format!("{} --here", approve("NAME", path, sha256, None))
+            }
+            Self::Changed { name, again: Some(again), .. } => format!(
+                "if that is no new version of your `{name}`, give it another name in agent.yaml; else this takes \
+                 the place of what you approved, wherever that holds: {}",
+                again.hint()
+            ),
+            Self::Changed { name, .. } => {
+                format!(
+                    "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
+                )
+            }
+            Self::RevokedHere { again, .. } => again.hint(),
+            Self::OtherFile { .. } => "correct sha256 in agent.yaml, or the file".to_owned(),
+            Self::Revoked { name, path: Some(path), sha256 } => approve(name, path, sha256, None),
+            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
+            Self::Missing { name, sha256 } => {
+                format!("act components approve FILE --name {name} --sha256 {sha256}")
+            }
+            Self::OtherKind { .. } => "correct `kind` in agent.yaml".to_owned(),
+            Self::OtherPlace { name, asked, path, sha256, .. } => {
+                approve(name, path, sha256, asked.as_deref())
+            }
+            Self::OtherManifest { name, .. } => {
+                format!("`act components revoke {name}`, then approve it anew")
+            }
+            Self::NoScout { .. } | Self::Elsewhere { .. } => {
+                "there are a and b; `act components` lists what else was approved".to_owned()
+            }
+            Self::HasPlace { place, .. } => {
+                let which = place.strip_prefix("scout-").unwrap_or(place);
+                format!("`act scout {which}` asks it")
+            }
+            Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
+            Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
+            Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
+            Self::Mismatch { .. } => {
+                "`act components inspect FILE` shows what it imports and needs".to_owned()
+            }
+            Self::Unreadable { .. } => "look at the file and its mode".to_owned(),
+        }
+    }
+}
+
+fn approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> String {
+    let replaces = replaces.map(|name| format!(" --replaces {name}")).unwrap_or_default();
+    format!(
+        "look at it with `act components inspect {path}`; to approve it: act components approve {path} --name {name} --sha256 {sha256}{replaces}",
+        path = shell_word(path)
+    )
+}
+
+impl From<Refused> for act_core::Failure {
+    fn from(refused: Refused) -> Self {
+        Self::refused(refused.code(), refused.to_string()).hint(refused.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CAPABILITY-27, security line 41
+    #[test]
+    fn the_command_is_exact_and_a_path_cannot_add_to_it() {
+        let asked = |path: &str| {
+            let (name, sha256) = ("license".to_owned(), "ab".to_owned());
+            let replaces = Some("scout-a".to_owned());
+            Refused::Unapproved { name, sha256, path: path.to_owned(), replaces }.hint()
+        };
+        assert!(asked("/r/x.wasm").ends_with(
+            "act components approve /r/x.wasm --name license --sha256 ab --replaces scout-a"
+        ));
+        assert!(
+            asked("/r/$(rm -rf x);'.wasm").contains("approve '/r/$(rm -rf x);'\\''.wasm' --name")
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! What can be wrong with `agent.yaml` and the environment: facts, a stable code, and what to do next.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where in `agent.yaml`; both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    pub line: u64,
+    pub column: u64,
+}
+
+impl From<serde_yaml::Location> for Place {
+    fn from(at: serde_yaml::Location) -> Self {
+        Self { line: at.line().max(1), column: at.column().max(1) }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent.yaml:{}:{}", self.line, self.column)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    #[error("configuration required: no agent.yaml in {} or above it", searched.display())]
+    Missing { searched: PathBuf },
+    #[error("cannot use {} as a directory: {reason}", path.display())]
+    Directory { path: PathBuf, reason: String },
+    #[error("the path of the repository is not UTF-8: {}", path.display())]
+    NotText { path: PathBuf },
+    #[error("agent.yaml is {what}, not a regular file")]
+    NotAFile { what: &'static str },
+    #[error("cannot read agent.yaml: {reason}")]
+    Unreadable { reason: String },
+    #[error("agent.yaml is larger than 1 MiB")]
+    TooLarge,
+    #[error("{place}: {reason}")]
+    Malformed { place: Place, reason: String },
+    #[error("{place}: unknown key `{key}`{}", meant(nearest.as_deref()))]
+    UnknownKey { place: Place, key: String, nearest: Option<String> },
+    #[error("{place}: the key `{key}` appears twice")]
+    DuplicateKey { place: Place, key: String },
+    #[error("{place}: merge keys (`<<`) are not accepted")]
+    MergeKey { place: Place },
+    #[error("{place}: anchors and aliases are not accepted")]
+    Alias { place: Place },
+    #[error("{place}: custom tags are not accepted")]
+    CustomTag { place: Place },
+    #[error("{place}: a second document begins here")]
+    SecondDocument { place: Place },
+    #[error("{place}: too many or too deeply nested values")]
+    TooComplex { place: Place },
+    #[error("{place}: {key} must be {expected}, not {found}")]
+    WrongValue { place: Place, key: String, expected: String, found: String },
+    #[error("container image required: verification.container_image is not set in agent.yaml")]
+    NoImage,
+    #[error("at least one verification step required: verification.steps is empty in agent.yaml")]
+    NoSteps,
+    #[error("{place}: verification step {number}{} has no {field}", named(name.as_deref()))]
+    IncompleteStep { place: Place, number: usize, name: Option<String>, field: &'static str },
+    #[error("{place}: component request {number}{} has no {field}", named(name.as_deref()))]
+    IncompleteComponent { place: Place, number: usize, name: Option<String>, field: &'static str },
+    #[error("{place}: monorepo.package `{package}` {reason}")]
+    Package { place: Place, package: String, reason: &'static str },
+}
+
+impl ConfigError {
+    /// A word that stays the same when messages get better.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "config_missing",
+            Self::Directory { .. } => "directory_unusable",
+            Self::NotText { .. } => "path_not_utf8",
+            Self::NotAFile { .. } => "config_not_a_file",
+            Self::Unreadable { .. } => "config_unreadable",
+            Self::TooLarge => "config_too_large",
+            Self::Malformed { .. } => "config_malformed",
+            Self::UnknownKey { .. } => "unknown_key",
+            Self::DuplicateKey { .. } => "duplicate_key",
+            Self::MergeKey { .. } => "merge_key",
+            Self::Alias { .. } => "alias",
+            Self::CustomTag { .. } => "custom_tag",
+            Self::SecondDocument { .. } => "second_document",
+            Self::TooComplex { .. } => "config_too_complex",
+            Self::WrongValue { .. } => "wrong_value",
+            Self::NoImage => "container_image_required",
+            Self::NoSteps => "steps_required",
+            Self::IncompleteStep { .. } => "step_incomplete",
+            Self::IncompleteComponent { .. } => "component_incomplete",
+            Self::Package { .. } => "package_invalid",
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => {
+                "run `act init`, or write an agent.yaml with an image and a step"
+            }
+            Self::Directory { .. } => "start in the repository, or name it with `--repo DIR`",
+            Self::NotText { .. } => "rename the directory; no engine mounts such a path",
+            Self::NotAFile { .. } => "put a regular file in its place",
+            Self::Unreadable { .. } => "check that it may be read and is UTF-8 text",
+            Self::TooLarge => "keep only the settings of act in it",
+            Self::Malformed { .. } => "correct the YAML at this place",
+            Self::UnknownKey { .. } => "correct or remove the key",
+            Self::DuplicateKey { .. } => "keep one of them",
+            Self::MergeKey { .. } | Self::Alias { .. } => {
+                "write the values out where they are used"
+            }
+            Self::CustomTag { .. } => "remove the tag",
+            Self::SecondDocument { .. } => "keep one document in the file",
+            Self::TooComplex { .. } => "keep only the settings of act in it",
+            Self::WrongValue { .. } => "correct the value",
+            Self::NoImage => {
+                "set it to the image in which the steps run, such as `container_image: python:3.12-slim`"
+            }
+            Self::NoSteps => "add one, such as `- {name: test, command: pytest -q}`",
+            Self::IncompleteStep { .. } => "a step needs a name and a command",
+            Self::IncompleteComponent { .. } => "a request needs name, path, sha256 and kind",
+            Self::Package { .. } => {
+                "name a directory inside the repository, such as `packages/core`"
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    #[error(
+        "cannot proceed without model access: none of AGENT_LLM_BASE_URL with AGENT_LLM_MODEL, \
+         ANTHROPIC_API_KEY and OPENAI_API_KEY is set"
+    )]
+    NoModelAccess,
+    #[error("AGENT_LLM_BASE_URL is set, but AGENT_LLM_MODEL is not")]
+    NoModelName,
+    #[error("{variable} cannot be used: {reason}")]
+    BaseUrl { variable: &'static str, reason: &'static str },
+    #[error("{variable} would be sent unencrypted to {origin}")]
+    KeyOverPlainHttp { variable: &'static str, origin: String },
+    #[error("{variable} contains characters that no key has")]
+    KeyUnusable { variable: &'static str },
+}
+
+impl EnvironmentError {
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoModelAccess => "model_access_required",
+            Self::NoModelName => "model_name_required",
+            Self::BaseUrl { .. } => "base_url_unusable",
+            Self::KeyOverPlainHttp { .. } => "key_over_plain_http",
+            Self::KeyUnusable { .. } => "key_unusable",
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoModelAccess => {
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or for another server AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL"
+            }
+            Self::NoModelName => "set AGENT_LLM_MODEL to a name that the server knows",
+            Self::BaseUrl { variable: "ANTHROPIC_BASE_URL", .. } => {
+                "set it to an address such as https://api.anthropic.com, or unset it"
+            }
+            Self::BaseUrl { variable: "OPENAI_BASE_URL", .. } => {
+                "set it to an address such as https://api.openai.com/v1, or unset it"
+            }
+            Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
+            Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
+            Self::KeyUnusable { .. } => "set it again, without spaces and line ends",
+        }
+    }
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map(|key| format!("; the nearest valid key is `{key}`")).unwrap_or_default()
+}
+
+fn named(name: Option<&str>) -> String {
+    name.map(|name| format!(" (`{name}`)")).unwrap_or_default()
+}
+
+/// Text of the repository as it may stand in a message: short, control characters visible.
+pub(super) fn shown(text: &str) -> String {
+    const LONGEST: usize = 120;
+    let mut out: String = text.chars().take(LONGEST).flat_map(visible).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Quotes and letters stay; what a terminal would act on is written out.
+fn visible(c: char) -> impl Iterator<Item = char> {
+    let plain = matches!(c, '"' | '\'' | '\\');
+    let escaped = (!plain).then(|| c.escape_debug());
+    plain.then_some(c).into_iter().chain(escaped.into_iter().flatten())
+}
+
+impl From<ConfigError> for act_core::Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl From<EnvironmentError> for act_core::Failure {
+    fn from(error: EnvironmentError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}

@@ -1,0 +1,124 @@
+//! `agent.yaml` and the environment, read once and checked whole before a task starts.
+//!
+//! The repository only asks here; nothing in its file names a key, an address of a model or a grant.
+
+mod agent_yaml;
+mod environment;
+mod error;
+mod load;
+mod nearest;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use environment::{artifact_dir, model_access, secrets};
+pub use error::{ConfigError, EnvironmentError, Place};
+pub use load::{Root, find_root, load};
+
+pub use act_model::ModelAccess;
+
+/// The configuration of one task, as `agent.yaml` stood when it was read. Never changes afterwards.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Absolute and free of links.
+    pub root: PathBuf,
+    pub pipeline: Pipeline,
+    /// A directory in the repository, relative, with `/` between its parts.
+    pub monorepo_package: Option<String>,
+    pub step_timeout: Duration,
+    pub scout_timeout: Duration,
+    pub components: Vec<ComponentRequest>,
+    /// Of the file's bytes, in hexadecimal.
+    pub sha256: String,
+}
+
+/// What the Verifier runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    pub image: String,
+    /// At least one.
+    pub steps: Vec<Step>,
+    pub workspace: Workspace,
+    /// Globs of ignored files that the copied view needs.
+    pub include: Vec<String>,
+    pub source_writes: SourceWrites,
+    pub user: User,
+    /// An absolute path on the host.
+    pub ca_bundle: Option<PathBuf>,
+    pub limits: Limits,
+    /// Names of steps that would have had a network, if nobody had taken it away.
+    pub cut_off: Vec<String>,
+}
+
+impl Pipeline {
+    /// No step has a network any more, whatever `agent.yaml` says.
+    pub fn cut_off(&mut self) {
+        for step in self.steps.iter_mut().filter(|step| step.network) {
+            step.network = false;
+            self.cut_off.push(step.name.clone());
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub name: String,
+    /// For `/bin/sh -c`.
+    pub command: String,
+    /// The step's own setting, else the pipeline's.
+    pub network: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workspace {
+    Auto,
+    Copy,
+    Overlay,
+    Readonly,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceWrites {
+    Fail,
+    Warn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    Caller,
+    Root,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    pub cpus: f64,
+    pub memory_mb: u64,
+    pub pids: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { cpus: 4.0, memory_mb: 8192, pids: 2048 }
+    }
+}
+
+/// What the repository would like to have loaded; asking grants nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentRequest {
+    pub name: String,
+    /// In the repository, relative.
+    pub path: String,
+    /// In lower-case hexadecimal.
+    pub sha256: String,
+    pub kind: ComponentKind,
+    pub replaces: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ComponentKind {
+    Scout,
+    Tool,
+}

@@ -1,0 +1,91 @@
+//! How a command says that it ended without a result: one message, and what to do next.
+
+use serde::Serialize;
+
+use crate::event::json::VERSION;
+use crate::exit::Exit;
+
+/// `code` is a stable word, listed in `specs/command-line.md`; `message` a lower-case fragment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub code: &'static str,
+    pub message: String,
+    pub hint: Option<String>,
+    pub exit: Exit,
+}
+
+impl Failure {
+    /// Nothing was started; exit code 1.
+    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None, exit: Exit::Refused }
+    }
+
+    /// The command line makes no sense; exit code 2.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: "usage", message: message.into(), hint: None, exit: Exit::Usage }
+    }
+
+    /// What to type or to look at next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The one line of a command with `--json` that gave no result.
+    pub fn to_json(&self) -> String {
+        let refusal = Refusal {
+            v: VERSION,
+            r#type: match self.exit {
+                Exit::Refused => Word::Refused,
+                _ => Word::Failed,
+            },
+            code: self.code,
+            message: &self.message,
+            hint: self.hint.as_deref(),
+            exit_code: self.exit as u8,
+        };
+        serde_json::to_string(&refusal).unwrap_or_default()
+    }
+}
+
+/// What a command with `--json` says instead of a result.
+#[derive(Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Refusal<'a> {
+    v: u32,
+    r#type: Word,
+    /// A stable word.
+    code: &'a str,
+    message: &'a str,
+    /// What to do next.
+    hint: Option<&'a str>,
+    exit_code: u8,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    /// Nothing was started.
+    Refused,
+    /// It was started and has no result.
+    Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_line_of_json() {
+        // CLI-15
+        let refused = Failure::refused("task_empty", "task is empty");
+        assert_eq!(
+            refused.to_json(),
+            r#"{"v":1,"type":"refused","code":"task_empty","message":"task is empty","hint":null,"exit_code":1}"#
+        );
+        let failed = Failure { exit: Exit::Infra, ..refused };
+        assert!(failed.to_json().contains(r#""type":"failed""#));
+    }
+}

@@ -1,0 +1,22 @@
+//! Types that every crate of `act` may name. This crate reads and writes no files and knows no other crate of the program.
+//!
+//! - [`event`]: everything that happens in a task, as values; code below the command line reports through them.
+//! - [`Failure`]: why a command ended without a result, with a stable code and the next step for the user.
+//! - [`exit::Exit`]: the table of exit codes.
+//! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
+//! - [`process`]: the identity of a process, which survives the reuse of its number.
+
+pub mod clock;
+pub mod event;
+pub mod exit;
+pub mod fail_point;
+mod failure;
+mod hidden_char;
+pub mod process;
+pub mod secret;
+mod shell_word;
+pub mod terminal_text;
+
+pub use failure::{Failure, Refusal};
+pub use hidden_char::is_hidden;
+pub use shell_word::shell_word;

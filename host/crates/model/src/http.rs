@@ -1,0 +1,285 @@
+//! One request on the wire: sent once, read under deadlines and a size limit, reported as an event.
+//!
+//! Owns every rule that holds for all providers: no redirects, no repetition, certificates checked, plain
+//! http never through a proxy, cancelling closes the connection, no key in any message.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, Response, Url};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::failure;
+use super::sse::Decoder;
+use super::wire::{Collect, Flow, Reply, Service};
+use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger, Turn};
+use act_core::event::{EventKind, Events};
+use act_core::secret::Secrets;
+
+/// Largest answer of one request.
+const MAX_REPLY: usize = 8 << 20;
+/// Largest part of a refusal that is read.
+const MAX_REFUSAL: usize = 64 << 10;
+/// Once the turn is complete only its counts may follow; a server that then keeps silent is not waited for.
+const AFTERWARDS: Duration = Duration::from_secs(5);
+/// The end of the body comes with its last bytes; reading it lets the connection be used again.
+const LAST_BYTES: Duration = Duration::from_millis(20);
+
+/// How long a request may take, in its parts and as a whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadlines {
+    pub connect: Duration,
+    /// Until the first line of the stream: a local model may read a long prompt for minutes.
+    pub first: Duration,
+    /// Between two lines of the stream.
+    pub idle: Duration,
+    pub total: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first: Duration::from_secs(300),
+            idle: Duration::from_secs(90),
+            total: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The client is made by the first request, so that what needs no model pays nothing.
+pub(super) struct Http {
+    client: OnceLock<Client>,
+    pub(super) deadlines: Deadlines,
+    pub(super) secrets: Secrets,
+    pub(super) events: Events,
+    pub(super) ledger: TokenLedger,
+}
+
+/// What goes out, and under which name it is told.
+pub(super) struct Request<'a> {
+    pub(super) role: &'a str,
+    pub(super) attempt: u32,
+    pub(super) url: &'a Url,
+    pub(super) headers: HeaderMap,
+    pub(super) service: Service,
+    pub(super) has_key: bool,
+    pub(super) body: Bytes,
+}
+
+/// What is known of a request so far, for its event.
+#[derive(Default)]
+struct Trace {
+    status: Option<u16>,
+    request_id: Option<String>,
+    /// The model may have read the prompt, whatever came of it.
+    costs: bool,
+}
+
+impl Http {
+    pub(super) fn new(
+        deadlines: Deadlines,
+        secrets: Secrets,
+        events: Events,
+        ledger: TokenLedger,
+    ) -> Self {
+        Self { client: OnceLock::new(), deadlines, secrets, events, ledger }
+    }
+
+    /// Sends, collects and makes the turn. Nothing is sent once the budget is spent.
+    pub(super) async fn exchange(
+        &self,
+        request: Request<'_>,
+        mut collect: Box<dyn Collect>,
+        invented: &mut u64,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, ModelError> {
+        self.ledger.allow()?;
+        let began = Instant::now();
+        let mut trace = Trace::default();
+        let (role, attempt, sent) = (request.role, request.attempt, request.body.len());
+        let total = began + self.deadlines.total;
+        let read = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ModelError::new(ModelErrorKind::Cancelled, "cancelled")),
+            read = self.run(request, collect.as_mut(), &mut trace, total) => read,
+        };
+        let usage = if trace.costs { collect.counts().usage(sent) } else { ModelUsage::default() };
+        let reply = read.and_then(|()| collect.reply(invented)).map_err(|error| {
+            self.presentable(ModelError { status: error.status.or(trace.status), ..error })
+        });
+        self.ledger.add(role, usage);
+        self.events.emit(EventKind::ModelRequest {
+            role: role.to_owned(),
+            request_id: trace.request_id,
+            status: trace.status,
+            attempt,
+            usage,
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            error: reply.as_ref().err().map(|error| error.message.clone()),
+        });
+        reply.map(|reply| Reply { turn: Turn { usage, ..reply.turn }, ..reply })
+    }
+
+    /// The error as it may leave this module: no key and no control character in it.
+    fn presentable(&self, error: ModelError) -> ModelError {
+        ModelError { message: failure::inert(&self.secrets.redact(&error.message)), ..error }
+    }
+
+    async fn run(
+        &self,
+        request: Request<'_>,
+        collect: &mut dyn Collect,
+        trace: &mut Trace,
+        total: Instant,
+    ) -> Result<(), ModelError> {
+        let (service, has_key) = (request.service, request.has_key);
+        let first = total.min(Instant::now() + self.deadlines.first);
+        let sending = self
+            .client(request.url)?
+            .post(request.url.clone())
+            .headers(request.headers)
+            .body(request.body)
+            .send();
+        trace.costs = true;
+        let answer = timeout_at(first, sending).await.map_err(|_| late("no answer"))?;
+        let response = answer.map_err(|error| {
+            trace.costs = !error.is_connect();
+            failure::of_connection(error, false, service)
+        })?;
+        trace.status = Some(response.status().as_u16());
+        trace.request_id = self.request_id(response.headers());
+        if !response.status().is_success() {
+            trace.costs = false;
+            let (status, headers) = (response.status(), response.headers().clone());
+            let deadline = total.min(Instant::now() + self.deadlines.idle);
+            let body = beginning(response, deadline).await;
+            return Err(failure::of_status(
+                status,
+                &headers,
+                &body,
+                (service, has_key),
+                act_core::clock::now(),
+            ));
+        }
+        if let Some(kind) = foreign_type(response.headers()) {
+            let deadline = total.min(Instant::now() + self.deadlines.idle);
+            let body = beginning(response, deadline).await;
+            let text = failure::excerpt(&String::from_utf8_lossy(&body));
+            return Err(ModelError::malformed(format!(
+                "the model's server answered with {kind} instead of an event stream: {text}; check {}",
+                service.address_variable
+            )));
+        }
+        self.read(response, collect, service, first, total).await
+    }
+
+    /// Reads the stream until the turn and its counts are complete.
+    async fn read(
+        &self,
+        response: Response,
+        collect: &mut dyn Collect,
+        service: Service,
+        first: Instant,
+        total: Instant,
+    ) -> Result<(), ModelError> {
+        let mut body = response.bytes_stream();
+        let mut decoder = Decoder::default();
+        let mut payloads = vec![];
+        let mut size = 0;
+        let mut deadline = first;
+        loop {
+            let bytes = match timeout_at(deadline, body.next()).await {
+                Ok(Some(Ok(bytes))) => bytes,
+                _ if collect.complete() => return Ok(()),
+                Ok(Some(Err(error))) => return Err(failure::of_connection(error, true, service)),
+                Ok(None) => {
+                    let message =
+                        "the stream ended before the turn was complete; nothing of it is used";
+                    return Err(ModelError::new(ModelErrorKind::Cut, message));
+                }
+                Err(_) => return Err(late("the stream stood still")),
+            };
+            size += bytes.len();
+            if size > MAX_REPLY {
+                return Err(ModelError::malformed("the answer is larger than 8 MiB"));
+            }
+            let alive = decoder
+                .push(&bytes, &mut payloads)
+                .map_err(|error| ModelError::malformed(error.to_string()))?;
+            for payload in payloads.drain(..) {
+                if collect.payload(&payload)? == Flow::End {
+                    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+                    let _ = tokio::time::timeout(LAST_BYTES, rest).await;
+                    return Ok(());
+                }
+            }
+            if alive {
+                let wait = if collect.complete() { AFTERWARDS } else { self.deadlines.idle };
+                deadline = total.min(Instant::now() + wait);
+            }
+        }
+    }
+
+    fn client(&self, url: &Url) -> Result<&Client, ModelError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        // Fails only when the process has one already, and then that is the one to use.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = Client::builder()
+            .user_agent(concat!("act/", env!("CARGO_PKG_VERSION")))
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .connect_timeout(self.deadlines.connect)
+            .tcp_nodelay(true);
+        if url.scheme() == "http" {
+            // Loopback needs no proxy, and anything else would show it the prompt. Without redirects nothing
+            // here can meet a certificate, and reading the platform's takes longer than all the rest.
+            builder = builder.no_proxy().tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|error| {
+            let message = format!("cannot set up a connection: {}", error.without_url());
+            ModelError::new(ModelErrorKind::Rejected, message)
+        })?;
+        Ok(self.client.get_or_init(|| client))
+    }
+
+    fn request_id(&self, headers: &HeaderMap) -> Option<String> {
+        let id =
+            headers.get("x-request-id").or_else(|| headers.get("request-id"))?.to_str().ok()?;
+        let id: String = id.chars().filter(char::is_ascii_graphic).take(128).collect();
+        (!id.is_empty()).then(|| self.secrets.redact(&id).into_owned())
+    }
+}
+
+fn late(what: &str) -> ModelError {
+    let message = format!("{what} within the time allowed for the model");
+    ModelError::new(ModelErrorKind::Timeout, message)
+}
+
+/// A content type that is certainly no event stream; a missing one is forgiven.
+fn foreign_type(headers: &HeaderMap) -> Option<String> {
+    let kind = headers.get(CONTENT_TYPE)?;
+    let text = String::from_utf8_lossy(kind.as_bytes()).trim().to_ascii_lowercase();
+    (!text.starts_with("text/event-stream")).then(|| failure::excerpt(&text))
+}
+
+/// As much of a refusal as is read: it ends at the limit, the deadline or the first error.
+async fn beginning(response: Response, deadline: Instant) -> Vec<u8> {
+    let mut body = response.bytes_stream();
+    let mut read = vec![];
+    while let Ok(Some(Ok(bytes))) = timeout_at(deadline, body.next()).await {
+        let room = MAX_REFUSAL - read.len();
+        read.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if read.len() == MAX_REFUSAL {
+            break;
+        }
+    }
+    read
+}

@@ -1,0 +1,151 @@
+//! Conversations with the one configured language model.
+//!
+//! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside.
+//! A conversation keeps what the provider sent as it was sent, so a prompt only ever grows.
+
+mod access;
+mod anthropic_messages;
+mod body;
+mod chat_completions;
+mod client;
+mod conversation;
+mod failure;
+mod half;
+mod http;
+mod ledger;
+mod opaque;
+mod openai_responses;
+mod retry;
+pub mod scripted;
+mod sse;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+pub use access::ModelAccess;
+pub use anthropic_messages::{
+    DEFAULT_BASE_URL as ANTHROPIC_BASE_URL, DEFAULT_MODEL as ANTHROPIC_MODEL,
+};
+pub use client::connect;
+pub use http::Deadlines;
+pub use ledger::TokenLedger;
+pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
+pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
+pub use wire::Service;
+
+pub use act_core::event::ModelUsage;
+
+/// A tool offered to the model; `parameters` is a JSON Schema as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    pub parameters: String,
+}
+
+/// What the model wants done; `arguments` is JSON text as the model wrote it, not checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+/// The answer to one call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    pub id: String,
+    pub content: String,
+    pub is_error: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    Done,
+    Tools,
+    Length,
+    Refused,
+}
+
+/// A whole turn. One whose end did not arrive is an error, never a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub text: String,
+    pub calls: Vec<ToolCall>,
+    pub stop: Stop,
+    pub usage: ModelUsage,
+}
+
+/// What one request may ask for beside the conversation so far.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    pub max_tokens: Option<u32>,
+    /// A JSON Schema for the text of the answer.
+    pub output: Option<String>,
+    /// 1 for the first try; told in events only.
+    pub attempt: u32,
+}
+
+pub trait Model: Send + Sync {
+    /// Opens an empty conversation. `act role: ROLE` becomes the first line of the system prompt.
+    fn open(&self, role: &str, system: &str, tools: &[ToolSpec]) -> Box<dyn Conversation>;
+}
+
+/// One conversation. A failed `next` leaves the history as it was, so it can be repeated.
+pub trait Conversation: Send {
+    /// Adds what the user role says; sent with the next turn.
+    fn say(&mut self, text: &str);
+    /// Answers all calls of the last turn, in any order.
+    fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError>;
+    /// One request, no retry. Cancelling closes the connection.
+    fn next<'a>(
+        &'a mut self,
+        ask: Ask,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Turn, ModelError>>;
+}
+
+/// Why a request gave no turn.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    pub kind: ModelErrorKind,
+    /// Facts and the next step; control characters escaped, no key in it.
+    pub message: String,
+    pub status: Option<u16>,
+    pub retry_after: Option<std::time::Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelErrorKind {
+    /// Connection refused, reset, name not found.
+    Transport,
+    /// Idle or total deadline.
+    Timeout,
+    /// The stream ended before the turn did.
+    Cut,
+    /// The answer is not what the wire says, or larger than it may be.
+    Malformed,
+    /// Answered with a status that a later try may not get: 408, 409, 429, 5xx.
+    Unavailable,
+    /// Answered with a status that repeats itself: other 4xx, redirects, a spent limit.
+    Rejected,
+    /// The conversation is longer than the model takes; a shorter one may be answered.
+    TooLong,
+    /// The caller used the conversation wrongly: unknown or missing call ids.
+    Misused,
+    /// The task's tokens are spent; nothing was sent.
+    Budget,
+    Cancelled,
+}
+
+impl ModelError {
+    /// Whether another attempt may succeed.
+    pub fn can_heal(&self) -> bool {
+        use ModelErrorKind::{Cut, Malformed, Timeout, Transport, Unavailable};
+        matches!(self.kind, Transport | Timeout | Cut | Malformed | Unavailable)
+    }
+}

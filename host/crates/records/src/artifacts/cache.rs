@@ -1,0 +1,291 @@
+//! What tools downloaded, kept between the runs of one repository in one image: `cache/IMAGE/REPO`.
+
+use std::ffi::CString;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, statat};
+use rustix::io::Errno;
+
+use super::download::{Keep, all_downloaded, keep};
+use super::layout::{ArtifactDir, directory};
+use super::remove::{open_any, remove_tree};
+use super::run_dir::safe_name;
+use super::sweep::{MAX_DEPTH, Swept, remove_named, sweep};
+use act_fs::{DIRECTORY, Found, Names};
+use act_workspace::{bare_digest, digest};
+
+/// A record of Maven's at most.
+const MAX_RECORD: u64 = 64 * 1024;
+const REMOTE: &str = "_remote.repositories";
+
+/// One cache, held by one run at a time.
+#[derive(Debug)]
+pub struct Cache {
+    path: PathBuf,
+    handle: OwnedFd,
+}
+
+/// What `act cache` shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheSize {
+    pub image: String,
+    pub repo: String,
+    pub bytes: u64,
+    pub files: u64,
+}
+
+impl ArtifactDir {
+    /// The cache of a repository in an image; an error of kind `WouldBlock` while another run holds it.
+    pub fn cache_of(&self, image_digest: &str, repo: &Path) -> io::Result<Cache> {
+        let image = directory(&self.cache, &image_name(image_digest))?;
+        let name = repo_name(repo);
+        let handle = directory(&image, &name)?;
+        flock(&handle, FlockOperation::NonBlockingLockExclusive)?;
+        let path = self.path().join("cache").join(image_name(image_digest)).join(name);
+        Ok(Cache { path, handle })
+    }
+
+    pub fn cache_sizes(&self) -> io::Result<Vec<CacheSize>> {
+        let mut found = vec![];
+        self.each_cache(|image, repo, cache| {
+            let (bytes, files) = size_of(cache)?;
+            found.push(CacheSize { image: image.to_owned(), repo: repo.to_owned(), bytes, files });
+            Ok(())
+        })?;
+        found.sort_by(|a, b| (&a.image, &a.repo).cmp(&(&b.image, &b.repo)));
+        Ok(found)
+    }
+
+    /// Removes all that no run holds; what was removed and how many are in use.
+    pub fn clear_caches(&self) -> io::Result<(Vec<CacheSize>, usize)> {
+        let (mut cleared, mut busy) = (vec![], 0);
+        self.each_cache(|image, repo, cache| {
+            match flock(cache, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => busy += 1,
+                Err(error) => return Err(error.into()),
+                Ok(()) => {
+                    let (bytes, files) = size_of(cache)?;
+                    let parent = directory(&self.cache, image)?;
+                    remove_tree(&parent, repo)?;
+                    let (image, repo) = (image.to_owned(), repo.to_owned());
+                    cleared.push(CacheSize { image, repo, bytes, files });
+                }
+            }
+            Ok(())
+        })?;
+        for image in directories(&self.cache)? {
+            self.forget_image(&image)?;
+        }
+        Ok((cleared, busy))
+    }
+
+    fn each_cache(
+        &self,
+        mut with: impl FnMut(&str, &str, &OwnedFd) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for image in directories(&self.cache)? {
+            let inside = openat(&self.cache, image.as_str(), DIRECTORY, Mode::empty())?;
+            for repo in directories(&inside)? {
+                with(&image, &repo, &openat(&inside, repo.as_str(), DIRECTORY, Mode::empty())?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cache {
+    pub(super) fn new(path: PathBuf, handle: OwnedFd) -> Self {
+        Self { path, handle }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes what steps left harmless and keeps downloads alone. Only after the container is gone.
+    pub fn tidy(&self) -> io::Result<Swept> {
+        let swept = sweep(self.handle.try_clone()?)?;
+        keep_downloads(&self.handle, &mut vec![])?;
+        if let Ok(maven) = openat(&self.handle, "maven", DIRECTORY, Mode::empty()) {
+            keep_remote(&maven)?;
+        }
+        Ok(swept)
+    }
+}
+
+/// As deep as the kept paths go, and no deeper.
+fn keep_downloads(directory: &OwnedFd, path: &mut Vec<String>) -> io::Result<()> {
+    for (name, kind) in entries(directory)? {
+        let text = name.to_string_lossy().into_owned();
+        path.push(text);
+        let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        match keep(&parts) {
+            Keep::All => {}
+            Keep::Inside if kind == FileType::Directory => {
+                keep_downloads(&open_any(directory.as_fd(), &name)?, path)?;
+            }
+            Keep::Inside | Keep::Nothing => remove_named(directory, &name)?,
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Maven's repository: files stay where the record beside them says that they came from elsewhere. The sweep
+/// before has bounded the depth.
+fn keep_remote(directory: &OwnedFd) -> io::Result<()> {
+    let inside = entries(directory)?;
+    let remote = read_small(directory, REMOTE).is_some_and(|record| all_downloaded(&record));
+    for (name, kind) in inside {
+        if kind == FileType::Directory {
+            keep_remote(&open_any(directory.as_fd(), &name)?)?;
+        } else if !remote {
+            remove_named(directory, &name)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_small(directory: &OwnedFd, name: &str) -> Option<String> {
+    let file = act_fs::file(directory, name).ok()?;
+    let mut text = String::new();
+    file.take(MAX_RECORD).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, FileType)>> {
+    let mut found = vec![];
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !matches!(name.to_bytes(), b"." | b"..") {
+            let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            found.push((name.to_owned(), FileType::from_raw_mode(stat.st_mode)));
+        }
+    }
+    Ok(found)
+}
+
+fn directories(parent: &OwnedFd) -> io::Result<Vec<String>> {
+    let found = entries(parent)?.into_iter();
+    let directories = found.filter(|(_, kind)| *kind == FileType::Directory);
+    Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
+}
+
+/// Bytes and files, as deep as the sweep leaves any; nothing is opened but directories.
+fn size_of(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+    let (mut bytes, mut files) = (0, 0);
+    let mut names = Names::of(directory.try_clone()?)?;
+    while let Some(Found { name, .. }) = names.next()? {
+        // A run may be at work in it.
+        let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            files += 1;
+        } else if names.depth() < MAX_DEPTH
+            && let Ok(inside) = names.open(&name)
+        {
+            names.enter(&name, inside)?;
+        }
+    }
+    Ok((bytes, files))
+}
+
+/// What a cache is called by image and repository, wherever it lies.
+pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
+    (image_name(image_digest), repo_name(repo))
+}
+
+pub(super) fn image_name(digest: &str) -> String {
+    safe_name(bare_digest(digest))
+}
+
+/// The directory's own name for people, its path for uniqueness.
+fn repo_name(repo: &Path) -> String {
+    let name = repo.file_name().map(|name| name.to_string_lossy().into_owned());
+    let digest = digest(repo.as_os_str().as_encoded_bytes());
+    format!("{}-{}", safe_name(&name.unwrap_or_default()), &digest[..12])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifacts() -> (tempfile::TempDir, ArtifactDir) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("repo")).unwrap();
+        let artifacts = ArtifactDir::open(&dir.path().join("a"), &dir.path().join("repo")).unwrap();
+        (dir, artifacts)
+    }
+
+    // ARTIFACT-10
+    #[test]
+    fn a_cache_belongs_to_one_repository_in_one_image() {
+        let (_dir, artifacts) = artifacts();
+        let path = |image: &str, repo: &str| {
+            artifacts.cache_of(image, Path::new(repo)).unwrap().path().to_owned()
+        };
+        let first = path("sha256:aa", "/x/app");
+        assert_eq!(first, path("sha256:aa", "/x/app"));
+        assert_ne!(first, path("sha256:aa", "/y/app"));
+        assert_ne!(first, path("sha256:bb", "/x/app"));
+        let held = artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
+        assert!(artifacts.cache_of("sha256:aa", Path::new("/x/app")).is_err(), "held by a run");
+        drop(held);
+    }
+
+    // ARTIFACT-10
+    #[test]
+    fn only_downloads_survive_a_run() {
+        let (_dir, artifacts) = artifacts();
+        let cache = artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
+        for file in [
+            "npm/_cacache/x",
+            "npm/_logs/x",
+            "pip/wheels/x",
+            "go-build/00/x",
+            "cargo/registry/cache/x",
+            "cargo/bin/tool",
+            "maven/org/a/1/a.jar",
+            "maven/my/app/1/app.jar",
+            "stray",
+        ] {
+            let file = cache.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "x").unwrap();
+        }
+        std::fs::write(cache.path().join("maven/org/a/1").join(REMOTE), "a.jar>central=").unwrap();
+        std::fs::write(cache.path().join("maven/my/app/1").join(REMOTE), "app.jar>=").unwrap();
+        cache.tidy().unwrap();
+        let there = |path: &str| cache.path().join(path).exists();
+        for kept in ["npm/_cacache/x", "cargo/registry/cache/x", "maven/org/a/1/a.jar"] {
+            assert!(there(kept), "{kept}");
+        }
+        for gone in ["npm/_logs", "pip/wheels", "go-build", "cargo/bin", "stray"] {
+            assert!(!there(gone), "{gone}");
+        }
+        assert!(!there("maven/my/app/1/app.jar"));
+    }
+
+    #[test]
+    fn caches_are_shown_with_their_size_and_cleared_unless_a_run_holds_them() {
+        let (_dir, artifacts) = artifacts();
+        for repo in ["/x/one", "/x/two"] {
+            let cache = artifacts.cache_of("sha256:aa", Path::new(repo)).unwrap();
+            std::fs::write(cache.path().join("file"), "12345").unwrap();
+        }
+        let shown = artifacts.cache_sizes().unwrap();
+        assert_eq!(shown.len(), 2);
+        assert_eq!((shown[0].image.as_str(), shown[0].bytes, shown[0].files), ("aa", 5, 1));
+        assert!(shown[0].repo.starts_with("one-"));
+        let held = artifacts.cache_of("sha256:aa", Path::new("/x/two")).unwrap();
+        let (cleared, busy) = artifacts.clear_caches().unwrap();
+        assert_eq!((cleared.len(), busy), (1, 1));
+        assert!(held.path().join("file").exists());
+        drop(held);
+        assert_eq!(artifacts.clear_caches().unwrap().0.len(), 1);
+        assert!(artifacts.cache_sizes().unwrap().is_empty());
+    }
+}

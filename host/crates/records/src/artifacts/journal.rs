@@ -1,0 +1,219 @@
+//! The journal of a task: its events as lines, and a lock that shows from everywhere that its process lives.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::layout::{ArtifactDir, directory, existing};
+
+/// Of a last line; a summary stands in it.
+const LONGEST_LINE: u64 = 1024 * 1024;
+
+/// An open journal, to be written at its end.
+#[derive(Debug)]
+pub struct Journal {
+    pub file: File,
+    /// Whole lines that it had when it was opened.
+    pub lines: u64,
+}
+
+impl Journal {
+    /// Holds the lock as long as it lives, also when the file itself was closed.
+    pub fn hold(&self) -> io::Result<OwnedFd> {
+        Ok(self.file.try_clone()?.into())
+    }
+}
+
+impl ArtifactDir {
+    /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
+    pub fn create_journal(&self, task_id: &str) -> io::Result<Journal> {
+        let file = act_fs::create(self.journals()?, name(task_id))?;
+        Ok(Journal { file: held(file)?, lines: 0 })
+    }
+
+    /// The file that another process began, to go on at its end; made when that process did not come so far. What it
+    /// left of half a line is cut off.
+    pub fn resume_journal(&self, task_id: &str) -> io::Result<Journal> {
+        let flags = OFlags::RDWR
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::NONBLOCK)
+            .union(OFlags::APPEND)
+            .union(OFlags::CLOEXEC);
+        let file = match openat(self.journals()?, name(task_id), flags, Mode::empty()) {
+            Ok(file) => file.into(),
+            Err(Errno::NOENT) => return self.create_journal(task_id),
+            Err(errno) => return Err(errno.into()),
+        };
+        let mut file = act_fs::regular(file)?;
+        let (mut lines, mut whole, mut at) = (0, 0, 0);
+        let mut piece = [0; 64 * 1024];
+        loop {
+            let length = file.read(&mut piece)?;
+            if length == 0 {
+                break;
+            }
+            for byte in piece.iter().take(length) {
+                at += 1;
+                if *byte == b'\n' {
+                    (lines, whole) = (lines + 1, at);
+                }
+            }
+        }
+        file.set_len(whole)?;
+        Ok(Journal { file: held(file)?, lines })
+    }
+
+    /// Of a task that leaves no trace.
+    pub fn remove_journal(&self, task_id: &str) -> io::Result<()> {
+        Ok(unlinkat(self.journals()?, name(task_id), AtFlags::empty())?)
+    }
+
+    /// Whether there is one that nobody holds: then the process that began it is dead, wherever it was. False also
+    /// when that cannot be known.
+    pub fn is_left_alone(&self, task_id: &str) -> bool {
+        let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        self.read_only(task_id).is_ok_and(|found| found.is_some_and(free))
+    }
+
+    /// Its last line, if that is a whole one.
+    pub fn last_line(&self, task_id: &str) -> io::Result<Option<String>> {
+        let Some(mut file) = self.read_only(task_id)? else { return Ok(None) };
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
+        let mut end = vec![];
+        file.take(LONGEST_LINE).read_to_end(&mut end)?;
+        let Some((b'\n', lines)) = end.split_last() else { return Ok(None) };
+        let last = lines.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        // Of a longer one only the end was read.
+        let whole = last.len() < lines.len() || length <= LONGEST_LINE;
+        Ok(std::str::from_utf8(last).ok().filter(|_| whole).map(str::to_owned))
+    }
+
+    fn read_only(&self, task_id: &str) -> io::Result<Option<File>> {
+        let state = self.existing_state()?;
+        let journals = state.map(|state| existing(&state, "journal")).transpose()?.flatten();
+        let Some(journals) = journals else { return Ok(None) };
+        match act_fs::file(journals, name(task_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            file => file.map(Some),
+        }
+    }
+
+    fn journals(&self) -> io::Result<OwnedFd> {
+        directory(&self.state()?, "journal")
+    }
+}
+
+fn name(task_id: &str) -> String {
+    format!("{task_id}.jsonl")
+}
+
+/// Shared, because one process hands it to another.
+fn held(journal: File) -> io::Result<File> {
+    flock(&journal, FlockOperation::LockShared)?;
+    Ok(journal)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_is_new_and_for_the_owner_alone() {
+        // ARTIFACT-11
+        use std::os::unix::fs::PermissionsExt;
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        artifacts.create_journal("t-abc123").unwrap();
+        let mode =
+            |path: &str| fs::metadata(place.join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("state"), 0o700);
+        assert_eq!(mode("state/journal"), 0o700);
+        assert_eq!(mode("state/journal/t-abc123.jsonl"), 0o600);
+        let taken = artifacts.create_journal("t-abc123").unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_journal_goes_on_behind_its_last_whole_line() {
+        // ARTIFACT-11, TASK-23
+        use std::io::Write;
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        let lines = artifacts.resume_journal("t-abc123").unwrap().lines;
+        assert_eq!(lines, 0);
+        let path = place.join("state/journal/t-abc123.jsonl");
+        fs::write(&path, "{}\n{}\n{\"half").unwrap();
+        let Journal { mut file, lines } = artifacts.resume_journal("t-abc123").unwrap();
+        assert_eq!(lines, 2);
+        file.write_all(b"next\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n{}\nnext\n");
+        artifacts.remove_journal("t-abc123").unwrap();
+        assert!(!path.exists());
+        std::os::unix::fs::symlink(&repo, &path).unwrap();
+        assert!(artifacts.resume_journal("t-abc123").is_err());
+    }
+
+    #[test]
+    fn a_journal_is_never_written_through_a_link() {
+        // ARTIFACT-11
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        std::os::unix::fs::symlink(&repo, place.join("state")).unwrap();
+        assert!(artifacts.create_journal("t-abc123").is_err());
+        assert_eq!(fs::read_dir(&repo).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_journal_is_left_alone_when_nobody_holds_it() {
+        // TASK-20
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        assert!(!artifacts.is_left_alone("t-abc123"), "there is none");
+        let journal = artifacts.create_journal("t-abc123").unwrap();
+        let held = journal.hold().unwrap();
+        let other = artifacts.resume_journal("t-abc123").unwrap();
+        drop(journal);
+        assert!(!artifacts.is_left_alone("t-abc123"));
+        drop(other);
+        assert!(!artifacts.is_left_alone("t-abc123"), "closed, and still held");
+        drop(held);
+        assert!(artifacts.is_left_alone("t-abc123"));
+    }
+
+    #[test]
+    fn the_last_line_is_a_whole_one_or_none() {
+        // TASK-24
+        let temp = tempfile::tempdir().unwrap();
+        let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
+        fs::create_dir(&repo).unwrap();
+        let artifacts = ArtifactDir::open(&place, &repo).unwrap();
+        assert_eq!(artifacts.last_line("t-abc123").unwrap(), None);
+        drop(artifacts.create_journal("t-abc123").unwrap());
+        let long = "x".repeat(LONGEST_LINE as usize);
+        for (text, last) in [
+            ("", None),
+            ("one\n", Some("one")),
+            ("one\ntwo\n", Some("two")),
+            ("one\ntw", None),
+            (&format!("{long}\n"), None),
+            (&format!("{long}\ntwo\n"), Some("two")),
+        ] {
+            fs::write(place.join("state/journal/t-abc123.jsonl"), text).unwrap();
+            assert_eq!(artifacts.last_line("t-abc123").unwrap().as_deref(), last);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! ARTIFACT_DIR itself: which directory it is, which directories it must not be, and its top level.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{fs, io};
+
+use rustix::fs::{
+    Access, AtFlags, FlockOperation, Mode, fchmod, flock, fstat, mkdirat, openat, statat, unlinkat,
+};
+
+use super::run_dir::RunDir;
+use super::run_id::RunId;
+use super::spread::spread;
+use act_fs::DIRECTORY;
+
+/// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
+#[derive(Debug)]
+pub struct ArtifactDir {
+    path: PathBuf,
+    top: OwnedFd,
+    runs: OwnedFd,
+    pub(super) cache: OwnedFd,
+    /// Locked: what is in here is live. A task needs its runs until it has ended.
+    live: Mutex<Vec<OwnedFd>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactDirError {
+    #[error("no home directory for artifacts")]
+    NoHome,
+    #[error("artifact directory {path} is {what}")]
+    Refused { path: PathBuf, what: &'static str },
+    #[error("artifact directory {path} cannot be used")]
+    Unusable { path: PathBuf, source: io::Error },
+}
+
+impl ArtifactDirError {
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoHome => "set AGENT_ARTIFACT_DIR to an absolute path",
+            Self::Refused { .. } => "set AGENT_ARTIFACT_DIR to another absolute path",
+            Self::Unusable { .. } => "make it writable, or set AGENT_ARTIFACT_DIR to another path",
+        }
+    }
+}
+
+impl ArtifactDir {
+    /// The configured place, else `.agent-artifacts` in the home directory. An empty value is no value.
+    pub fn locate(
+        configured: Option<OsString>,
+        home: Option<OsString>,
+    ) -> Result<PathBuf, ArtifactDirError> {
+        match configured.filter(|value| !value.is_empty()) {
+            Some(value) => Ok(value.into()),
+            None => home
+                .filter(|value| !value.is_empty())
+                .map(|home| Path::new(&home).join(".agent-artifacts"))
+                .ok_or(ArtifactDirError::NoHome),
+        }
+    }
+
+    /// Refuses what must not be an ARTIFACT_DIR before anything is created, then creates what is missing
+    /// with mode 0700. An existing directory keeps its mode; what we put into it is closed by itself.
+    pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
+        Self::open_for(path, Some(repo))
+    }
+
+    /// The same for a command that may be used outside every repository.
+    pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
+        let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        let (existing, missing) = Self::judge(path, repo)?;
+        let path = existing.join(missing);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
+        let top = rustix::fs::open(&path, DIRECTORY, Mode::empty())
+            .map_err(|error| unusable(error.into()))?;
+        let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
+        let runs = child("runs").map_err(unusable)?;
+        spread(&runs);
+        let cache = child("cache").map_err(unusable)?;
+        probe(&runs).map_err(unusable)?;
+        Ok(Self { path, top, runs, cache, live: Mutex::default() })
+    }
+
+    /// What `open_for` would refuse, without making anything; and the handle of `state/` where there is one.
+    pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<OwnedFd>, ArtifactDirError> {
+        let unusable =
+            |source: io::Error| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        let (existing, missing) = Self::judge(path, repo)?;
+        rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| unusable(error.into()))?;
+        if !missing.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        let top = rustix::fs::open(&existing, DIRECTORY, Mode::empty())
+            .map_err(|error| unusable(error.into()))?;
+        for name in ["runs", "cache"] {
+            there(&top, name).map_err(unusable)?;
+        }
+        there(&top, "state").map_err(unusable)
+    }
+
+    /// The part of the path that exists, and what is missing below it.
+    fn judge(path: &Path, repo: Option<&Path>) -> Result<(PathBuf, PathBuf), ArtifactDirError> {
+        let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
+        let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
+        if !path.is_absolute() {
+            return Err(refused("not an absolute path"));
+        }
+        if path.components().any(|part| part == Component::ParentDir) {
+            return Err(refused("written with '..'"));
+        }
+        let (existing, missing) = existing_part(path).map_err(unusable)?;
+        if !existing.is_dir() {
+            return Err(refused("not a directory, or lies below a file"));
+        }
+        if existing.parent().is_none() && missing.as_os_str().is_empty() {
+            return Err(refused("the root of the file system"));
+        }
+        if let Some(repo) = repo
+            && lies_in(&existing, repo).map_err(unusable)?
+        {
+            return Err(refused("the repository or inside it"));
+        }
+        Ok((existing, missing))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A fresh run directory under a fresh id. The run is live until `release_runs`, or as long as the
+    /// process.
+    pub fn create_run(&self, at: chrono::DateTime<chrono::Utc>) -> io::Result<RunDir> {
+        // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
+        for _ in 0..20 {
+            let id = RunId::generate(at);
+            match mkdirat(&self.runs, id.as_str(), Mode::RWXU) {
+                Ok(()) => {
+                    let Some(handle) = self.hold(&id)? else { continue };
+                    let path = self.path.join("runs").join(id.as_str());
+                    return RunDir::new(id, path, handle);
+                }
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::Error::other("no free run id"))
+    }
+
+    /// Makes a new run live. None when a remover was faster, for which it looked like an old one.
+    fn hold(&self, id: &RunId) -> io::Result<Option<OwnedFd>> {
+        let handle = match openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            other => other?,
+        };
+        // Whoever looks whether it is live has it for a moment.
+        flock(&handle, FlockOperation::LockExclusive)?;
+        let held = fstat(&handle)?;
+        match statat(&self.runs, id.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(named) if (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino) => {}
+            _ => return Ok(None),
+        }
+        let live = handle.try_clone()?;
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+        Ok(Some(handle))
+    }
+
+    /// The task has ended: its runs are live no longer, but for those that something still works on.
+    pub fn release_runs(&self) {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// `state/`, made when it is missing: what outlives runs.
+    ///
+    /// Whatever its mode was when it was found: it is closed to everybody else.
+    pub fn state(&self) -> io::Result<OwnedFd> {
+        let state = directory(&self.top, "state")?;
+        let mode = Mode::from_raw_mode(fstat(&state)?.st_mode);
+        if mode.intersects(Mode::RWXG | Mode::RWXO) {
+            fchmod(&state, Mode::RWXU)?;
+        }
+        Ok(state)
+    }
+
+    /// The same for one who only looks; none when nothing was ever kept.
+    pub(super) fn existing_state(&self) -> io::Result<Option<OwnedFd>> {
+        existing(&self.top, "state")
+    }
+
+    /// Runs that are there, oldest first.
+    pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
+        let mut found = vec![];
+        for entry in rustix::fs::Dir::read_from(&self.runs)? {
+            found.extend(entry?.file_name().to_str().ok().and_then(|name| RunId::parse(name).ok()));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    pub(super) fn runs_handle(&self) -> &OwnedFd {
+        &self.runs
+    }
+
+    /// The handle of an existing run, never through a link.
+    pub(super) fn run(&self, id: &RunId) -> io::Result<OwnedFd> {
+        Ok(openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?)
+    }
+}
+
+/// Opens a directory if there is one; a link in its place is refused.
+pub(super) fn existing(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.
+pub(super) fn directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    match mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
+}
+
+/// The directory of that name as it is; none where nothing has it.
+fn there(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
+    match openat(parent, name, DIRECTORY, Mode::empty()) {
+        Ok(found) => Ok(Some(found)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The longest existing prefix with its links resolved, and what is missing below it.
+fn existing_part(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
+    for prefix in path.ancestors() {
+        match prefix.canonicalize() {
+            Ok(found) => {
+                let missing = path.strip_prefix(prefix).unwrap_or(Path::new("")).to_owned();
+                return Ok((found, missing));
+            }
+            // A dangling link is in the way of everything below it.
+            Err(error) if prefix.symlink_metadata().is_ok() => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+/// By identity, not by spelling: another letter case or a second mount is the same directory.
+fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
+    let repo = fs::metadata(repo)?;
+    for ancestor in path.ancestors() {
+        let found = fs::metadata(ancestor)?;
+        if (found.dev(), found.ino()) == (repo.dev(), repo.ino()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Permission bits and read-only mounts lie in too many ways; a file that was made does not.
+fn probe(directory: &OwnedFd) -> io::Result<()> {
+    let name = format!(".probe-{}", RunId::generate(act_core::clock::now()));
+    act_fs::create(directory, name.as_str())?;
+    Ok(unlinkat(directory, name.as_str(), AtFlags::empty())?)
+}
+
+impl From<ArtifactDirError> for act_core::Failure {
+    fn from(error: ArtifactDirError) -> Self {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Self::refused("artifact_dir", format!("{error}{}", cause.unwrap_or_default()))
+            .hint(error.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn open(path: &Path, repo: &Path) -> Result<ArtifactDir, String> {
+        ArtifactDir::open(path, repo).map_err(|error| format!("{error}; {}", error.hint()))
+    }
+
+    // ARTIFACT-1
+    #[test]
+    fn the_configured_place_wins_over_home_and_empty_is_unset() {
+        let locate = |configured: &str, home: &str| {
+            ArtifactDir::locate(Some(configured.into()), Some(home.into()))
+        };
+        assert_eq!(locate("/data/a", "/home/me").unwrap(), Path::new("/data/a"));
+        assert_eq!(locate("", "/home/me").unwrap(), Path::new("/home/me/.agent-artifacts"));
+        assert!(matches!(locate("", ""), Err(ArtifactDirError::NoHome)));
+    }
+
+    // security line 124
+    #[test]
+    fn refuses_root_the_repository_what_lies_inside_it_and_relative_paths() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        std::os::unix::fs::symlink(&repo, dir.path().join("alias")).unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        for path in [
+            PathBuf::from("/"),
+            PathBuf::from("artifacts"),
+            repo.clone(),
+            repo.join("a/b"),
+            dir.path().join("alias/a"),
+            dir.path().join("x/../repo/a"),
+            dir.path().join("file"),
+            dir.path().join("file/below"),
+        ] {
+            let error = open(&path, &repo).expect_err(&path.display().to_string());
+            assert!(error.contains("AGENT_ARTIFACT_DIR"), "{error}");
+        }
+        assert_eq!(
+            fs::read_dir(&repo).unwrap().count(),
+            0,
+            "nothing was created in the repository"
+        );
+    }
+
+    // security line 124
+    #[test]
+    fn creates_what_is_missing_for_the_caller_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        fs::create_dir(&repo).unwrap();
+        let path = dir.path().join("new/artifacts");
+        open(&path, &repo).unwrap();
+        open(&path, &repo).unwrap();
+        for made in [path.clone(), path.join("runs"), path.join("cache")] {
+            assert_eq!(
+                fs::metadata(&made).unwrap().permissions().mode() & 0o777,
+                0o700,
+                "{made:?}"
+            );
+        }
+        assert_eq!(fs::read_dir(path.join("runs")).unwrap().count(), 0, "the probe is gone");
+    }
+
+    #[test]
+    fn a_link_in_place_of_runs_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (repo, path, outside) =
+            (dir.path().join("repo"), dir.path().join("a"), dir.path().join("outside"));
+        for made in [&repo, &path, &outside] {
+            fs::create_dir(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, path.join("runs")).unwrap();
+        assert!(open(&path, &repo).is_err());
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_state_that_was_open_to_others_is_closed() {
+        // STORE-1
+        let dir = tempfile::tempdir().unwrap();
+        let (place, repo) = (dir.path().join("a"), dir.path().join("r"));
+        fs::create_dir_all(place.join("state")).unwrap();
+        fs::create_dir(&repo).unwrap();
+        let mode =
+            |mode| fs::set_permissions(place.join("state"), fs::Permissions::from_mode(mode));
+        for open in [0o777, 0o750, 0o701] {
+            mode(open).unwrap();
+            ArtifactDir::open(&place, &repo).unwrap().state().unwrap();
+            let found = fs::metadata(place.join("state")).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, 0o700);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `state/proposals/`: what dry runs thought out, one file for each, for the owner alone.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, fsync, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::ArtifactDir;
+use super::layout::directory;
+
+/// Bytes of a proposal at most, far above what a dry run may hold.
+const MOST: u64 = 256 << 20;
+
+impl ArtifactDir {
+    /// Whole and durable when this returns; takes the place of one of the same name.
+    pub fn write_proposal(&self, task_id: &str, bytes: &[u8]) -> io::Result<()> {
+        let (dir, new) = (self.proposals()?, format!(".new-{task_id}"));
+        // What a killed one left.
+        let _ = unlinkat(&dir, &new, AtFlags::empty());
+        let mut file = act_fs::create(&dir, &new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        renameat(&dir, &new, &dir, name(task_id))?;
+        Ok(fsync(&dir)?)
+    }
+
+    /// None when it is not there. A link, a pipe or a file beyond all bounds is refused.
+    pub fn read_proposal(&self, task_id: &str) -> io::Result<Option<Vec<u8>>> {
+        let file = match act_fs::file(self.proposals()?, name(task_id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = vec![];
+        file.take(MOST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST {
+            return Err(io::Error::other("it is larger than any of ours"));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Also when it is gone already.
+    pub fn remove_proposal(&self, task_id: &str) -> io::Result<()> {
+        match unlinkat(self.proposals()?, name(task_id), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn proposals(&self) -> io::Result<OwnedFd> {
+        directory(&self.state()?, "proposals")
+    }
+}
+
+fn name(task_id: &str) -> String {
+    format!("{task_id}.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_proposal_is_for_its_owner_and_never_reached_through_a_link() {
+        // ARTIFACT-20
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = ArtifactDir::open_for(&dir.path().join("artifacts"), None).unwrap();
+        assert_eq!(artifacts.read_proposal("t-aaaaaa").unwrap(), None);
+        artifacts.write_proposal("t-aaaaaa", b"one").unwrap();
+        artifacts.write_proposal("t-aaaaaa", b"two").unwrap();
+        assert_eq!(artifacts.read_proposal("t-aaaaaa").unwrap().unwrap(), b"two");
+        let path = artifacts.path().join("state/proposals/t-aaaaaa.json");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        artifacts.remove_proposal("t-aaaaaa").unwrap();
+        artifacts.remove_proposal("t-aaaaaa").unwrap();
+        symlink("/etc/passwd", &path).unwrap();
+        assert!(artifacts.read_proposal("t-aaaaaa").is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! What the store remembers of the audit log: its head, so that a log that was cut or written anew disagrees
+//! with something, and the grants as they were last recorded.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, params};
+
+use super::{Store, StoreError, Survives};
+use act_audit::{Beginning, Head, Keeper, Unkept};
+
+impl From<StoreError> for Unkept {
+    fn from(error: StoreError) -> Self {
+        let full = matches!(error, StoreError::Full { .. });
+        Self { reason: error.to_string(), full }
+    }
+}
+
+impl Keeper for Store {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
+        let kept = self.read(|db| {
+            let head = "SELECT seq, hash, log_end FROM audit_head";
+            let read = |row: &rusqlite::Row<'_>| {
+                let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+                Ok(Head { seq: number(0)?, hash: row.get(1)?, end: number(2)? })
+            };
+            db.query_row(head, [], read).optional()
+        });
+        kept.map_err(Unkept::from)
+    }
+
+    fn keep(&self, head: &Head) -> Result<(), Unkept> {
+        // The log itself is on the disk by now; this only has to outlive the process.
+        let kept = self.write(Survives::Process, |db| {
+            db.execute(
+                "INSERT INTO audit_head (id, seq, hash, log_end) VALUES (1, ?1, ?2, ?3) \
+                 ON CONFLICT (id) DO UPDATE SET seq = ?1, hash = ?2, log_end = ?3 WHERE seq < ?1",
+                params![head.seq.cast_signed(), head.hash, head.end.cast_signed()],
+            )
+        });
+        match kept {
+            Ok(_) | Err(StoreError::Busy { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
+        let kept = self.write(Survives::Machine, |db| {
+            let Head { seq, hash, end } = head;
+            db.execute("DELETE FROM audit_head", [])?;
+            db.execute(
+                "INSERT INTO audit_head (id, seq, hash, log_end) VALUES (1, ?1, ?2, ?3)",
+                params![seq.cast_signed(), hash, end.cast_signed()],
+            )?;
+            db.execute(
+                "INSERT OR REPLACE INTO audit_restarts (seq, hash, line) VALUES (?1, ?2, ?3)",
+                params![seq.cast_signed(), hash, line],
+            )?;
+            db.execute("DELETE FROM audit_grants", [])
+        });
+        kept.map(|_| ()).map_err(Unkept::from)
+    }
+
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+        let known = self.read(|db| {
+            let mut all = db.prepare("SELECT seq, hash, line FROM audit_restarts")?;
+            let read = |row: &rusqlite::Row<'_>| {
+                let beginning = Beginning { hash: row.get(1)?, line: row.get(2)? };
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), beginning))
+            };
+            all.query_map([], read)?.collect()
+        });
+        known.map_err(Unkept::from)
+    }
+
+    fn grants(&self) -> Result<Option<String>, Unkept> {
+        let known = self.read(|db| {
+            db.query_row("SELECT sha256 FROM audit_grants", [], |row| row.get(0)).optional()
+        });
+        known.map_err(Unkept::from)
+    }
+
+    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
+        let kept = self.write(Survives::Machine, |db| {
+            db.execute(
+                "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
+                 ON CONFLICT (id) DO UPDATE SET sha256 = ?1",
+                [sha256],
+            )
+        });
+        kept.map(|_| ()).map_err(Unkept::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::store;
+    use super::*;
+
+    fn head(seq: u64) -> Head {
+        Head { seq, hash: format!("hash {seq}"), end: seq * 100 }
+    }
+
+    // VERIFIER-21: a full disk is told as one, whichever file met it first.
+    #[test]
+    fn a_full_disk_is_told_as_one() {
+        let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        let full = |code| Unkept::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
+        assert!(full(rusqlite::ffi::SQLITE_FULL));
+        assert!(!full(rusqlite::ffi::SQLITE_READONLY) && !full(rusqlite::ffi::SQLITE_CORRUPT));
+    }
+
+    // AUDIT-12
+    #[test]
+    fn a_head_is_never_replaced_by_an_earlier_one() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        assert_eq!(keeper.head().unwrap(), None);
+        for seq in [3, 7, 5] {
+            keeper.keep(&head(seq)).unwrap();
+        }
+        assert_eq!(keeper.head().unwrap(), Some(head(7)));
+    }
+
+    // AUDIT-14
+    #[test]
+    fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        keeper.keep(&head(7)).unwrap();
+        keeper.keep_grants("aa").unwrap();
+        keeper.restarted(&head(8), "line 8\n").unwrap();
+        assert_eq!((keeper.head().unwrap(), keeper.grants().unwrap()), (Some(head(8)), None));
+        keeper.restarted(&head(20), "line 20\n").unwrap();
+        let all = [8, 20].map(|seq| {
+            let line = Some(format!("line {seq}\n"));
+            (seq, Beginning { hash: format!("hash {seq}"), line })
+        });
+        assert_eq!(keeper.restarts().unwrap(), all.into());
+    }
+
+    #[test]
+    fn grants_are_remembered_as_they_were_last_recorded() {
+        let place = store();
+        let keeper: &dyn Keeper = &place.store;
+        assert_eq!(keeper.grants().unwrap(), None);
+        keeper.keep_grants("aa").unwrap();
+        keeper.keep_grants("bb").unwrap();
+        assert_eq!(keeper.grants().unwrap().as_deref(), Some("bb"));
+    }
+}

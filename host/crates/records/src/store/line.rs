@@ -1,0 +1,44 @@
+//! Who waits and who works in a repository, without what they were asked: looked at often.
+
+use rusqlite::Row;
+
+use super::record::owner;
+use super::{Store, StoreError, TaskState};
+use act_core::process::Process;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub task_id: String,
+    /// QUEUED or RUNNING.
+    pub state: TaskState,
+    pub owner: Process,
+}
+
+impl Place {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { task_id: row.get("task_id")?, state: row.get("state")?, owner: owner(row)? })
+    }
+}
+
+const SELECT: &str = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace \
+    FROM tasks";
+
+impl Store {
+    /// What runs, in every repository.
+    pub fn running(&self) -> Result<Vec<Place>, StoreError> {
+        self.read(|db| {
+            let mut all = db.prepare(&format!("{SELECT} WHERE state = 'RUNNING'"))?;
+            all.query_map([], Place::read)?.collect()
+        })
+    }
+
+    /// In order of acceptance.
+    pub fn line(&self, repo: &str) -> Result<Vec<Place>, StoreError> {
+        self.read(|db| {
+            let mut all = db.prepare(&format!(
+                "{SELECT} WHERE repo = ?1 AND state IN ('QUEUED', 'RUNNING') ORDER BY seq"
+            ))?;
+            all.query_map([repo], Place::read)?.collect()
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! A store of its own for each test.
+
+use super::{Flags, Store, Submission};
+use act_core::process::Process;
+
+pub(super) struct Place {
+    pub(super) store: Store,
+    _dir: tempfile::TempDir,
+}
+
+pub(super) fn store() -> Place {
+    use rustix::fs::{Mode, OFlags};
+    let dir = tempfile::tempdir().unwrap();
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let state = rustix::fs::open(dir.path(), flags, Mode::empty()).unwrap();
+    Place { store: Store::open(&state, dir.path()).unwrap(), _dir: dir }
+}
+
+/// Number `pid` of an invented boot.
+pub(super) fn process(pid: u32) -> Process {
+    Process {
+        pid,
+        start_time: format!("start {pid}"),
+        boot_id: "boot".into(),
+        pid_namespace: "pid:[1]".into(),
+    }
+}
+
+/// Task `task_id` of process `pid` in a repository.
+pub(super) fn submit(store: &Store, repo: &str, task_id: &str, pid: u32) -> u32 {
+    let flags =
+        Flags { allow_paths: vec![".vscode/**".into()], max_tokens: Some(9), ..Flags::default() };
+    let task = Submission {
+        task_id,
+        repo,
+        root: "/home/me/repo",
+        text: "do it",
+        flags: &flags,
+        owner: &process(pid),
+    };
+    store.submit(&task).unwrap()
+}

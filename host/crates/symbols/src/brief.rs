@@ -1,0 +1,139 @@
+//! What an outline comes to for whoever looks at many files: definitions by their numbers, imports as they are, and of
+//! the names enough to know whether the outline is worth a look.
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::{Import, Language, Outline, Symbol, SymbolKind};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Brief {
+    pub language: Language,
+    pub lines: u32,
+    /// Definitions; of these, those that other files can name, and tests.
+    pub symbols: u32,
+    pub exported: u32,
+    pub tests: u32,
+    pub imports: Vec<Import>,
+    pub complete: bool,
+    /// Of all definitions, folded, a line each.
+    names: String,
+}
+
+/// A file's outline as far as somebody wants it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    pub brief: Brief,
+    /// The definitions whose names are wanted, as the outline has them.
+    pub named: Vec<Symbol>,
+}
+
+/// Texts of which a name holds one, letters in either case.
+#[derive(Debug)]
+pub struct Wanted(Option<Regex>);
+
+/// A text is longer than a name can be, or there are more than anybody looks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("more than {MAX_WANTED} names to look for, or one of more than {MAX_TEXT} bytes")]
+pub struct TooMuchWanted;
+
+pub const MAX_WANTED: usize = 256;
+const MAX_TEXT: usize = 256;
+
+impl Brief {
+    pub fn of(outline: &Outline) -> Self {
+        let count = |is: &dyn Fn(&Symbol) -> bool| {
+            u32::try_from(outline.symbols.iter().filter(|symbol| is(symbol)).count())
+                .unwrap_or(u32::MAX)
+        };
+        let names = outline.symbols.iter().map(|symbol| folded(&symbol.name) + "\n");
+        Self {
+            language: outline.language,
+            lines: outline.lines,
+            symbols: count(&|_| true),
+            exported: count(&|symbol| symbol.exported),
+            tests: count(&|symbol| symbol.kind == SymbolKind::Test),
+            imports: outline.imports.clone(),
+            complete: outline.complete,
+            names: names.collect(),
+        }
+    }
+}
+
+impl Summary {
+    pub fn of(outline: Outline, wanted: &Wanted) -> Self {
+        let brief = Brief::of(&outline);
+        Self { brief, named: wanted.among(outline.symbols) }
+    }
+}
+
+impl Wanted {
+    /// An empty text is in every name and says nothing: it is left out.
+    pub fn new(texts: &[String]) -> Result<Self, TooMuchWanted> {
+        if texts.len() > MAX_WANTED || texts.iter().any(|text| text.len() > MAX_TEXT) {
+            return Err(TooMuchWanted);
+        }
+        let texts = texts.iter().filter(|text| !text.is_empty());
+        let texts = texts.map(|text| regex::escape(&folded(text))).collect::<Vec<_>>();
+        match texts.is_empty() {
+            true => Ok(Self(None)),
+            false => Regex::new(&texts.join("|")).map(Some).map(Self).map_err(|_| TooMuchWanted),
+        }
+    }
+
+    /// Whether a definition of the file may be among the wanted.
+    pub fn is_in(&self, brief: &Brief) -> bool {
+        self.0.as_ref().is_some_and(|wanted| wanted.is_match(&brief.names))
+    }
+
+    pub fn among(&self, symbols: Vec<Symbol>) -> Vec<Symbol> {
+        let Some(wanted) = &self.0 else { return vec![] };
+        symbols.into_iter().filter(|symbol| wanted.is_match(&folded(&symbol.name))).collect()
+    }
+}
+
+/// Lower case, letter by letter, so that a part of a name is folded like the whole.
+fn folded(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).map(|c| if c == 'ς' { 'σ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outline;
+
+    fn parsed(source: &str) -> Outline {
+        outline(Language::Rust, "a.rs", source.as_bytes(), &|| false).unwrap().outline
+    }
+
+    fn wanted(texts: &[&str]) -> Wanted {
+        Wanted::new(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
+    // SYMBOLS-8
+    #[test]
+    fn a_summary_counts_definitions_and_gives_those_that_are_wanted() {
+        let source =
+            "use a::b;\npub fn parsePrice() {}\nfn other() {}\n#[test]\nfn price_holds() {}\n";
+        let names = |texts: &[&str]| {
+            let summary = Summary::of(parsed(source), &wanted(texts));
+            let brief = &summary.brief;
+            assert_eq!((brief.symbols, brief.exported, brief.tests), (3, 1, 1));
+            assert_eq!((brief.lines, brief.imports.len(), brief.complete), (5, 1, true));
+            assert!(wanted(texts).is_in(brief) || summary.named.is_empty());
+            summary.named.into_iter().map(|symbol| symbol.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["PRICE"]), ["parsePrice", "price_holds"]);
+        assert_eq!(names(&["price_h", "missing"]), ["price_holds"]);
+        assert_eq!(names(&["r\nprice", "", "."]), [""; 0]);
+        assert_eq!(names(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_wanted_is_bounded() {
+        let many = vec!["x".to_owned(); MAX_WANTED + 1];
+        assert_eq!(Wanted::new(&many).unwrap_err(), TooMuchWanted);
+        assert_eq!(Wanted::new(&["x".repeat(MAX_TEXT + 1)]).unwrap_err(), TooMuchWanted);
+        assert!(Wanted::new(&vec!["ﬀ".repeat(64); MAX_WANTED]).is_ok());
+    }
+}

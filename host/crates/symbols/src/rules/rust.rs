@@ -1,0 +1,166 @@
+//! Rust. `mod name;` counts as an import of `self::name`, or of its `#[path]`; a path that begins with `crate` or
+//! `super` counts as an import wherever it stands.
+
+use std::collections::BTreeSet;
+
+use tree_sitter::Node;
+
+use super::{Inside, use_tree};
+use crate::SymbolKind::{Constant, Function, Macro, Method, Module, Test, Type};
+use crate::scope::Found;
+
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// Attributes right before what comes next.
+    attributes: Vec<String>,
+    paths: BTreeSet<String>,
+}
+
+impl Seen {
+    pub(super) fn visit(&mut self, node: Node<'_>, found: &mut Found<'_>) -> Inside {
+        let kind = node.kind();
+        match kind {
+            "attribute_item" => {
+                self.attributes.push(found.text(node));
+                return Inside::Nothing;
+            }
+            "line_comment" | "block_comment" => return Inside::Nothing,
+            "scoped_identifier" | "scoped_type_identifier" => {
+                self.path(node, found);
+                return Inside::Nothing;
+            }
+            "visibility_modifier" | "token_tree" | "string_literal" => return Inside::Nothing,
+            _ => {}
+        }
+        let attributes = std::mem::take(&mut self.attributes);
+        match kind {
+            "use_declaration" => {
+                let argument = found.field(node, "argument").unwrap_or_default();
+                for target in use_tree::targets(&argument) {
+                    let target = of_file(target, found.modules_around());
+                    self.paths.insert(target.clone());
+                    found.import(node, &target, vec![]);
+                }
+                Inside::Nothing
+            }
+            "extern_crate_declaration" => {
+                let name = found.field(node, "name").unwrap_or_default();
+                found.import(node, &name, vec![]);
+                Inside::Nothing
+            }
+            "mod_item" => module(node, &attributes, found),
+            "impl_item" => {
+                let of = found.field(node, "type").unwrap_or_default();
+                // What a trait promises is as public as the trait.
+                let exported = node.child_by_field_name("trait").is_some();
+                Inside::Type { name: bare(&of).to_owned(), exported }
+            }
+            "trait_item" => {
+                let exported = is_public(node);
+                let name = named(node, found, Type, exported);
+                Inside::Type { name, exported }
+            }
+            "struct_item" | "enum_item" | "union_item" | "type_item" => {
+                named(node, found, Type, is_public(node));
+                Inside::Look
+            }
+            "const_item" | "static_item" => {
+                named(node, found, Constant, is_public(node));
+                Inside::Look
+            }
+            "macro_definition" => {
+                let exported = attributes.iter().any(|text| path_of(text) == "macro_export");
+                named(node, found, Macro, exported);
+                Inside::Nothing
+            }
+            "function_item" | "function_signature_item" => {
+                let promised = found.is_in_type() && found.is_around_exported();
+                let kind = match () {
+                    () if attributes.iter().any(|text| is_test(text)) => Test,
+                    () if found.is_in_type() => Method,
+                    () => Function,
+                };
+                named(node, found, kind, kind != Test && (promised || is_public(node)));
+                Inside::Function
+            }
+            "closure_expression" => Inside::Function,
+            _ => Inside::Look,
+        }
+    }
+
+    /// A path in the middle of code.
+    fn path(&mut self, node: Node<'_>, found: &mut Found<'_>) {
+        let text = found.text(node);
+        let ours = matches!(text.split("::").next(), Some("crate" | "super"));
+        let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
+        let text = of_file(text, found.modules_around());
+        if ours && plain && !text.starts_with("self::") && self.paths.insert(text.clone()) {
+            found.import(node, &text, vec![]);
+        }
+    }
+}
+
+/// The same path as seen from the file's own module: `super` of a module written inside of the file is the file.
+fn of_file(path: String, modules: usize) -> String {
+    let (mut rest, mut left, mut inside) = (path.as_str(), modules, false);
+    while let Some(further) = rest.strip_prefix("super::").filter(|_| left > 0) {
+        (rest, left, inside) = (further, left - 1, true);
+    }
+    if inside && !rest.starts_with("super::") { format!("self::{rest}") } else { rest.to_owned() }
+}
+
+fn named(node: Node<'_>, found: &mut Found<'_>, kind: crate::SymbolKind, exported: bool) -> String {
+    let name = found.field(node, "name").unwrap_or_default();
+    if !found.in_function() {
+        found.symbol(node, &name, kind, exported);
+    }
+    name
+}
+
+fn module(node: Node<'_>, attributes: &[String], found: &mut Found<'_>) -> Inside {
+    let name = found.field(node, "name").unwrap_or_default();
+    if node.child_by_field_name("body").is_some() {
+        let exported = is_public(node);
+        if !found.in_function() {
+            found.symbol(node, &name, Module, exported);
+        }
+        return Inside::Module { name, exported };
+    }
+    let placed = attributes.iter().find(|text| path_of(text) == "path");
+    let placed = placed.and_then(|text| text.split('"').nth(1));
+    let target = placed.map_or_else(|| format!("self::{name}"), str::to_owned);
+    found.import(node, &target, vec![]);
+    Inside::Nothing
+}
+
+fn is_public(node: Node<'_>) -> bool {
+    let mut cursor = node.walk();
+    // It stands before the name, so a few children are enough.
+    let modifier =
+        node.children(&mut cursor).take(3).find(|child| child.kind() == "visibility_modifier");
+    modifier.is_some_and(|modifier| modifier.byte_range().len() < 3 + 6 || !is_self(modifier))
+}
+
+/// `pub(self)` is as good as nothing.
+fn is_self(modifier: Node<'_>) -> bool {
+    let mut cursor = modifier.walk();
+    modifier.children(&mut cursor).any(|child| child.kind() == "self")
+}
+
+/// The path of an attribute: `tokio::test` of `#[tokio::test(flavor = "x")]`.
+fn path_of(attribute: &str) -> &str {
+    let path = attribute.trim_start_matches(['#', '[', ' ']);
+    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
+    &path[..end.unwrap_or(path.len())]
+}
+
+fn is_test(attribute: &str) -> bool {
+    let last = path_of(attribute).rsplit("::").next().unwrap_or_default();
+    matches!(last, "test" | "rstest" | "test_case" | "bench")
+}
+
+/// A type's own name.
+fn bare(text: &str) -> &str {
+    let text = text.split('<').next().unwrap_or(text).trim_start_matches(['&', '*']);
+    text.rsplit("::").next().unwrap_or(text).trim()
+}

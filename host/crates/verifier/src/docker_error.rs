@@ -1,0 +1,271 @@
+//! Which trouble of the engine is which `error_type`: decided by the phase and the kind of answer, never by
+//! the wording of a message, which engines change and images can choose.
+
+use std::error::Error as _;
+use std::fmt;
+use std::io;
+
+use bollard::errors::Error;
+
+use super::response::ErrorType;
+
+/// The machine's trouble, ready for a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InfraError {
+    pub error_type: ErrorType,
+    pub message: String,
+}
+
+impl InfraError {
+    pub(super) fn new(error_type: ErrorType, message: impl Into<String>) -> Self {
+        Self { error_type, message: message.into() }
+    }
+
+    /// Trouble with our own files of a run: a full disk is a resource, the rest is nobody's idea.
+    pub(super) fn from_io(doing: &str, error: &io::Error) -> Self {
+        let full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let (error_type, hint) = if full {
+            (ErrorType::ResourceExhaustion, "; make room in the artifact directory")
+        } else {
+            (ErrorType::Unknown, "")
+        };
+        Self::new(error_type, format!("failed to {doing}: {error}{hint}"))
+    }
+}
+
+impl fmt::Display for InfraError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error_type.as_str(), self.message)
+    }
+}
+
+impl std::error::Error for InfraError {}
+
+/// No engine answers, found before a task starts.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("Docker unavailable: tried {host}: {why}; {hint}")]
+pub struct EngineUnavailable {
+    pub host: String,
+    pub why: String,
+    pub hint: String,
+}
+
+impl From<EngineUnavailable> for InfraError {
+    fn from(error: EngineUnavailable) -> Self {
+        Self::new(ErrorType::DockerUnavailable, error.to_string())
+    }
+}
+
+/// What we wanted of the engine when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Connect,
+    Pull,
+    Create,
+    /// Between create and start: the passwd line.
+    Prepare,
+    Start,
+    Network,
+    Exec,
+    Inspect,
+    /// Of files, from an engine that does not see ours.
+    Fetch,
+    Remove,
+}
+
+impl Phase {
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Connect => "reach the engine",
+            Self::Pull => "get the image",
+            Self::Create => "create the container",
+            Self::Prepare => "prepare the container",
+            Self::Start => "start the container",
+            Self::Network => "switch the container's network",
+            Self::Exec => "run a step",
+            Self::Inspect => "ask how a step ended",
+            Self::Fetch => "fetch what the steps wrote",
+            Self::Remove => "remove the container",
+        }
+    }
+}
+
+/// How the engine failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// No answer: refused, closed, silent.
+    Unreachable,
+    /// An answer that says no, with its HTTP status.
+    Status(u16),
+    /// An answer that makes no sense.
+    Garbled,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EngineError {
+    pub(super) phase: Phase,
+    pub(super) fault: Fault,
+    pub(super) message: String,
+}
+
+impl EngineError {
+    pub(super) fn new(phase: Phase, error: &Error) -> Self {
+        Self { phase, fault: fault(error), message: describe(error) }
+    }
+
+    pub(super) fn silent(phase: Phase) -> Self {
+        Self {
+            phase,
+            fault: Fault::Unreachable,
+            message: "the engine gave no answer in time".into(),
+        }
+    }
+
+    pub(super) fn unreachable(&self) -> bool {
+        self.fault == Fault::Unreachable
+    }
+
+    pub(super) fn is_garbled(&self) -> bool {
+        self.fault == Fault::Garbled
+    }
+
+    pub(super) fn status(&self) -> Option<u16> {
+        match self.fault {
+            Fault::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+}
+
+impl From<EngineError> for InfraError {
+    fn from(error: EngineError) -> Self {
+        let mut message = format!("failed to {}: {}", error.phase.doing(), error.message);
+        if error.unreachable() {
+            message
+                .push_str("; the container engine does not answer: start it, or see `act doctor`");
+        }
+        Self::new(classify(error.phase, error.fault), message)
+    }
+}
+
+fn classify(phase: Phase, fault: Fault) -> ErrorType {
+    match (phase, fault) {
+        (_, Fault::Unreachable) | (Phase::Connect, _) => ErrorType::DockerUnavailable,
+        // Creating answers 404 for a missing image only; starting also for a missing network.
+        (Phase::Pull, Fault::Status(_)) | (Phase::Create, Fault::Status(404)) => {
+            ErrorType::ImagePull
+        }
+        (Phase::Create | Phase::Prepare | Phase::Start | Phase::Network, Fault::Status(_)) => {
+            ErrorType::ContainerCreation
+        }
+        _ => ErrorType::Unknown,
+    }
+}
+
+fn fault(error: &Error) -> Fault {
+    match error {
+        Error::DockerResponseServerError { status_code, .. } => Fault::Status(*status_code),
+        // An error inside a stream that began with 200: the engine is there and says no.
+        Error::DockerStreamError { .. } | Error::DockerContainerWaitError { .. } => {
+            Fault::Status(500)
+        }
+        Error::SocketNotFoundError(_)
+        | Error::RequestTimeoutError
+        | Error::HyperLegacyError { .. }
+        | Error::HyperResponseError { .. }
+        | Error::IOError { .. } => Fault::Unreachable,
+        _ => Fault::Garbled,
+    }
+}
+
+/// The engine's own words, or the innermost cause: "client error (Connect)" tells nobody anything.
+fn describe(error: &Error) -> String {
+    const LONGEST: usize = 2_000;
+    let text = match error {
+        Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
+        Error::SocketNotFoundError(_) => "the socket does not exist".to_owned(),
+        Error::RequestTimeoutError => "the engine gave no answer in time".to_owned(),
+        _ => io_cause(error).map_or_else(|| error.to_string(), ToString::to_string),
+    };
+    text.chars().take(LONGEST).collect()
+}
+
+pub(super) fn io_cause(error: &Error) -> Option<&io::Error> {
+    let mut cause = match error {
+        Error::IOError { err } => return Some(err),
+        Error::HyperLegacyError { err } => err.source(),
+        Error::HyperResponseError { err } => err.source(),
+        _ => error.source(),
+    };
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<io::Error>() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+impl From<EngineUnavailable> for act_core::Failure {
+    fn from(error: EngineUnavailable) -> Self {
+        let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
+        Self::refused("docker_unavailable", message).hint(error.hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // VERIFIER-20
+    #[test]
+    fn classes_follow_the_phase_and_the_kind_of_answer() {
+        use ErrorType::{ContainerCreation, DockerUnavailable, ImagePull, Unknown};
+        for (phase, fault, expected) in [
+            (Phase::Connect, Fault::Unreachable, DockerUnavailable),
+            (Phase::Connect, Fault::Status(500), DockerUnavailable),
+            (Phase::Pull, Fault::Status(404), ImagePull),
+            (Phase::Pull, Fault::Status(500), ImagePull),
+            (Phase::Pull, Fault::Unreachable, DockerUnavailable),
+            (Phase::Create, Fault::Status(404), ImagePull),
+            (Phase::Create, Fault::Status(400), ContainerCreation),
+            (Phase::Create, Fault::Status(500), ContainerCreation),
+            (Phase::Create, Fault::Unreachable, DockerUnavailable),
+            (Phase::Prepare, Fault::Status(404), ContainerCreation),
+            (Phase::Start, Fault::Status(404), ContainerCreation),
+            (Phase::Start, Fault::Status(400), ContainerCreation),
+            (Phase::Start, Fault::Unreachable, DockerUnavailable),
+            (Phase::Network, Fault::Status(500), ContainerCreation),
+            (Phase::Exec, Fault::Status(409), Unknown),
+            (Phase::Exec, Fault::Unreachable, DockerUnavailable),
+            (Phase::Inspect, Fault::Status(404), Unknown),
+            (Phase::Inspect, Fault::Unreachable, DockerUnavailable),
+            (Phase::Inspect, Fault::Garbled, Unknown),
+            (Phase::Remove, Fault::Unreachable, DockerUnavailable),
+        ] {
+            assert_eq!(classify(phase, fault), expected, "{phase:?} {fault:?}");
+        }
+    }
+
+    // VERIFIER-20
+    #[test]
+    fn the_wording_of_an_answer_changes_nothing() {
+        let class = |message: &str| {
+            let error =
+                Error::DockerResponseServerError { status_code: 400, message: message.into() };
+            InfraError::from(EngineError::new(Phase::Start, &error)).error_type
+        };
+        assert_eq!(class("No such image: x"), ErrorType::ContainerCreation);
+        assert_eq!(class("out of memory, no space left on device"), ErrorType::ContainerCreation);
+    }
+
+    #[test]
+    fn a_full_disk_is_a_resource_and_other_file_trouble_is_unknown() {
+        let of = |kind: io::ErrorKind| InfraError::from_io("write", &kind.into()).error_type;
+        assert_eq!(of(io::ErrorKind::StorageFull), ErrorType::ResourceExhaustion);
+        assert_eq!(of(io::ErrorKind::PermissionDenied), ErrorType::Unknown);
+    }
+}

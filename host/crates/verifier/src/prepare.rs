@@ -1,0 +1,315 @@
+//! Everything that a run needs before there is a container: which view, the tree's digest, what is mounted.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bollard::models::{Mount, VolumeCreateRequest};
+use tokio_util::sync::CancellationToken;
+
+use super::ca_bundle;
+use super::copy_view::Directory;
+use super::docker_error::InfraError;
+use super::docker_verifier::Downloads;
+use super::elsewhere::Depot;
+use super::environment::CA_BUNDLE;
+use super::pipeline::Gate;
+use super::request::{bind, scaffold, volume};
+use super::response::{ErrorType, Warning, WarningCode};
+use super::source_writes::{Place, SourceWatch};
+use super::view::{COPY, Size, View, WORKSPACE, choose};
+use super::{copy_view, overlay};
+use act_records::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
+use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head_commit, special};
+
+/// Sockets and FIFOs that are covered one by one; a repository with more is no repository.
+const MAX_MASKS: usize = 64;
+
+/// Where the git directory of a linked worktree is.
+pub(super) const LENT_GIT: &str = "/artifacts/git";
+
+pub(super) struct Order {
+    pub(super) repo: PathBuf,
+    pub(super) gate: Arc<Gate>,
+    pub(super) include: Arc<PathGlobs>,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) image_digest: String,
+    pub(super) downloads: Downloads,
+    /// Of the container, and of the overlay's volume.
+    pub(super) name: String,
+    pub(super) labels: HashMap<String, String>,
+    /// An overlay was tried and the engine could not.
+    pub(super) without_overlay: bool,
+}
+
+pub(super) struct Prepared {
+    pub(super) view: View,
+    pub(super) watch: SourceWatch,
+    pub(super) mounts: Vec<Mount>,
+    pub(super) volume: Option<VolumeCreateRequest>,
+    /// What cannot be mounted.
+    pub(super) files: Vec<(&'static str, Vec<u8>)>,
+    /// None where it is on the engine.
+    pub(super) cache: Option<Cache>,
+    pub(super) digest: String,
+    pub(super) commit: Option<String>,
+    pub(super) warnings: Vec<Warning>,
+    /// Holds the run's files on an engine that does not see ours.
+    pub(super) depot: Option<Depot>,
+}
+
+/// Cancelled work ends with an error of kind `Interrupted`.
+pub(super) fn prepare(
+    order: &Order,
+    run: &RunDir,
+    cancel: &CancellationToken,
+) -> Result<Prepared, InfraError> {
+    let set = sources(order)?;
+    let found = special(&order.repo).map_err(|error| unread(error.into()))?;
+    let unseen = unseen(&set, &found);
+    let obstacle = if order.without_overlay {
+        Some("the engine cannot mount an overlay here".to_owned())
+    } else {
+        unseen.clone().or_else(|| overlay::obstacle(run.path(), true))
+    };
+    let view = choose_view(order, &set, obstacle)?;
+    if view == View::Readonly
+        && let Some(why) = unseen
+    {
+        return Err(InfraError::new(ErrorType::ContainerCreation, why));
+    }
+    let mut warnings = vec![];
+    let mut mounts = vec![scaffold()];
+    let mut overlay_volume = None;
+    let (place, tree) = match view {
+        View::Copy => {
+            mounts.push(bind(&order.repo, WORKSPACE, true)?);
+            let (copy, path, tree) = copied(&set, order, run, cancel)
+                .map_err(doing("copy the repository for the run"))?;
+            mounts.push(bind(&path, COPY, false)?);
+            (Place::Copy(copy), tree)
+        }
+        View::Overlay => {
+            let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
+            overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
+            mounts.push(volume(&order.name, WORKSPACE, false));
+            (Place::Upper(dirs.upper), read_tree(&set)?)
+        }
+        View::Readonly => {
+            mounts.push(bind(&order.repo, WORKSPACE, true)?);
+            (Place::Sealed, read_tree(&set)?)
+        }
+    };
+    let digest = tree.digest.clone();
+    for part in STEP_PARTS {
+        mounts.push(bind(&run.path().join(part), &format!("/artifacts/{part}"), false)?);
+    }
+    let cache = cache(order, run).map_err(doing("open the cache"))?;
+    mounts.push(bind(cache.path(), "/artifacts/cache", false)?);
+
+    let git = lend_git(order, run, view, &place, &mut mounts, &mut warnings)?;
+    // An overlay has channels of its own in place of the repository's.
+    if view != View::Overlay {
+        mask(run, &found, git, &mut mounts)?;
+    }
+    // A copy holds what was in it.
+    if view != View::Copy {
+        warnings.extend(hidden_mounts(&found));
+    }
+    if let Some(path) = &order.gate.pipeline.ca_bundle {
+        let certificates = ca_bundle::certificates(path)?;
+        let copy = run
+            .lend_file("ca-certificates.crt", certificates.as_bytes())
+            .map_err(doing("copy the certificates"))?;
+        mounts.push(bind(&copy, CA_BUNDLE, true)?);
+    }
+    let watch =
+        SourceWatch::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
+    let commit = head_commit(&order.repo);
+    Ok(Prepared {
+        view,
+        watch,
+        mounts,
+        volume: overlay_volume,
+        files: vec![],
+        cache: Some(cache),
+        digest,
+        commit,
+        warnings,
+        depot: None,
+    })
+}
+
+fn doing(what: &'static str) -> impl Fn(io::Error) -> InfraError {
+    move |error| InfraError::from_io(what, &error)
+}
+
+fn unread(error: io::Error) -> InfraError {
+    InfraError::from_io("read the repository", &error)
+}
+
+pub(super) fn sources(order: &Order) -> Result<CopySet, InfraError> {
+    CopySet::of(&order.repo, &order.include).map_err(|error| unread(io::Error::other(error)))
+}
+
+fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
+    set.tree().map_err(|error| unread(io::Error::other(error)))
+}
+
+/// The copy that the steps work in, by handle and by path.
+fn copied(
+    set: &CopySet,
+    order: &Order,
+    run: &RunDir,
+    cancel: &CancellationToken,
+) -> io::Result<(OwnedFd, PathBuf, Tree)> {
+    let (copy, path) = run.create_view()?;
+    let tree = copy_view::copy(set, &mut Directory::new(copy.try_clone()?), cancel)?;
+    if let Some(package) = &order.gate.package {
+        // The working directory exists even where the tree lacks it.
+        copy_view::ensure_directory(&copy, package.as_ref())?;
+    }
+    Ok((copy, path, tree))
+}
+
+pub(super) fn choose_view(
+    order: &Order,
+    set: &CopySet,
+    obstacle: Option<String>,
+) -> Result<View, InfraError> {
+    let size = Size { files: set.entries.len(), bytes: set.bytes() };
+    choose(order.gate.pipeline.workspace, size, obstacle.as_deref())
+        .map_err(|why| InfraError::new(ErrorType::ContainerCreation, why))
+}
+
+/// Held by another run of the same repository, it stays that run's alone.
+fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
+    if order.downloads == Downloads::Own {
+        return run.private_cache();
+    }
+    match order.artifacts.cache_of(&order.image_digest, &order.repo) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
+        other => other,
+    }
+}
+
+/// Whether the repository's own `.git` directory is mounted in the copy.
+fn lend_git(
+    order: &Order,
+    run: &RunDir,
+    view: View,
+    place: &Place,
+    mounts: &mut Vec<Mount>,
+    warnings: &mut Vec<Warning>,
+) -> Result<bool, InfraError> {
+    let failed = |error: io::Error| InfraError::from_io("lend the repository's .git", &error);
+    let found = git_place(&order.repo).map_err(|error| failed(error.into()))?;
+    let target = format!("{}/.git", view.root());
+    match found {
+        GitPlace::None => Ok(false),
+        GitPlace::Directory => {
+            let Place::Copy(copy) = place else { return Ok(false) };
+            copy_view::ensure_directory(copy, ".git".as_ref()).map_err(failed)?;
+            mounts.push(bind(&order.repo.join(".git"), &target, true)?);
+            Ok(true)
+        }
+        GitPlace::Linked { common, inside } => {
+            if let Place::Copy(copy) = place {
+                copy_view::ensure_file(copy, ".git").map_err(failed)?;
+            }
+            let pointer = git_pointer(&inside);
+            let pointer = run.lend_file("git-pointer", pointer.as_bytes()).map_err(failed)?;
+            mounts.push(bind(&common, LENT_GIT, true)?);
+            mounts.push(bind(&pointer, &target, true)?);
+            Ok(false)
+        }
+        GitPlace::Elsewhere => {
+            warnings.push(git_elsewhere());
+            Ok(false)
+        }
+    }
+}
+
+/// The `.git` file of a linked worktree, for the steps.
+pub(super) fn git_pointer(inside: &Path) -> String {
+    format!("gitdir: {LENT_GIT}/{}\n", inside.display())
+}
+
+pub(super) fn git_elsewhere() -> Warning {
+    Warning {
+        code: WarningCode::GitUnavailable,
+        step: None,
+        message: ".git points elsewhere (a submodule, or a link?); steps have no git history here"
+            .to_owned(),
+    }
+}
+
+/// Covers every socket and FIFO with an empty file: being read-only does not close them.
+fn mask(
+    run: &RunDir,
+    found: &Special,
+    git: bool,
+    mounts: &mut Vec<Mount>,
+) -> Result<(), InfraError> {
+    if found.channels.is_empty() && !found.cut {
+        return Ok(());
+    }
+    if found.channels.len() > MAX_MASKS || found.cut {
+        let first = found.channels.first().or(found.mounts.first());
+        return Err(InfraError::new(
+            ErrorType::ContainerCreation,
+            format!(
+                "the repository holds more sockets, FIFOs or names than can be kept from the steps \
+                 (the first: {}); remove them",
+                first.map_or_else(String::new, |path| path.display().to_string())
+            ),
+        ));
+    }
+    let empty = run
+        .lend_file("empty", b"")
+        .map_err(|error| InfraError::from_io("cover a socket", &error))?;
+    for channel in &found.channels {
+        let in_copy = git && channel.starts_with(".git");
+        let roots = [Some(WORKSPACE), in_copy.then_some(COPY)];
+        for root in roots.into_iter().flatten() {
+            let target = Path::new(root).join(channel);
+            let Some(target) = target.to_str() else {
+                return Err(InfraError::new(
+                    ErrorType::ContainerCreation,
+                    format!(
+                        "{} is a socket or FIFO without a plain name; remove it",
+                        channel.display()
+                    ),
+                ));
+            };
+            mounts.push(bind(&empty, target, true)?);
+        }
+    }
+    Ok(())
+}
+
+/// Sources on another file system would be in the tree's digest, and not in a view that is mounted.
+fn unseen(set: &CopySet, found: &Special) -> Option<String> {
+    let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
+    let mount = found.mounts.iter().find(holds)?;
+    Some(format!(
+        "{} is another file system mounted in the repository, and what is in it is not there in this view; use \
+         `workspace: copy`, or let git ignore it",
+        mount.display()
+    ))
+}
+
+fn hidden_mounts(found: &Special) -> Option<Warning> {
+    let first = found.mounts.first()?;
+    Some(Warning {
+        code: WarningCode::MountHidden,
+        step: None,
+        message: format!(
+            "{} (of {}) is another file system mounted in the repository; steps do not see what is in it",
+            first.display(),
+            found.mounts.len()
+        ),
+    })
+}

@@ -1,0 +1,188 @@
+use std::fs;
+
+use super::*;
+use crate::testing::Fixture;
+use crate::view::{Profile, ViewError};
+
+fn paths(entries: &Entries) -> Vec<&str> {
+    entries.items.iter().map(|entry| entry.path.as_str()).collect()
+}
+
+fn everything(view: &RepoView, want: &Selection, limit: usize) -> (Vec<String>, usize) {
+    let (mut all, mut cursor, mut pages) = (vec![], None, 0);
+    loop {
+        let page = list(view, want, cursor.as_deref(), limit).unwrap();
+        assert!(page.items.len() <= limit);
+        all.extend(page.items.into_iter().map(|entry| entry.path));
+        pages += 1;
+        match page.next {
+            Some(next) => cursor = Some(next),
+            None => return (all, pages),
+        }
+    }
+}
+
+fn select(under: &[&str], globs: &[&str], kinds: &[Kind]) -> Selection {
+    let own = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+    Selection { under: own(under), globs: own(globs), kinds: kinds.to_vec() }
+}
+
+fn repo() -> Fixture {
+    let repo = Fixture::new(&[
+        ("a/b/deep.rs", "12345"),
+        ("a/b.rs", "1"),
+        ("a-b/x.rs", ""),
+        ("z.md", ""),
+        (".env", "secret"),
+        ("node_modules/m/index.js", ""),
+        (".gitignore", "*.log\n"),
+        ("a/x.log", ""),
+    ]);
+    repo.link("a", "link");
+    repo
+}
+
+#[test]
+fn the_files_are_those_that_a_listing_names() {
+    for profile in [Profile::Scout, Profile::Tool] {
+        for view in repo().views(profile) {
+            let (listed, _) = everything(&view, &select(&[], &[], &[Kind::File]), 2);
+            let found = files(&view).unwrap();
+            assert_eq!(found, listed.into_iter().collect());
+            assert!(found.contains("a/b/deep.rs") && !found.contains(".env"));
+        }
+    }
+}
+
+#[test]
+fn entries_come_in_path_order_with_links_as_links_and_without_what_is_excluded() {
+    for view in repo().views(Profile::Scout) {
+        let all = list(&view, &Selection::default(), None, 100).unwrap();
+        let expected =
+            [".gitignore", "a", "a/b", "a/b/deep.rs", "a/b.rs", "a-b", "a-b/x.rs", "link", "z.md"];
+        assert_eq!(paths(&all), expected);
+        assert_eq!((all.next.as_deref(), all.truncated), (None, false));
+        let of = |path: &str| all.items.iter().find(|entry| entry.path == path).unwrap();
+        assert_eq!((of("a/b/deep.rs").kind, of("a/b/deep.rs").size), (Kind::File, 5));
+        assert_eq!((of("link").kind, of("link").size), (Kind::Link, 0));
+        assert_eq!(of("a").kind, Kind::Directory);
+    }
+}
+
+#[test]
+fn every_page_size_gives_the_same_whole() {
+    let repo = repo();
+    for view in repo.views(Profile::Scout) {
+        for want in [Selection::default(), select(&["a-b", "a/b", "z.md", "a"], &[], &[])] {
+            let (whole, _) = everything(&view, &want, 100);
+            for limit in 1..=whole.len() {
+                assert_eq!(
+                    everything(&view, &want, limit),
+                    (whole.clone(), whole.len().div_ceil(limit)),
+                    "{limit}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_listing_goes_on_when_its_last_entry_is_gone() {
+    let repo = repo();
+    let view = repo.view(Profile::Scout);
+    let first = list(&view, &Selection::default(), None, 4).unwrap();
+    assert_eq!(first.next.as_deref(), Some("a/b/deep.rs"));
+    fs::remove_dir_all(repo.root.join("a")).unwrap();
+    fs::write(repo.root.join("a"), "now a file").unwrap();
+    let rest = list(&view, &Selection::default(), first.next.as_deref(), 100).unwrap();
+    assert_eq!(paths(&rest), ["a-b", "a-b/x.rs", "link", "z.md"]);
+}
+
+#[test]
+fn a_selection_narrows_by_place_glob_and_kind() {
+    let repo = repo();
+    let view = repo.view(Profile::Scout);
+    let of = |want: &Selection| everything(&view, want, 100).0;
+    assert_eq!(
+        of(&select(&["a", "a/b", "z.md"], &[], &[Kind::File])),
+        ["a/b/deep.rs", "a/b.rs", "z.md"]
+    );
+    assert_eq!(
+        of(&select(&["link"], &[], &[Kind::File])),
+        ["a/b/deep.rs", "a/b.rs"],
+        "through a link, by its real name"
+    );
+    assert_eq!(of(&select(&[], &["*.rs"], &[])), ["a/b/deep.rs", "a/b.rs", "a-b/x.rs"]);
+    assert_eq!(of(&select(&[], &["a/*.rs"], &[])), ["a/b.rs"]);
+    assert_eq!(of(&select(&[], &[], &[Kind::Link])), ["link"]);
+    let hidden = list(&view, &select(&[".env"], &[], &[]), None, 10).unwrap_err();
+    assert!(matches!(hidden, SelectionError::View(ViewError::Excluded { .. })));
+    assert!(matches!(
+        list(&view, &select(&[], &["["], &[]), None, 10),
+        Err(SelectionError::Glob(_))
+    ));
+    assert!(matches!(
+        list(&view, &Selection::default(), Some(""), 10),
+        Err(SelectionError::Invalid(_))
+    ));
+}
+
+// security line 12
+#[test]
+fn a_huge_directory_comes_in_bounded_pages() {
+    let repo = Fixture::new(&[]);
+    let dir = fs::File::open(&repo.root).unwrap();
+    let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+    for number in 0..60_000 {
+        rustix::fs::openat(&dir, format!("{number:06}"), flags, 0o600.into()).unwrap();
+    }
+    let view = repo.view(Profile::Scout);
+    let none = select(&[], &["no-such-name"], &[]);
+    let page = list(&view, &none, None, 10).unwrap();
+    assert!(page.items.is_empty() && page.next.is_some(), "a call that finds nothing ends as well");
+    let (all, pages) = everything(&view, &Selection::default(), MAX_ENTRIES);
+    assert_eq!((all.len(), pages), (60_000, 12));
+    assert!(all.is_sorted());
+}
+
+// security line 12
+#[test]
+fn deep_nesting_is_cut_and_the_answer_says_so() {
+    let repo = Fixture::new(&[("near", "n")]);
+    let mut at = std::os::fd::OwnedFd::from(fs::File::open(&repo.root).unwrap());
+    for _ in 0..2_000 {
+        rustix::fs::mkdirat(&at, "d", 0o700.into()).unwrap();
+        at = rustix::fs::openat(&at, "d", rustix::fs::OFlags::DIRECTORY, 0o700.into()).unwrap();
+    }
+    for view in repo.views(Profile::Scout) {
+        let answer = list(&view, &Selection::default(), None, MAX_ENTRIES).unwrap();
+        assert!(answer.truncated && answer.next.is_none());
+        assert!(answer.items.len() < 300 && answer.items.iter().any(|entry| entry.path == "near"));
+    }
+}
+
+#[test]
+fn a_call_that_names_too_many_paths_is_refused() {
+    let repo = Fixture::new(&[("d/x", ""), ("e/y", "")]);
+    let view = repo.view(Profile::Scout);
+    let under = |count: usize| Selection { under: vec!["d".into(); count], ..Selection::default() };
+    let refused = list(&view, &under(257), None, 10).unwrap_err();
+    assert!(matches!(refused, SelectionError::Invalid(why) if why.contains("256")), "{refused}");
+    assert_eq!(list(&view, &under(256), None, 10).unwrap().items.len(), 1);
+}
+
+#[test]
+fn a_named_directory_is_opened_when_its_turn_comes_and_judged_again() {
+    let repo = Fixture::new(&[("d/x", ""), ("e/y", ""), ("f/z", "")]);
+    let view = repo.view(Profile::Scout);
+    let under = ["d", "e", "f"].map(String::from).to_vec();
+    let mut sweep = Sweep::new(&view, &Selection { under, ..Selection::default() }, None).unwrap();
+    std::fs::remove_dir_all(repo.root.join("d")).unwrap();
+    std::fs::remove_dir_all(repo.root.join("e")).unwrap();
+    repo.link("../outside", "e");
+    let mut seen = vec![];
+    while let Step::Item(item) = sweep.step().unwrap() {
+        seen.push(item.path);
+    }
+    assert_eq!(seen, ["f/z"], "nothing of them was held open meanwhile");
+}

@@ -1,0 +1,161 @@
+//! WORKSPACE-52: a proposal is made whole, on the bytes that it was made for, or not at all.
+
+use super::*;
+use crate::testing::Fixture;
+use crate::{Holds, Left, WriteRules};
+
+fn blob(text: &str) -> Option<Blob> {
+    Some(Blob::new(text.as_bytes(), 0o644))
+}
+
+fn file(path: &str, before: Option<Blob>, after: Option<Blob>) -> ProposedFile {
+    ProposedFile { path: path.into(), from: None, before, after }
+}
+
+fn writer(fixture: &Fixture) -> RepoWriter {
+    RepoWriter::open(&fixture.root, WriteRules::default()).unwrap()
+}
+
+#[test]
+fn one_file_that_changed_meanwhile_keeps_all_as_they_are() {
+    let fixture = Fixture::new(&[("a", "a\n"), ("b", "b\n"), ("z", "changed\n")]);
+    let before = Fixture::picture(&fixture.root);
+    let files = [
+        file("a", blob("a\n"), blob("A\n")),
+        file("b", blob("b\n"), None),
+        file("c/d", None, blob("d\n")),
+        file("z", blob("z\n"), blob("Z\n")),
+    ];
+    let error = writer(&fixture).adopt(&files, &|| false).unwrap_err();
+    assert!(matches!(error, EditError::Conflict { ref path, .. } if path == "z"), "{error}");
+    assert_eq!(Fixture::picture(&fixture.root), before);
+    let made = writer(&fixture).adopt(&files[..3], &|| false).unwrap();
+    assert_eq!(made.len(), 3);
+    assert_eq!((fixture.text("a"), fixture.text("c/d")), ("A\n".into(), "d\n".into()));
+    assert!(!fixture.root.join("b").exists());
+}
+
+#[test]
+fn protected_and_guarded_paths_are_looked_at_again() {
+    // security lines 51, 52 and 55
+    let fixture = Fixture::new(&[]);
+    for (path, word) in [
+        (".git/hooks/pre-commit", "protected"),
+        ("sub/.GIT/config", "protected"),
+        ("agent.yaml", "protected"),
+        ("Agent/x", "protected"),
+        (".vscode/tasks.json", "guarded"),
+        (".env", "excluded"),
+    ] {
+        let files = [file("fine", None, blob("x")), file(path, None, blob("x"))];
+        let error = writer(&fixture).adopt(&files, &|| false).unwrap_err();
+        assert_eq!(error.word(), Some(word), "{path}");
+        assert!(!fixture.root.join("fine").exists(), "{path}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_is_no_file() {
+    let fixture = Fixture::new(&[]);
+    fixture.link(fixture.outside.join("file"), "a");
+    let files = [file("a", blob("outside"), blob("x"))];
+    assert!(writer(&fixture).adopt(&files, &|| false).is_err());
+    assert_eq!(std::fs::read_to_string(fixture.outside.join("file")).unwrap(), "outside");
+}
+
+#[test]
+fn what_stands_as_proposed_is_known_and_left_alone() {
+    let fixture = Fixture::new(&[("a", "A\n"), ("b", "b\n")]);
+    let files = [
+        file("a", blob("a\n"), blob("A\n")),
+        file("b", blob("b\n"), blob("B\n")),
+        file("c", blob("c\n"), None),
+    ];
+    let writer = writer(&fixture);
+    let stands: Vec<_> = files.iter().map(|file| writer.stands(file, &files).unwrap()).collect();
+    assert_eq!(stands, [Stands::AsProposed, Stands::AsBefore, Stands::AsProposed]);
+    assert_eq!(writer.adopt(&files, &|| false).unwrap().len(), 1);
+    assert_eq!(fixture.text("b"), "B\n");
+    // What the task changed is told by what was there before any of it.
+    let changed = writer.changed();
+    let changed: Vec<_> = changed.iter().map(|file| (file.path.as_str(), file.op())).collect();
+    assert_eq!(changed, [("a", "replace"), ("b", "replace"), ("c", "delete")]);
+    let text = writer.text("a");
+    assert_eq!((text.before.text(), text.now.text()), (Some("a\n"), Some("A\n")));
+}
+
+#[test]
+fn a_file_that_becomes_executable_or_private_meanwhile() {
+    use std::os::unix::fs::PermissionsExt;
+    let fixture = Fixture::new(&[("run", "x\n")]);
+    let path = fixture.root.join("run");
+    let files = [file("run", blob("x\n"), blob("y\n"))];
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(writer(&fixture).stands(&files[0], &files).unwrap(), Stands::Otherwise);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    writer(&fixture).adopt(&files, &|| false).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let moved = [file("new", None, Some(Blob::new(&b"z\n"[..], 0o755)))];
+    writer(&fixture).adopt(&moved, &|| false).unwrap();
+    let mode = std::fs::metadata(fixture.root.join("new")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+}
+
+// WORKSPACE-56
+#[test]
+fn what_somebody_changed_meanwhile_stays_and_every_such_file_is_named() {
+    let changed: [fn(&Fixture); 2] = [
+        |repo| {
+            repo.write("gone", "theirs\n");
+            repo.write("a", "A\nmine\n");
+            repo.write("made", "new\nmine\n");
+        },
+        |repo| {
+            std::fs::remove_file(repo.root.join("a")).unwrap();
+            std::fs::remove_file(repo.root.join("made")).unwrap();
+        },
+    ];
+    let left = |path: &str, holds| Left { path: path.into(), holds };
+    let expected = [
+        vec![left("gone", Holds::Other), left("a", Holds::Changed), left("made", Holds::Changed)],
+        vec![left("a", Holds::Nothing)],
+    ];
+    let open: [fn(&Fixture) -> RepoWriter; 2] = [writer, |repo| writer(repo).without_exchange()];
+    for (change, expected) in changed.into_iter().zip(expected) {
+        for open in open {
+            let names = ["gone", "a", "m", "z"];
+            let fixture = Fixture::new(&names.map(|name| (name, "old\n")));
+            let files = [
+                file("a", blob("old\n"), blob("A\n")),
+                file("gone", blob("old\n"), None),
+                file("made", None, blob("new\n")),
+                file("m", blob("old\n"), blob("M\n")),
+                file("z", blob("old\n"), blob("Z\n")),
+            ];
+            // In the moment before the fourth of them is made.
+            let looks = std::cell::Cell::new(0);
+            let meanwhile = || {
+                looks.set(looks.get() + 1);
+                if looks.get() == 4 {
+                    change(&fixture);
+                    fixture.write("z", "theirs\n");
+                }
+                false
+            };
+            let error = open(&fixture).adopt(&files, &meanwhile).unwrap_err();
+            assert_eq!(error.word(), Some("version_mismatch"));
+            let text = error.to_string();
+            let EditError::Torn { why, left } = error else { panic!("{error}") };
+            assert!(matches!(*why, EditError::Conflict { ref path, .. } if path == "z"), "{why}");
+            assert_eq!(left, expected);
+            left.iter().for_each(|left| assert!(text.contains(&left.path), "{text}"));
+            assert_eq!((fixture.text("m"), fixture.text("z")), ("old\n".into(), "theirs\n".into()));
+            match expected.len() {
+                3 => assert_eq!(fixture.text("a"), "A\nmine\n"),
+                _ => assert_eq!(fixture.text("gone"), "old\n"),
+            }
+            let there = Fixture::picture(&fixture.root);
+            assert!(!there.iter().any(|(path, _)| path.to_string_lossy().contains(".act-write")));
+        }
+    }
+}

@@ -1,0 +1,280 @@
+use std::fs;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use crate::exclusion::Rule;
+use crate::globs::PathGlobs;
+use crate::handle::Root;
+use crate::testing::Fixture;
+use crate::view::Profile;
+
+fn text(seen: Seen) -> String {
+    let mut text = String::new();
+    fs::File::from(seen.fd).read_to_string(&mut text).unwrap();
+    text
+}
+
+fn names(view: &RepoView, dir: &str) -> Vec<String> {
+    let dir = view.resolve("", dir, Last::Follow).unwrap();
+    let (mut names, mut after) = (vec![], None);
+    loop {
+        let part = view.read_dir(&dir, after.as_ref()).unwrap();
+        names.extend(part.entries.into_iter().map(|entry| entry.name));
+        match part.next {
+            Some(next) => after = Some(next),
+            None => return names,
+        }
+    }
+}
+
+#[test]
+fn a_path_is_answered_with_its_handle_and_its_real_name() {
+    let repo = Fixture::new(&[("a/b/c.txt", "c"), ("top", "t")]);
+    repo.link("b", "a/link");
+    repo.link("../a/link/c.txt", "x/deep");
+    for view in repo.views(Profile::Scout) {
+        for (base, path, real) in [
+            ("", "a/b/c.txt", "a/b/c.txt"),
+            ("", "a/link/c.txt", "a/b/c.txt"),
+            ("", "a/./b//c.txt", "a/b/c.txt"),
+            ("", "a/b/../../top", "top"),
+            ("", "x/deep", "a/b/c.txt"),
+            ("a", "link/../b/c.txt", "a/b/c.txt"),
+            ("a/b", "c.txt", "a/b/c.txt"),
+        ] {
+            let seen = view.resolve(base, path, Last::Follow).unwrap();
+            assert_eq!((seen.path.as_str(), seen.kind), (real, Kind::File), "{base} {path}");
+        }
+        let root = view.resolve("", ".", Last::Follow).unwrap();
+        assert_eq!((root.path.as_str(), root.kind), ("", Kind::Directory));
+        let back = view.resolve("a", "..", Last::Follow).unwrap();
+        assert_eq!((back.path.as_str(), back.kind), ("", Kind::Directory));
+        let link = view.resolve("", "a/link", Last::Link).unwrap();
+        assert_eq!((link.path.as_str(), link.kind), ("a/link", Kind::Link));
+        let through = view.resolve("", "a/link/", Last::Link).unwrap();
+        assert_eq!((through.path.as_str(), through.kind), ("a/b", Kind::Directory));
+        assert_eq!(text(view.resolve("", "a/link/c.txt", Last::Link).unwrap()), "c");
+    }
+}
+
+// security lines 1 and 4
+#[test]
+fn nothing_leads_outside() {
+    let repo = Fixture::new(&[("a/file", "in")]);
+    repo.link("/etc", "absolute");
+    repo.link(&repo.outside, "absolute-outside");
+    repo.link("../outside", "a-up");
+    repo.link("../../outside/file", "a/up");
+    repo.link("loop", "loop");
+    for view in repo.views(Profile::Scout) {
+        for path in [
+            "../outside/file",
+            "a/../../outside/file",
+            "/etc/passwd",
+            "absolute/passwd",
+            "absolute-outside/file",
+            "a-up/file",
+            "a/up",
+            "..",
+            "a/../..",
+        ] {
+            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            assert!(matches!(error, ViewError::NotPermitted { .. }), "{path}: {error:?}");
+        }
+        assert_eq!(
+            view.resolve("", "a\0b", Last::Follow).unwrap_err(),
+            ViewError::Invalid("a path with a NUL byte")
+        );
+        assert!(matches!(view.resolve("", "", Last::Follow), Err(ViewError::Invalid(_))));
+        for path in ["a/file/", "a/file/.", "a/file/x", "a/file/../file"] {
+            assert_eq!(
+                view.resolve("", path, Last::Follow).unwrap_err(),
+                ViewError::NotDirectory,
+                "{path}"
+            );
+        }
+        assert_eq!(view.resolve("", "loop", Last::Follow).unwrap_err(), ViewError::Loop);
+        assert_eq!(
+            view.resolve("", &"x/".repeat(2100), Last::Follow).unwrap_err(),
+            ViewError::TooLong
+        );
+        assert_eq!(
+            view.resolve("", &"x".repeat(300), Last::Follow).unwrap_err(),
+            ViewError::TooLong
+        );
+        assert_eq!(view.resolve("", "gone", Last::Follow).unwrap_err(), ViewError::NotFound);
+        assert_eq!(
+            names(&view, "."),
+            ["a", "a-up", "absolute", "absolute-outside", "loop"],
+            "links are listed"
+        );
+    }
+}
+
+// security line 7
+#[test]
+fn secrets_git_and_ignored_files_neither_open_nor_list_also_through_a_link() {
+    let repo = Fixture::new(&[
+        (".env", "s"),
+        ("src/.env.local", "s"),
+        ("id_rsa", "s"),
+        ("x.PEM", "s"),
+        (".npmrc", "s"),
+        (".git/config", "s"),
+        (".gitignore", "private/\n*.log\n!keep.log\n"),
+        ("private/a.txt", "s"),
+        ("b.log", "s"),
+        ("keep.log", "k"),
+        ("src/main.rs", "m"),
+        ("logo.png", "p"),
+    ]);
+    repo.link("../.env", "src/innocent");
+    repo.link("../.git", "src/history");
+    repo.link("../private", "src/public");
+    for view in repo.views(Profile::Scout) {
+        for path in [
+            ".env",
+            "src/.env.local",
+            "id_rsa",
+            "x.PEM",
+            ".npmrc",
+            ".git/config",
+            ".git",
+            "private",
+            "private/a.txt",
+            "b.log",
+            "src/innocent",
+            "src/history/config",
+            "src/public/a.txt",
+            "src/../.env",
+            "logo.png",
+            ".env.not-even-there",
+            ".git/not/there",
+        ] {
+            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            assert!(matches!(error, ViewError::Excluded { .. }), "{path}: {error:?}");
+        }
+        assert_eq!(names(&view, "."), [".gitignore", "keep.log", "src"]);
+        assert_eq!(names(&view, "src"), ["history", "innocent", "main.rs", "public"]);
+    }
+}
+
+#[test]
+fn tools_see_what_git_ignores_except_tool_directories() {
+    let repo = Fixture::new(&[
+        (".gitignore", "local.cfg\nbuild/\n"),
+        ("local.cfg", "c"),
+        ("build/out.txt", "o"),
+        ("dist/tracked.js", "d"),
+        (".env", "s"),
+        ("web/.env", "s"),
+    ]);
+    for view in repo.views(Profile::Tool) {
+        assert_eq!(names(&view, "."), [".gitignore", "dist", "local.cfg", "web"]);
+        let out = view.resolve("", "build/out.txt", Last::Follow).unwrap_err();
+        assert!(matches!(out, ViewError::Excluded { rule: Rule::BuildDirectory, .. }));
+        assert_eq!(text(view.resolve("", "dist/tracked.js", Last::Follow).unwrap()), "d");
+
+        let lifted = view.lifting(&PathGlobs::new(&["web/.env".into()]).unwrap());
+        assert_eq!(text(lifted.resolve("", "web/.env", Last::Follow).unwrap()), "s");
+        assert!(matches!(
+            lifted.resolve("", ".env", Last::Follow),
+            Err(ViewError::Excluded { .. })
+        ));
+    }
+    let scout = repo.view(Profile::Scout).lifting(&PathGlobs::new(&["**".into()]).unwrap());
+    assert!(matches!(scout.resolve("", "web/.env", Last::Follow), Err(ViewError::Excluded { .. })));
+}
+
+#[test]
+fn a_tracked_file_is_not_ignored_whatever_a_pattern_says() {
+    let repo = Fixture::new(&[
+        (".gitignore", "gen/\n*.lock\n"),
+        ("gen/kept.rs", "k"),
+        ("gen/other.rs", "o"),
+        ("a.lock", "a"),
+        ("b.lock", "b"),
+        ("sub/.gitignore", "x.txt\n!a.lock\n"),
+        ("sub/x.txt", "x"),
+        ("sub/a.lock", "a"),
+        (".git/info/exclude", "mine.txt\n"),
+        ("mine.txt", "m"),
+    ]);
+    repo.track(&["gen/kept.rs", "b.lock"]);
+    for view in repo.views(Profile::Scout) {
+        assert_eq!(names(&view, "."), [".gitignore", "b.lock", "gen", "sub"]);
+        assert_eq!(names(&view, "gen"), ["kept.rs"]);
+        assert_eq!(names(&view, "sub"), [".gitignore", "a.lock"]);
+        view.resolve("", "gen/kept.rs", Last::Follow).unwrap();
+        view.resolve("", "gen/other.rs", Last::Follow).unwrap_err();
+    }
+    repo.write(".git/index", "DIRC damaged");
+    assert_eq!(names(&repo.view(Profile::Scout), "."), [".gitignore", "sub"]);
+}
+
+#[test]
+fn a_linked_gitignore_is_not_read() {
+    let repo = Fixture::new(&[("a.txt", "a")]);
+    fs::write(repo.outside.join("rules"), "a.txt\n").unwrap();
+    repo.link("../outside/rules", ".gitignore");
+    assert_eq!(names(&repo.view(Profile::Scout), "."), [".gitignore", "a.txt"]);
+}
+
+// security line 9
+#[test]
+fn a_fifo_is_refused_at_once_and_not_listed() {
+    let repo = Fixture::new(&[("a", "a")]);
+    repo.fifo("README.md");
+    repo.link("README.md", "link");
+    for view in repo.views(Profile::Scout) {
+        for path in ["README.md", "link"] {
+            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            assert!(matches!(error, ViewError::NotPermitted { .. }), "{path}: {error:?}");
+        }
+        assert_eq!(names(&view, "."), ["a", "link"]);
+    }
+}
+
+/// Somebody swaps a directory for a link to the outside, and a file for a link to a secret, while another
+/// resolves: every answer is the file inside or a refusal.
+#[test]
+fn a_race_never_leaks() {
+    let repo = Fixture::new(&[("d/file", "inside"), ("e/file", "inside"), (".env", "secret")]);
+    repo.link("../outside", "to-outside");
+    repo.link("../.env", "e/to-secret");
+    let stop = AtomicBool::new(false);
+    let root = Root::open(&repo.root).unwrap();
+    let swap = |a: &str, b: &str| {
+        let _ = rustix::fs::renameat_with(&root, a, &root, b, rustix::fs::RenameFlags::EXCHANGE);
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                swap("d", "to-outside");
+                swap("e/file", "e/to-secret");
+            }
+        });
+        let mut counts = vec![];
+        for view in repo.views(Profile::Scout) {
+            let (mut inside, mut refused) = (0, 0);
+            for round in 0..2_000_000 {
+                let path = if round % 2 == 0 { "d/file" } else { "e/file" };
+                match view.resolve("", path, Last::Follow) {
+                    Ok(seen) => {
+                        assert_eq!(text(seen), "inside");
+                        inside += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+                if inside > 5_000 && refused > 5_000 {
+                    break;
+                }
+            }
+            counts.push((inside, refused));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let both = counts.iter().all(|(inside, refused)| *inside > 0 && *refused > 0);
+        assert!(both, "inside and refused, with and without openat2: {counts:?}");
+    });
+}
