@@ -176,7 +176,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         let mut places = within.chain([name.to_owned()]);
         places.find(|path| config.root.join(path).symlink_metadata().is_ok())
     };
-    let boundaries = request.enforced(find).into_iter();
+    let boundaries = request.enforced(find)?.into_iter();
     let (enforced, held): (Vec<_>, Vec<_>) = boundaries.unzip();
     let enforced = enforced.into_iter().map(str::to_owned).collect();
     let rules = WriteRules::allowing(&args.allow_paths)
