@@ -3,6 +3,7 @@
 use rusqlite::Row;
 
 use super::record::owner;
+use super::state::state;
 use super::{Store, StoreError, TaskState};
 use act_core::process::Process;
 
@@ -16,7 +17,7 @@ pub struct Place {
 
 impl Place {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { task_id: row.get("task_id")?, state: row.get("state")?, owner: owner(row)? })
+        Ok(Self { task_id: row.get("task_id")?, state: state(row)?, owner: owner(row)? })
     }
 }
 
@@ -31,7 +32,8 @@ impl Store {
     /// The database cannot be read.
     pub fn unfinished(&self) -> Result<Vec<Place>, StoreError> {
         self.read(|db| {
-            let mut all = db.prepare(&format!("{SELECT} WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq"))?;
+            let mut all =
+                db.prepare(&format!("{SELECT} WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq"))?;
             all.query_map([], Place::read)?.collect()
         })
     }
