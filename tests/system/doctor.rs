@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use act_model::scripted::Wire;
+use act_testing::Wire;
 use serde_json::{Value, json};
 
 use crate::harness::{Act, Done, image};

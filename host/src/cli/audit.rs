@@ -1,4 +1,4 @@
-//! `act audit`: who did what with which right.
+//! `act audit`: shows and checks the record of everything that was done.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
@@ -17,16 +17,16 @@ Examples:
   act audit verify
 
 Exit codes:
-  0 in order, 1 not, or there is no such record";
+  0 in order, 1 not in order, or there is no such record";
 
 const LIST_HELP: &str = "\
 Examples:
-  act audit list --deny                       what was refused, to whom and why
+  act audit list --deny                       every access that was denied
   act audit list --task t-p2jww3 --json
   act audit list --since 2026-11-21 --component scout-a
 
 Exit codes:
-  0 listed, also when there is none; 1 the log cannot be read";
+  0 listed, even if there are no records; 1 the log cannot be read";
 
 const SHOW_HELP: &str = "\
 Examples:
@@ -39,11 +39,11 @@ Exit codes:
 const VERIFY_HELP: &str = "\
 Examples:
   act audit verify
-  act audit verify --head HASH                a hash that was noted down elsewhere
-  act audit verify --accept-restart 41        a loss that has been looked into
+  act audit verify --head HASH                check that the log contains a hash that you noted down
+  act audit verify --accept-restart 41        accept a gap after you have looked into it
 
 Exit codes:
-  0 in order, 1 changed, cut or begun anew, or without the hash of --head";
+  0 in order, 1 changed, cut off or restarted, or the hash of --head is missing";
 
 const GRANTS_HELP: &str = "\
 Examples:
@@ -59,26 +59,26 @@ Examples:
   act audit explain run_20260131_235959_a1b2c3 --json
 
 Exit codes:
-  0 explained, 1 the run is not in the log, its manifest says something else, or the store does not know its end";
+  0 explained, 1 the run is not in the log, its manifest differs, or the store has no result for it";
 
 const EXPORT_HELP: &str = "\
 Examples:
   act audit export run_20260131_235959_a1b2c3 --in-toto > statement.json
 
 Exit codes:
-  0 printed, 1 refused: no such run, no verdict, or a log or manifest that is not what was written";
+  0 printed, 1 refused: no such run, no verdict, or a log or manifest that was changed";
 
 const RESTART_HELP: &str = "\
 Examples:
   act audit restart
 
 Exit codes:
-  0 begun anew, 1 refused: the log is what was written";
+  0 restarted, 1 refused: the log is in order";
 
-/// Read and check the record of everything that was done
+/// Show and check the record of everything that was done
 ///
-/// Components that were loaded or refused, what their queries used, every denial and every edit, and what each
-/// verification was made of. Records are chained by their hashes: what was changed afterwards is found.
+/// The log records each component that was loaded or refused, the resources of its queries, every denial, every edit,
+/// and the inputs of each verification. Records are chained by their hashes, so that later changes are detected.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Audit {
@@ -93,86 +93,86 @@ pub(super) struct Audit {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List records, the last ones at the end
+    /// List records, oldest first
     #[command(after_long_help = LIST_HELP)]
     List(List),
-    /// Show one record with everything it says
+    /// Show one record with all its fields
     #[command(after_long_help = SHOW_HELP)]
     Show {
-        /// Its number, the first column of `act audit list`
+        /// Number of the record, the first column of `act audit list`
         #[arg(value_name = "SEQ")]
         seq: u64,
     },
-    /// Check that every record is in its place and unchanged
+    /// Check that no record is missing or changed
     ///
-    /// Names the first one that is not, and ends with 1 then. Compares with what the store and the manifests of the
-    /// runs remember, so that a log that was cut or written anew is found, too.
+    /// Names the first bad record and ends with 1. Also compares the log with the store and the manifests of the runs,
+    /// so that a log that was cut off or rewritten is detected.
     #[command(after_long_help = VERIFY_HELP)]
     Verify {
-        /// A hash noted down elsewhere, which must be one of the log's
+        /// A hash that you noted down, which the log must contain
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
-        /// Accept what is missing before this record, with which the log begins anew, as it stands now
+        /// Accept the gap before record SEQ, where the log was restarted
         ///
-        /// That is recorded. Whatever is lost or changed of it later is missing again.
+        /// The acceptance is recorded. Later losses or changes are reported again.
         #[arg(long, value_name = "SEQ")]
         accept_restart: Option<u64>,
     },
-    /// Show who could do what at a time
+    /// Show the permissions of each component at a point in time
     #[command(after_long_help = GRANTS_HELP)]
     Grants {
-        /// Like 2026-11-21T16:00:00Z, or a date; now when it is left out
+        /// A time such as 2026-11-21T16:00:00Z, or a date; default: now
         #[arg(long, value_name = "TIME", value_parser = end_of)]
         at: Option<DateTime<Utc>>,
     },
-    /// Show what a verification was made of
+    /// Show the inputs of a verification
     ///
-    /// Digests of the gate, the image, the tree and the components, what they used, and which of the task's own
-    /// changes could have made the gate easier.
+    /// Prints the digests of the pipeline, the image, the working tree and the components, the resources they used, and
+    /// the changes of the task that could have made the pipeline easier to pass.
     #[command(after_long_help = EXPLAIN_HELP)]
     Explain {
-        /// A verification, as `act history`, `act verify` and the summary of its task name it
+        /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
         #[arg(value_name = "RUN_ID")]
         run_id: String,
     },
-    /// Export what a verification proves, for other tools
+    /// Export a verification as an attestation, for other tools
     ///
-    /// Prints an in-toto statement: the tree as its subject, the verdict, and gate, image and components by their
-    /// digests. Only where the log is what was written and agrees with the run's manifest. It is not signed.
+    /// Prints an in-toto statement with the working tree as its subject, the verdict, and the digests of pipeline, image
+    /// and components. Refused if the log was changed or differs from the manifest of the run. It is not signed.
     #[command(after_long_help = EXPORT_HELP)]
     Export {
-        /// A verification, as `act history`, `act verify` and the summary of its task name it
+        /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
         #[arg(value_name = "RUN_ID")]
         run_id: String,
-        /// As an in-toto Statement v1 with a test-result predicate
+        /// Print an in-toto Statement v1 with a test-result predicate
         #[arg(long, required = true)]
         in_toto: bool,
     },
-    /// Begin a new log where the old one is not what was written
+    /// Start a new log if the old one was changed or cut off
     ///
-    /// The old one is kept under another name. The first record of the new one says so and goes on counting.
+    /// The old log is stored under another name. The first record of the new log names it and continues the numbers.
     #[command(after_long_help = RESTART_HELP)]
     Restart,
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Of one task
+    /// List the records of one task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// About one component: its name, or the beginning of its sha256
+    /// List the records of one component: its name, or the beginning of its sha256
     #[arg(long, value_name = "NAME")]
     component: Option<String>,
-    /// What was refused or over a limit, and nothing else
+    /// List denials and exceeded limits only
     #[arg(long)]
     deny: bool,
-    /// From this time on, like 2026-11-21T16:00:00Z, or a date
+    /// List records from this time on, such as 2026-11-21T16:00:00Z, or a date
     #[arg(long, value_name = "TIME", value_parser = beginning_of)]
     since: Option<DateTime<Utc>>,
-    /// Up to this time
+    /// List records up to this time
     #[arg(long, value_name = "TIME", value_parser = end_of)]
     until: Option<DateTime<Utc>>,
-    /// At most so many, the last ones
+    /// Maximum number of records to list; the last ones are listed
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }

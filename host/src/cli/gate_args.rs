@@ -1,4 +1,4 @@
-//! What commands that run the gate without a task take.
+//! Arguments of the commands that run the pipeline without a task.
 
 use super::repo_arg::RepoArg;
 
@@ -6,7 +6,7 @@ use super::repo_arg::RepoArg;
 pub(super) struct GateArgs {
     #[command(flatten)]
     pub(super) at: RepoArg,
-    /// Show what the steps print
+    /// Show the output of the steps
     #[arg(short, long)]
     pub(super) verbose: bool,
     /// Print one JSON document

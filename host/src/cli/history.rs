@@ -1,4 +1,4 @@
-//! `act history`: the tasks of a repository, the newest first.
+//! `act history`: the tasks of a repository, newest first.
 
 use super::repo_arg::RepoArg;
 use super::task_line;
@@ -13,16 +13,16 @@ Examples:
   act history
   act history --all --limit 100 --json";
 
-/// List the tasks of a repository, the newest first
+/// List the tasks of a repository, newest first
 ///
-/// Those that wait or run are among them. Each is shown with its last run, whose log `act logs` prints.
+/// Waiting and running tasks are included. Each task is shown with its last run; `act logs` prints the log of a run.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct History {
-    /// Of every repository, not only this one
+    /// List the tasks of every repository, not only of this one
     #[arg(long)]
     all: bool,
-    /// At most so many
+    /// Maximum number of tasks to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
@@ -41,11 +41,11 @@ impl History {
             let lines = history.tasks.iter().flat_map(|task| lines(task, self.all, output));
             lines.for_each(|line| output.result_line(&line));
             if history.more {
-                let left_out = "Older ones are left out; --limit shows more";
+                let left_out = "Older tasks are not listed; --limit shows more";
                 output.result_line(&Line::of(Tone::Faint, left_out));
             }
             if history.tasks.is_empty() {
-                output.result_line(&Line::plain("No task was ever accepted here"));
+                output.result_line(&Line::plain("There are no tasks in this repository yet"));
             }
         }
         Ok(Exit::Ok)

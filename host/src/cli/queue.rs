@@ -1,4 +1,4 @@
-//! `act queue`: the line of a repository.
+//! `act queue`: the running and waiting tasks of a repository.
 
 use super::repo_arg::RepoArg;
 use super::task_line;
@@ -12,9 +12,9 @@ Examples:
   act queue
   act queue --repo ../other --json";
 
-/// List what runs in a repository and what waits, in order
+/// List the running task and the waiting tasks of a repository, in order
 ///
-/// The number of a waiting task is what `act cancel --id` takes.
+/// `act cancel --id` takes the number of a waiting task.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Queue {

@@ -22,42 +22,42 @@ Examples:
 
 Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
-`act --help` lists what the environment says.";
+`act --help` lists the environment variables.";
 
-/// Run one task until the pipeline of `agent.yaml` is green
+/// Run one task until the pipeline of `agent.yaml` passes
 ///
-/// The text is free. Lines that are just `Constraints:`, `Non-goals:` or `Boundaries:` open lists that hold
-/// for the whole task. The working tree is left changed for you to review; nothing is committed.
+/// The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
+/// applies to the whole task. The changes stay in the working tree for you to review; nothing is committed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["text", "file"]))]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Run {
-    /// What is to be done; `-` reads it from standard input
+    /// The task; `-` reads it from standard input
     text: Option<String>,
-    /// Read the task from a file; `-` is standard input
+    /// Read the task from a file; `-` reads standard input
     #[arg(long)]
     file: Option<PathBuf>,
     #[command(flatten)]
     at: RepoArg,
-    /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
+    /// Show the summaries of the Scouts, the diagnosis, each edit and the output of the steps
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Write every event to stdout, one line of JSON each, for programs
+    /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
     pub(super) json: bool,
-    /// Let this task change guarded paths that match; may be repeated
+    /// Let this task change guarded paths that match the glob; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
-    /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
+    /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
-    /// Think it through and print a patch for `git apply`; the repository is not touched, nothing is verified
+    /// Print a patch for `git apply` instead of changing the repository; nothing is verified
     #[arg(long, conflicts_with = "baseline")]
     pub(super) dry_run: bool,
-    /// Run the pipeline before the first edit too, so that failures that were there before are named as such
+    /// Also run the pipeline before the first edit, so that earlier failures are reported as such
     #[arg(long)]
     baseline: bool,
-    /// Print the task's id and return; the task goes on without this terminal
+    /// Run the task in the background: print its id and return
     #[arg(long)]
     detach: bool,
 }
@@ -75,6 +75,7 @@ impl Run {
                 true => Errand::DryRun,
                 false => Errand::Run { baseline: self.baseline },
             },
+            script: None,
         };
         if self.detach {
             let detached = runtime::block_on(crate::task::detach(args))??;

@@ -1,4 +1,4 @@
-//! `act scout a|b|NAME [QUESTION]`: a Scout's report for a person or a program, without a task.
+//! `act scout a|b|NAME [QUESTION]`: the report of a Scout, without a task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -22,7 +22,7 @@ const MAX_STDIN: u64 = 64 << 20;
 const AFTER_HELP: &str = "\
 Examples:
   act scout a \"where are dates parsed\"
-  act scout b --facts --json                  what can be computed, without a model
+  act scout b --facts --json                  computed facts only, without a model
   make test 2>&1 | act scout b --log - \"why does it fail\"
   act scout b --with next.wasm --compare \"how is it tested\"
 
@@ -31,29 +31,29 @@ Exit codes:
 
 /// Ask a Scout about this repository
 ///
-/// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
-/// Needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components
-/// answer one question, side by side: the one that a task would ask, and another one.
+/// Scout A maps the code; Scout B finds out how it is built and tested and why it fails. Both only read. The command
+/// needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components answer
+/// one question: the one that a task would ask, and another one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Scout {
-    /// Which one: a maps the code, b looks at build and tests, any other by the name it was approved under
+    /// a maps the code, b examines build and tests; any other Scout by its approved name
     #[arg(value_name = "SCOUT", value_parser = which)]
     scout: WhichScout,
-    /// What to find out; without it the usual survey
+    /// The question; default: a general survey
     question: Option<String>,
-    /// Say what can be computed, without asking a model
+    /// Print computed facts only; no model is used
     #[arg(long)]
     facts: bool,
     #[command(flatten)]
     at: RepoArg,
-    /// A log with a failure to analyse; `-` reads it from standard input
+    /// A log with the failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Another component to ask in its place; it must have been approved, and its file names it
+    /// Ask this component instead; a file that has been approved
     #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     with: Option<PathBuf>,
-    /// Ask both the same, and say how the reports differ and what each took
+    /// Ask both and compare reports, time and tokens
     #[arg(long, requires = "with")]
     compare: bool,
     /// Print one JSON document

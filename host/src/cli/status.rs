@@ -1,4 +1,4 @@
-//! `act status`: what goes on in a repository.
+//! `act status`: the running task, waiting tasks and the last task of a repository.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ Examples:
   act status
   act status --json";
 
-/// Show what runs in a repository, what waits and what ended last
+/// Show the running task, waiting tasks and the last task of a repository
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Status {

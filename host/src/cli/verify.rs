@@ -1,4 +1,4 @@
-//! `act verify`: the pipeline alone, on the tree as it is.
+//! `act verify`: runs the pipeline on the working tree, without a model.
 
 use super::gate_args::GateArgs;
 use super::runtime;
@@ -15,15 +15,15 @@ Examples:
 Exit codes:
   0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED";
 
-/// Run the pipeline of `agent.yaml` on the tree as it is
+/// Run the pipeline of `agent.yaml` on the working tree
 ///
-/// The same container, view and rules as in a task, without model or edits.
+/// Container, files and rules are those of a task; no model is used and nothing is edited.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
     #[command(flatten)]
     pub(super) gate: GateArgs,
-    /// Use no downloads of earlier runs, and keep none
+    /// Use no downloads of earlier runs, and store none
     #[arg(long)]
     no_cache: bool,
 }

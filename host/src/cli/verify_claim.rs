@@ -1,4 +1,4 @@
-//! `act verify-claim`: what a verification said, held against a second one.
+//! `act verify-claim`: repeats a verification and compares the results.
 
 use super::gate_args::GateArgs;
 use super::runtime;
@@ -14,16 +14,16 @@ Examples:
   act verify-claim run_20261121_213557_u3sq3x --json | jq .differences
 
 Exit codes:
-  0 both say the same, 1 they do not, or refused, 4 the second one has no verdict, 130 CANCELLED";
+  0 same result, 1 different result or refused, 4 the second run has no verdict, 130 CANCELLED";
 
-/// Run a verification again and compare what it said
+/// Repeat a verification and compare the results
 ///
-/// Gate and tree must be what they were, by their digests in the audit log; else it is refused and says what has
-/// changed. The image is the recorded one, also where its tag has moved, and no earlier download is used.
+/// Pipeline and working tree must have the digests that the audit log recorded; otherwise the command is refused and
+/// names what has changed. The recorded image is used, even if its tag has moved, and no earlier download.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct VerifyClaim {
-    /// The verification, as `act history`, `act verify` and the summary of its task name it
+    /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
     #[arg(value_name = "RUN_ID")]
     run_id: String,
     #[command(flatten)]

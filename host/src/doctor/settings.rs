@@ -34,7 +34,10 @@ pub(super) fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
 fn endpoint(access: &ModelAccess) -> String {
     let (ModelAccess::Custom { base_url, model, .. }
     | ModelAccess::Anthropic { base_url, model, .. }
-    | ModelAccess::OpenAi { base_url, model, .. }) = access;
+    | ModelAccess::OpenAi { base_url, model, .. }) = access
+    else {
+        return "a script".to_owned();
+    };
     let key = if access.has_key() { "with a key" } else { "without a key" };
     format!("{model} at {base_url}, {}, {key}", access.service().wire)
 }

@@ -39,7 +39,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
                     let mark = move |item: &String| match (title, enforced.contains(item)) {
                         ("Boundaries:", true) => " (enforced)",
                         ("Boundaries:", false) => {
-                            " (not enforced: the host reads no paths from it; the model is told)"
+                            " (not enforced: no path found in it; passed to the model as text)"
                         }
                         _ => "",
                     };
@@ -54,7 +54,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
         EventKind::ComponentCompiled { name, duration_ms, .. } => vec![Line::of(
             Tone::Faint,
             format!(
-                "Compiled component {name} in {}, kept for the next time",
+                "Compiled component {name} in {}; cached for next time",
                 seconds(*duration_ms)
             ),
         )],
@@ -113,7 +113,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
 fn details(kind: &EventKind) -> Vec<Line> {
     let text = match kind {
         EventKind::TaskStarted { repo, pipeline_sha256 } => {
-            format!("task in {repo}, gated by pipeline {}", short(pipeline_sha256))
+            format!("task in {repo}, verified by pipeline {}", short(pipeline_sha256))
         }
         EventKind::ScoutStarted { scout, sha256, attempt } => {
             format!("{} ({}), attempt {attempt}", scout_name(scout), short(sha256))
@@ -249,7 +249,7 @@ mod tests {
         };
         assert_eq!(
             text(&constraints, false),
-            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (not enforced: the host reads no paths from it; the model is told)\n"
+            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (not enforced: no path found in it; passed to the model as text)\n"
         );
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use act_model::scripted::Script;
 use act_records::store::{Flags, TaskRecord};
 
 /// What kind of work a task is.
@@ -27,6 +28,8 @@ pub struct RunArgs {
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
     pub errand: Errand,
+    /// Plays this script in place of the model that the environment names; `act demo` only.
+    pub script: Option<Script>,
 }
 
 impl RunArgs {
@@ -43,6 +46,7 @@ impl RunArgs {
                 Flags { dry_run: true, .. } => Errand::DryRun,
                 Flags { baseline, .. } => Errand::Run { baseline: *baseline },
             },
+            script: None,
         }
     }
 

@@ -3,21 +3,19 @@
 //! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside.
 //! A conversation keeps what the provider sent as it was sent, so a prompt only ever grows.
 
-mod access;
 mod anthropic_messages;
-mod body;
 mod chat_completions;
 mod client;
 mod conversation;
-mod failure;
-mod half;
+mod error;
 mod http;
 mod ledger;
-mod opaque;
 mod openai_responses;
+mod passthrough;
 mod retry;
 pub mod scripted;
 mod sse;
+mod surrogates;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -25,11 +23,10 @@ mod wire;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use access::ModelAccess;
 pub use anthropic_messages::{
     DEFAULT_BASE_URL as ANTHROPIC_BASE_URL, DEFAULT_MODEL as ANTHROPIC_MODEL,
 };
-pub use client::connect;
+pub use client::{ModelAccess, connect};
 pub use http::Deadlines;
 pub use ledger::TokenLedger;
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};

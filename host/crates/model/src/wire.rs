@@ -1,14 +1,16 @@
-//! What differs from provider to provider: how a conversation becomes a request and a stream a turn.
+//! The differences between providers: how a conversation becomes a request and a stream becomes a turn.
 //!
-//! Everything else (connections, deadlines, events, counts, what may be said when) is the same for all and
-//! lives beside this file. A wire keeps what its provider sent as it was sent.
+//! Connections, deadlines, events, counts and the order of calls are the same for all and lie in the files beside this
+//! one. A wire stores what its provider sent unchanged.
+
+use std::ops::ControlFlow;
 
 use bytes::Bytes;
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ModelError, ModelUsage, ToolResult, Turn, failure};
+use super::{ModelError, ModelUsage, ToolResult, Turn, error};
 
 /// The names under which the user knows a wire and its settings, for messages, and the path of its requests.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +29,7 @@ pub(super) trait Wire: Send + Sync {
     /// be sent.
     fn headers(&self, key: Option<&str>) -> Option<HeaderMap>;
     fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt>;
-    fn stream(&self) -> Box<dyn Collect>;
+    fn stream(&self) -> Box<dyn StreamParser>;
 }
 
 /// One event of a stream. `wrong` is told where it has another shape, such as "an event is not what Messages says".
@@ -36,7 +38,7 @@ pub(super) fn event<'a, T: Deserialize<'a>>(
     wrong: &str,
 ) -> Result<T, ModelError> {
     serde_json::from_str(payload)
-        .map_err(|_| ModelError::malformed(format!("{wrong}: {}", failure::excerpt(payload))))
+        .map_err(|_| ModelError::malformed(format!("{wrong}: {}", error::excerpt(payload))))
 }
 
 /// What stands at the start of a conversation and never changes.
@@ -61,7 +63,7 @@ pub(super) trait Prompt: Send {
     /// The answers to all calls of the last turn, in the order of the calls.
     fn results(&mut self, results: &[&ToolResult]);
     /// The model's own turn, as its stream made it.
-    fn model(&mut self, echo: Vec<String>);
+    fn assistant(&mut self, items: Vec<String>);
     fn body(&self, limits: &Limits) -> Bytes;
 }
 
@@ -72,16 +74,9 @@ pub(super) struct Limits {
     pub(super) output: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    More,
-    /// Nothing of use can follow.
-    End,
-}
-
 /// Gathers a turn from the payloads of a stream.
-pub(super) trait Collect: Send {
-    fn payload(&mut self, payload: &str) -> Result<Flow, ModelError>;
+pub(super) trait StreamParser: Send {
+    fn payload(&mut self, payload: &str) -> Result<ControlFlow<()>, ModelError>;
     /// The turn's end has arrived; what may still come are counts.
     fn complete(&self) -> bool;
     fn counts(&self) -> Counts;
@@ -94,7 +89,7 @@ pub(super) trait Collect: Send {
 pub(super) struct Reply {
     pub(super) turn: Turn,
     /// JSON texts, for `Prompt::model`.
-    pub(super) echo: Vec<String>,
+    pub(super) assistant_items: Vec<String>,
 }
 
 /// What the provider said about tokens so far, and how much it wrote.
@@ -119,4 +114,46 @@ impl Counts {
             output: self.output.unwrap_or_else(|| tokens(self.written)),
         }
     }
+}
+
+pub(super) struct GrowingBody {
+    head: String,
+    /// JSON texts, separated by commas.
+    items: String,
+}
+
+impl GrowingBody {
+    /// `head` ends where the list of items begins, with its bracket.
+    pub(super) fn new(head: String) -> Self {
+        Self { head, items: String::new() }
+    }
+
+    pub(super) fn add(&mut self, item: &str) {
+        if !self.items.is_empty() {
+            self.items.push(',');
+        }
+        self.items.push_str(item);
+    }
+
+    /// `tail` begins with a comma or is empty; the list and the whole are closed here.
+    pub(super) fn body(&self, tail: &str) -> Bytes {
+        let mut body = String::with_capacity(self.head.len() + self.items.len() + tail.len() + 2);
+        body.push_str(&self.head);
+        body.push_str(&self.items);
+        body.push(']');
+        body.push_str(tail);
+        body.push('}');
+        body.into()
+    }
+}
+
+/// Without the white space people put in; keys keep their order.
+pub(super) fn compact(text: &str) -> Option<Box<RawValue>> {
+    let value: serde_json::Value = serde_json::from_str(text).ok()?;
+    serde_json::value::to_raw_value(&value).ok()
+}
+
+/// JSON of what cannot fail: strings, lists and structs of them.
+pub(super) fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -1,18 +1,18 @@
-//! Fields of a message that nobody here understands: joined, kept, sent back.
+//! RawFields of a message that only the provider understands: pieces are joined, stored and sent back.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::body::json;
+use super::wire::json;
 
 /// Raw fields by name. The order of names is lost and made the alphabet's, so it is always the same.
-pub(super) type Fields<'a> = BTreeMap<String, &'a RawValue>;
+pub(super) type RawFields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Fields that only the provider understands: pieces of text and of lists are joined, of anything else the
+/// RawFields that only the provider understands: pieces of text and of lists are joined, of anything else the
 /// last one counts; nothing is parsed further.
 #[derive(Default)]
-pub(super) struct Extra(BTreeMap<String, Piece>);
+pub(super) struct Passthrough(BTreeMap<String, Piece>);
 
 enum Piece {
     Text(String),
@@ -20,13 +20,13 @@ enum Piece {
     Other(Box<RawValue>),
 }
 
-impl Extra {
-    /// Fields that are whole, empty ones included.
-    pub(super) fn new(fields: Fields<'_>) -> Self {
+impl Passthrough {
+    /// RawFields that are whole, empty ones included.
+    pub(super) fn new(fields: RawFields<'_>) -> Self {
         Self(fields.into_iter().map(|(name, raw)| (name, Piece::read(raw))).collect())
     }
 
-    pub(super) fn merge(&mut self, fields: Fields<'_>) {
+    pub(super) fn merge(&mut self, fields: RawFields<'_>) {
         for (name, raw) in fields {
             if raw.get() == "null" {
                 continue;
@@ -66,7 +66,7 @@ impl Extra {
 
 impl Piece {
     fn read(raw: &RawValue) -> Self {
-        let text = &*super::half::mended(raw.get());
+        let text = &*super::surrogates::replace_lone(raw.get());
         if let Ok(text) = serde_json::from_str(text) {
             Self::Text(text)
         } else if let Ok(list) = serde_json::from_str(text) {

@@ -1,7 +1,5 @@
-//! What a refusal, an error in the stream or a broken connection means: will a later try differ, and what
-//! can the user do.
-
-mod said;
+//! Classifies a refusal, an error in the stream or a broken connection: may a later try succeed, and what can the user
+//! do about it.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -9,8 +7,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
+use serde_json::Value;
 
-use self::said::Said;
 use super::wire::Service;
 use super::{ModelError, ModelErrorKind};
 use act_core::is_hidden;
@@ -60,7 +58,7 @@ pub(super) fn of_status(
     now: DateTime<Utc>,
 ) -> ModelError {
     use ModelErrorKind::{Rejected, TooLong, Unavailable};
-    let said = Said::read(body);
+    let said = ErrorBody::read(body);
     let number = status.as_u16();
     let kind = match number {
         413 => TooLong,
@@ -97,7 +95,7 @@ pub(super) fn of_status(
 
 /// An error object that came inside a stream that had begun with success.
 pub(super) fn of_stream_error(error: &str) -> ModelError {
-    let said = Said::read(error.as_bytes());
+    let said = ErrorBody::read(error.as_bytes());
     let status = said.status.filter(|status| (400..600).contains(status));
     let repeats = said.spent()
         || said.words().any(|word| FINAL.contains(&word))
@@ -192,7 +190,7 @@ pub(super) fn excerpt(text: &str) -> String {
 }
 
 /// Makes hidden characters visible, so that a message is inert on any terminal.
-pub(super) fn inert(text: &str) -> String {
+pub(super) fn escape_hidden(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hidden(c) {
@@ -202,6 +200,107 @@ pub(super) fn inert(text: &str) -> String {
         }
     }
     out
+}
+
+/// Codes with which providers say that money or quota is gone: 429 like a rate limit, but waiting is no help.
+const SPENT: [&str; 7] = [
+    "billing_hard_limit_reached",
+    "credit_balance_exhausted",
+    "enforced_spend_limit_reached",
+    "insufficient_quota",
+    "organization_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "project_spend_limit_exceeded",
+];
+
+/// Types and codes with which servers say that a conversation is longer than the model or they can take.
+const TOO_LONG: [&str; 4] = [
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "model_context_window_exceeded",
+    "request_too_large",
+];
+
+/// The same in words: Anthropic has no code for it, and most servers of other people's models have none.
+const TOO_LONG_WORDS: [&str; 6] = [
+    "context length",
+    "context limit",
+    "context size",
+    "context window",
+    "prompt is too long",
+    "maximum prompt length",
+];
+
+/// In words where no code says it: Anthropic's 400 is an `invalid_request_error` like any other.
+const NO_CREDIT_WORDS: [&str; 3] = ["credit balance", "plans & billing", "purchase credits"];
+
+/// What an error body says, as far as it is one of the known shapes.
+#[derive(Default)]
+struct ErrorBody {
+    text: String,
+    kind: Option<String>,
+    codes: Vec<String>,
+    status: Option<u16>,
+}
+
+impl ErrorBody {
+    /// `{"error":{…}}`, the inner object alone, a list of one such object, a bare string, or any text.
+    fn read(body: &[u8]) -> Self {
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            return Self { text: String::from_utf8_lossy(body).into_owned(), ..Self::default() };
+        };
+        let outer = json.get(0).unwrap_or(&json);
+        let error = outer.get("error").unwrap_or(outer);
+        let word = |value: &Value| value.as_str().map(str::to_owned);
+        let text = ["message", "detail"].iter().find_map(|name| word(&error[*name]));
+        Self {
+            text: text.or_else(|| word(error)).unwrap_or_else(|| error.to_string()),
+            kind: word(&error["type"]),
+            codes: [&error["code"], &error["details"]["error_code"]]
+                .into_iter()
+                .filter_map(word)
+                .collect(),
+            status: [&error["code"], &error["status"]]
+                .iter()
+                .find_map(|value| u16::try_from(value.as_u64()?).ok()),
+        }
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.kind.iter().chain(&self.codes).map(String::as_str)
+    }
+
+    /// The code decides. The type only does where there is no code, since one type covers limits that pass
+    /// and limits that do not.
+    fn spent(&self) -> bool {
+        let spent = |word: &str| SPENT.contains(&word);
+        match &self.codes[..] {
+            [] => self.kind.as_deref().is_some_and(spent),
+            codes => codes.iter().any(|code| spent(code)),
+        }
+    }
+
+    fn no_credit(&self) -> bool {
+        let text = self.text.to_lowercase();
+        self.words().any(|word| word == "billing_error")
+            || NO_CREDIT_WORDS.iter().any(|words| text.contains(words))
+    }
+
+    /// A code says it wherever it stands; words only where nothing else is wrong than the request itself,
+    /// as limits for tokens in a minute are told in similar ones.
+    fn too_long(&self, status: Option<u16>) -> bool {
+        let blames_request = status.is_none_or(|status| matches!(status, 400 | 422));
+        let text = self.text.to_lowercase();
+        self.words().any(|word| TOO_LONG.contains(&word))
+            || (blames_request && TOO_LONG_WORDS.iter().any(|words| text.contains(words)))
+    }
+
+    fn quoted(&self) -> String {
+        match excerpt(&self.text) {
+            text if text.is_empty() => String::new(),
+            text => format!(": {text}"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -325,7 +424,7 @@ mod tests {
     fn what_a_server_says_is_cut_short_and_on_one_line() {
         let message = answer(500, &[], &"<p>\n\tgone ".repeat(200)).message;
         assert!(message.len() < 450 && message.contains("<p> gone"), "{message}");
-        assert_eq!(inert("a\u{1b}]52;\u{202e}b"), "a\\u{1b}]52;\\u{202e}b");
+        assert_eq!(escape_hidden("a\u{1b}]52;\u{202e}b"), "a\\u{1b}]52;\\u{202e}b");
     }
 
     #[test]

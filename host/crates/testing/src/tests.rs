@@ -1,74 +1,8 @@
 use serde_json::json;
 
-use super::substitute::Values;
 use super::*;
 
-fn refused(yaml: &str) -> ScriptError {
-    Script::from_yaml(yaml).unwrap_err()
-}
-
-/// Texts of all turns of a role, with their round filled in.
-fn texts(script: &Script, role: &str) -> Vec<String> {
-    let turns = script.roles.get(role).into_iter().flatten();
-    turns.map(|turn| Values::new(turn.n, "").text(turn.text.as_deref().unwrap())).collect()
-}
-
-#[test]
-fn loops_are_written_out_in_order_and_count_their_rounds() {
-    let script = Script::from_yaml(
-        "turns:
-          - {role: editor, text: first}
-          - repeat: 2
-            turns:
-              - {role: editor, text: 'a{{n}}'}
-              - {role: scout-a, text: 's{{n}}'}
-          - {role: editor, repeat: 2, text: 'b{{n}}'}",
-    )
-    .unwrap();
-    assert_eq!(texts(&script, "editor"), ["first", "a1", "a2", "b1", "b2"]);
-    assert_eq!(texts(&script, "scout-a"), ["s1", "s2"]);
-}
-
-#[test]
-fn errors_name_the_line() {
-    let unknown = refused("turns:\n  - {role: editor, text: a}\n  - {role: editor, txet: b}\n");
-    assert_eq!((unknown.line, unknown.column), (3, 20), "{unknown}");
-    assert!(unknown.to_string().starts_with("script line 3, column 20: "), "{unknown}");
-    assert_eq!(
-        refused("turns:\n  - {text: a}\n").to_string(),
-        "script line 2, column 5: a turn needs a role"
-    );
-    assert_eq!(refused("turns:\n  - {role: editor}\n").line, 2);
-    assert_eq!(
-        refused("turns: [{role: e, text: a, cut_after_bytes: 1, stall_after_bytes: 2}]").line,
-        1
-    );
-    assert_eq!(refused("turns: [{repeat: 200000, role: e, text: a}]").line, 1);
-    assert_eq!(refused("turns:\n  - {repeat: 2, turns: [{repeat: 2, turns: []}]}").line, 2);
-    assert_eq!(
-        refused("turns:\n  - {role: e, text: a}\n  - {role: e, text: a, repeat: -1}").line,
-        3
-    );
-}
-
-#[test]
-fn placeholders_take_their_values_from_the_request() {
-    let request = r#"{"messages":["run_20261121_100000_aaaaaa run_20261121_100001_bbbbbb",
-        "{\"ok\":true,\"new_version\":3}","again run_20261121_100000_aaaaaa \"version\": 4"]}"#;
-    let values = Values::new(7, request);
-    assert_eq!(values.text("{{n}}: {{last_run_id}}"), "7: run_20261121_100000_aaaaaa");
-    assert_eq!(
-        values.text("{{run_ids}}"),
-        "run_20261121_100001_bbbbbb, run_20261121_100000_aaaaaa"
-    );
-    assert_eq!(
-        values.json(&json!({"a": ["{{last_version}}", "v{{last_version}}", "{{n}}", 1]})),
-        json!({"a": [4, "v4", 7, 1]})
-    );
-    assert_eq!(Values::new(1, "").text("{{last_run_id}}"), "{{last_run_id}}");
-}
-
-/// A plain client of a few lines, so that the server is judged by other eyes than our own client's.
+/// A plain client of a few lines, so that the server is not tested by our own client alone.
 fn post(server: &ScriptedServer, path: &str, body: &str) -> (u16, String) {
     use std::io::{Read, Write};
     let address =

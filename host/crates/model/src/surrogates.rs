@@ -1,7 +1,8 @@
-//! Halves of characters in JSON text: `\ud83d` without its `\ude00`.
+//! Halves of surrogate pairs in JSON text: `\ud83d` without its `\ude00`.
 //!
-//! Servers that cut a text anywhere send the halves in two pieces, and a model may write one that never had
-//! another. Rust's text holds neither, and no other reader of JSON refuses a whole turn for it. Pure.
+//! Servers that cut a text anywhere send the two halves in two pieces, and a model may write one that never had
+//! another. A Rust `String` holds neither, and other JSON readers do not refuse a whole turn because of one. serde_json
+//! reads a lone surrogate only into bytes, one field at a time; here whole payloads are repaired before they are parsed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::ops::Range;
 const LOST: &str = "\\ufffd";
 
 /// The same JSON with every lone half replaced.
-pub(super) fn mended(json: &str) -> Cow<'_, str> {
+pub(super) fn replace_lone(json: &str) -> Cow<'_, str> {
     let lone = lone(json);
     if lone.is_empty() {
         return Cow::Borrowed(json);
@@ -28,13 +29,13 @@ pub(super) fn mended(json: &str) -> Cow<'_, str> {
 
 /// The first half that ended the last piece of one text.
 #[derive(Debug, Default)]
-pub(super) struct Half(Option<String>);
+pub(super) struct SplitSurrogate(Option<String>);
 
-impl Half {
+impl SplitSurrogate {
     /// The next piece, a JSON string, with the half before it, and without one at its own end.
     pub(super) fn join<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         let Some(text) = piece.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
-            return mended(piece);
+            return replace_lone(piece);
         };
         let joined = match self.0.take() {
             Some(half) => Cow::Owned(format!("\"{half}{text}\"")),
@@ -49,10 +50,10 @@ impl Half {
                 )
         };
         let Some(last) = lone(&joined).pop().filter(first) else {
-            return Cow::Owned(mended(&joined).into_owned());
+            return Cow::Owned(replace_lone(&joined).into_owned());
         };
         self.0 = Some(joined[last.clone()].to_owned());
-        Cow::Owned(mended(&format!("{}\"", &joined[..last.start])).into_owned())
+        Cow::Owned(replace_lone(&format!("{}\"", &joined[..last.start])).into_owned())
     }
 
     /// What the text ends with when nothing more comes.
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     fn joined(pieces: &[&str]) -> String {
-        let mut half = Half::default();
+        let mut half = SplitSurrogate::default();
         let mut text: String = pieces
             .iter()
             .map(|piece| serde_json::from_str::<String>(&half.join(piece)).unwrap())
@@ -118,7 +119,7 @@ mod tests {
         for json in
             ["", "null", "\"", "\"\\", "\"\\u12", "{\"a\":\"\\ud83d\\ude00\"}", "\"é\\u00e9\""]
         {
-            assert!(matches!(mended(json), Cow::Borrowed(same) if same == json), "{json}");
+            assert!(matches!(replace_lone(json), Cow::Borrowed(same) if same == json), "{json}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::scripted::Wire;
+use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, ask_raw, call, client, events, server};
 use crate::{Ask, ModelErrorKind, ModelUsage, Stop, ToolSpec};
 

@@ -2,24 +2,25 @@
 
 use serde_json::{Value, json};
 
-use super::answer::{Said, SaidCall, text_pieces};
+use act_model::ToolCall;
+use act_model::scripted::{Spoken, text_pieces};
 
-pub(super) fn stream(said: &Said) -> String {
+pub(super) fn stream(turn: &Spoken) -> String {
     let mut out = Events::default();
-    let response = |status: &str| json!({"id": format!("resp_{}", said.id), "object": "response", "created_at": 0, "model": said.model, "status": status, "output": []});
+    let response = |status: &str| json!({"id": format!("resp_{}", turn.id), "object": "response", "created_at": 0, "model": turn.model, "status": status, "output": []});
     out.event(json!({"type": "response.created", "response": response("in_progress")}));
     out.event(json!({"type": "response.in_progress", "response": response("in_progress")}));
 
-    let thought = |encrypted: &str| json!({"id": format!("rs_{}", said.id), "type": "reasoning", "summary": [], "encrypted_content": encrypted});
-    out.item(thought("incomplete"), thought(&format!("gAAAA{}==", said.id)), vec![]);
-    if !said.text.is_empty() {
-        let part = json!({"type": "output_text", "text": said.text, "annotations": []});
-        let message = |status: &str, content: Value| json!({"id": format!("msg_{}", said.id), "type": "message", "role": "assistant", "status": status, "content": content});
+    let thought = |encrypted: &str| json!({"id": format!("rs_{}", turn.id), "type": "reasoning", "summary": [], "encrypted_content": encrypted});
+    out.item(thought("incomplete"), thought(&format!("gAAAA{}==", turn.id)), vec![]);
+    if !turn.text.is_empty() {
+        let part = json!({"type": "output_text", "text": turn.text, "annotations": []});
+        let message = |status: &str, content: Value| json!({"id": format!("msg_{}", turn.id), "type": "message", "role": "assistant", "status": status, "content": content});
         let delta = |piece| json!({"type": "response.output_text.delta", "content_index": 0, "delta": piece});
-        let pieces = text_pieces(&said.text).into_iter().map(delta).collect();
+        let pieces = text_pieces(&turn.text).into_iter().map(delta).collect();
         out.item(message("in_progress", json!([])), message("completed", json!([part])), pieces);
     }
-    for SaidCall { id, name, arguments } in &said.calls {
+    for ToolCall { id, name, arguments } in &turn.calls {
         let call = |status: &str, arguments: &str| json!({"id": format!("fc_{id}"), "type": "function_call", "status": status, "call_id": id, "name": name, "arguments": arguments});
         let delta =
             |piece| json!({"type": "response.function_call_arguments.delta", "delta": piece});
@@ -27,14 +28,14 @@ pub(super) fn stream(said: &Said) -> String {
         out.item(call("in_progress", ""), call("completed", arguments), pieces);
     }
 
-    let reason = match said.finish.as_deref() {
+    let reason = match turn.finish.as_deref() {
         None | Some("stop" | "tool_calls") => None,
         Some("length") => Some("max_output_tokens"),
         Some(other) => Some(other),
     };
     let status = if reason.is_none() { "completed" } else { "incomplete" };
     let mut end = response(status);
-    let usage = said.usage;
+    let usage = turn.usage;
     end["incomplete_details"] = reason.map_or(Value::Null, |reason| json!({"reason": reason}));
     end["usage"] = json!({
         "input_tokens": usage.input,

@@ -1,19 +1,141 @@
-//! From the events of a stream to one turn and the items that are sent back.
+//! OpenAI Responses: a list of items that this side stores; the provider stores nothing.
 //!
-//! Items are taken from the event that ends them, byte for byte: only there is encrypted reasoning whole.
-//! Only `response.completed` and `response.incomplete` make a turn.
+//! The parser takes each item from the event that ends it, byte for byte, because encrypted reasoning is complete only
+//! there. Only `response.completed` and `response.incomplete` make a turn.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
-use serde::Deserialize;
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 
-use crate::body::json;
-use crate::failure;
-use crate::half;
-use crate::wire::{self, Collect, Counts, Flow, Reply};
-use crate::{ModelError, ModelUsage, Stop, ToolCall, Turn};
+use crate::client::bearer;
+use crate::wire::{self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json};
+use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error, surrogates};
+
+pub const DEFAULT_MODEL: &str = "gpt-6.1-sol";
+pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+
+pub(super) struct OpenAiResponses;
+
+impl Wire for OpenAiResponses {
+    fn service(&self) -> Service {
+        Service {
+            wire: "Responses",
+            key_variable: "OPENAI_API_KEY",
+            address_variable: "OPENAI_BASE_URL (it includes /v1)",
+            path: &["responses"],
+        }
+    }
+
+    fn headers(&self, key: Option<&str>) -> Option<HeaderMap> {
+        bearer(key)
+    }
+
+    fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt> {
+        Box::new(Items::new(opening))
+    }
+
+    fn stream(&self) -> Box<dyn StreamParser> {
+        Box::new(Stream::default())
+    }
+}
+
+struct Items(GrowingBody);
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'a str,
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+    /// The schemas have optional properties, which the strict mode has not.
+    strict: bool,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'a str,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    r#type: &'a str,
+    call_id: &'a str,
+    output: &'a str,
+}
+
+impl Items {
+    fn new(opening: &Opening<'_>) -> Self {
+        let tools: Vec<_> = opening.tools.iter().map(tool).collect();
+        let (tools, instructions) = (json(&tools), json(opening.system));
+        let mut head = format!(
+            r#"{{"model":{},"stream":true,"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":{},"#,
+            json(opening.model),
+            json(&cache_key(opening.role, &tools, &instructions))
+        );
+        if !opening.tools.is_empty() {
+            // One call a turn: an edit moves the lines that a second one would name.
+            head.push_str(&format!(
+                r#""tools":{tools},"tool_choice":"auto","parallel_tool_calls":false,"#
+            ));
+        }
+        head.push_str(&format!(r#""instructions":{instructions},"input":["#));
+        Self(GrowingBody::new(head))
+    }
+}
+
+/// The same for every conversation that begins the same, so that they meet in one cache; short, because the
+/// wire takes 64 characters.
+fn cache_key(role: &str, tools: &str, instructions: &str) -> String {
+    let digest = Sha256::new().chain_update(tools).chain_update(instructions).finalize();
+    let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let role: String = role.chars().filter(char::is_ascii_graphic).take(32).collect();
+    format!("act:{role}:{hex}")
+}
+
+fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
+    let Offer { name, description, schema } = offer;
+    Tool { r#type: "function", name, description, parameters: schema, strict: false }
+}
+
+impl Prompt for Items {
+    fn user(&mut self, text: &str) {
+        self.0.add(&json(&Message { role: "user", content: text }));
+    }
+
+    fn results(&mut self, results: &[&ToolResult]) {
+        for ToolResult { id, content, .. } in results {
+            // The wire has no place for `is_error`; the content says it.
+            let output = Output { r#type: "function_call_output", call_id: id, output: content };
+            self.0.add(&json(&output));
+        }
+    }
+
+    fn assistant(&mut self, items: Vec<String>) {
+        for item in items {
+            self.0.add(&item);
+        }
+    }
+
+    fn body(&self, limits: &Limits) -> Bytes {
+        let mut tail = String::new();
+        if let Some(max) = limits.max_tokens {
+            tail.push_str(&format!(r#","max_output_tokens":{max}"#));
+        }
+        if let Some(schema) = &limits.output {
+            tail.push_str(&format!(
+                r#","text":{{"format":{{"type":"json_schema","name":"answer","schema":{schema}}}}}"#
+            ));
+        }
+        self.0.body(&tail)
+    }
+}
 
 #[derive(Deserialize)]
 struct Event<'a> {
@@ -64,7 +186,7 @@ enum End {
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     /// Items that have begun and not ended.
     open: BTreeSet<u64>,
     items: BTreeMap<u64, (Item, String)>,
@@ -72,9 +194,9 @@ pub(super) struct Stream {
     counts: Counts,
 }
 
-impl Collect for Stream {
-    fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
-        let payload = &*half::mended(payload);
+impl StreamParser for Stream {
+    fn payload(&mut self, payload: &str) -> Result<ControlFlow<()>, ModelError> {
+        let payload = &*surrogates::replace_lone(payload);
         let event: Event<'_> =
             wire::event(payload, "an event of the stream is not what Responses says")?;
         match event.r#type.as_str() {
@@ -105,13 +227,13 @@ impl Collect for Stream {
             "response.failed" => {
                 self.count(event.response.as_ref());
                 let error = event.response.and_then(|response| response.error);
-                return Err(failure::of_stream_error(error.map_or("\"failed\"", RawValue::get)));
+                return Err(error::of_stream_error(error.map_or("\"failed\"", RawValue::get)));
             }
-            "error" => return Err(failure::of_stream_error(payload)),
+            "error" => return Err(error::of_stream_error(payload)),
             // Pieces of what comes again whole; only their size is of use.
             _ => self.counts.written += event.delta.map_or(0, |delta| delta.get().len()),
         }
-        Ok(Flow::More)
+        Ok(ControlFlow::Continue(()))
     }
 
     fn complete(&self) -> bool {
@@ -134,7 +256,7 @@ impl Collect for Stream {
             _ => Stop::Done,
         };
         let calls = if stop == Stop::Tools { self.calls()? } else { vec![] };
-        let echo = match (&self.end, text.is_empty()) {
+        let assistant_items = match (&self.end, text.is_empty()) {
             (Some(End::Completed), _) => self.items.into_values().map(|(_, raw)| raw).collect(),
             // Items of a turn that was cut off refer to each other and may lack their other half; the text
             // is what can be kept.
@@ -144,12 +266,12 @@ impl Collect for Stream {
             _ => vec![],
         };
         let text = if text.is_empty() { refusal } else { text };
-        Ok(Reply { turn: Turn { text, calls, stop, usage: ModelUsage::default() }, echo })
+        Ok(Reply { turn: Turn { text, calls, stop, usage: ModelUsage::default() }, assistant_items })
     }
 }
 
 impl Stream {
-    fn finish(&mut self, response: Option<Response<'_>>, end: End) -> Result<Flow, ModelError> {
+    fn finish(&mut self, response: Option<Response<'_>>, end: End) -> Result<ControlFlow<()>, ModelError> {
         self.count(response.as_ref());
         if end == End::Completed && !self.open.is_empty() {
             return Err(ModelError::malformed(
@@ -157,7 +279,7 @@ impl Stream {
             ));
         }
         self.end = Some(end);
-        Ok(Flow::End)
+        Ok(ControlFlow::Break(()))
     }
 
     fn count(&mut self, response: Option<&Response<'_>>) {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::scripted::Wire;
+use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, call, client, server, sse};
 use crate::{Ask, ModelError, ModelErrorKind, Stop, ToolSpec, Turn};
 

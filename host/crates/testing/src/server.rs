@@ -17,14 +17,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::answer::{self, Answer, Asked};
-use super::script::{End, Fault, Script, Turn};
 use super::wire::Wire;
+use act_model::scripted::{Answer, End, Format, Player, Script};
 
 /// Larger requests are answered with 413.
 const MAX_REQUEST: usize = 64 << 20;
 
-/// One request as it came.
+/// One request as it arrived.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// From the first line of the system prompt; empty when there is none.
@@ -36,11 +35,11 @@ pub struct Recorded {
     pub headers: Vec<(String, String)>,
     /// When the last byte of it was there.
     pub time: DateTime<Utc>,
-    /// When the last byte of its answer was handed to the connection; none as long as it is held back.
+    /// When the last byte of its answer was handed to the connection; `None` until then.
     pub answered: Option<DateTime<Utc>>,
 }
 
-/// What has happened so far.
+/// Counts of events so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     pub requests: usize,
@@ -59,25 +58,28 @@ pub struct ScriptedServer {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Delays are over.
+    /// Cancelled by `release`.
     released: CancellationToken,
 }
 
 struct State {
-    script: Script,
-    asked: BTreeMap<String, u32>,
+    player: Player,
     recorded: Vec<Recorded>,
     hang_ups: usize,
 }
 
 impl ScriptedServer {
     /// Listens on a free port of the loopback interface.
+    ///
+    /// # Errors
+    ///
+    /// Fails when no port, thread or runtime can be had.
     pub fn start(script: Script) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let state = State { script, asked: BTreeMap::new(), recorded: vec![], hang_ups: 0 };
+        let state = State { player: Player::new(script), recorded: vec![], hang_ups: 0 };
         let released = CancellationToken::new();
         let shared =
             Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), released });
@@ -110,7 +112,7 @@ impl ScriptedServer {
         self.shared.lock().seen()
     }
 
-    /// Blocks until `enough` holds, for at most `limit`; says whether it holds.
+    /// Blocks until `enough` holds, for at most `limit`; returns whether it holds.
     pub fn wait(&self, limit: Duration, enough: impl Fn(Seen) -> bool) -> bool {
         let state = self.shared.lock();
         let waited =
@@ -119,13 +121,17 @@ impl ScriptedServer {
         enough(state.seen())
     }
 
-    /// Ends every delay, the ones to come as well: for a story in which something has to happen while an answer is
-    /// on its way.
+    /// Ends every delay, also of later turns: for a story in which something has to happen while an answer is on its
+    /// way.
     pub fn release(&self) {
         self.shared.released.cancel();
     }
 
-    /// Writes each body that a wire took as a file of its own, named by wire and digest.
+    /// Writes each body that a wire accepted to a file of its own, named by wire and digest.
+    ///
+    /// # Errors
+    ///
+    /// Fails when a file cannot be written.
     pub fn write_requests(&self, directory: &std::path::Path) -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
         for request in self.requests() {
@@ -138,11 +144,9 @@ impl ScriptedServer {
         Ok(())
     }
 
-    /// Turns nobody has asked for, by role.
+    /// Returns how many turns each role has left; roles without any are not listed.
     pub fn left(&self) -> BTreeMap<String, usize> {
-        let state = self.shared.lock();
-        let left = state.script.roles.iter().map(|(role, turns)| (role.clone(), turns.len()));
-        left.filter(|(_, turns)| *turns > 0).collect()
+        self.shared.lock().player.left()
     }
 }
 
@@ -159,14 +163,6 @@ impl State {
     fn seen(&self) -> Seen {
         Seen { requests: self.recorded.len(), hang_ups: self.hang_ups }
     }
-
-    /// The next turn of a role and its number.
-    fn turn(&mut self, role: &str) -> (Turn, u32) {
-        let number = self.asked.entry(role.to_owned()).or_default();
-        *number += 1;
-        let turn = self.script.roles.get_mut(role).and_then(|turns| turns.pop_front());
-        (turn.unwrap_or_else(answer::over), *number)
-    }
 }
 
 impl Shared {
@@ -174,7 +170,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers with the place of the request among all.
+    /// Returns the index of the request in the list.
     fn record(&self, request: Recorded) -> usize {
         let mut state = self.lock();
         state.recorded.push(request);
@@ -233,10 +229,8 @@ async fn respond(
     if let Some(message) = wire.refusal(&body) {
         return Ok(response(refusal(400, message), notice));
     }
-    let (turn, number) = shared.lock().turn(&role);
     let request = String::from_utf8_lossy(&raw);
-    let asked = Asked { wire, role: &role, number, model: &body["model"], request: &request };
-    let answer = answer::answer(&turn, asked);
+    let answer = shared.lock().player.answer(&wire, &request, &body);
     if answer.delay_ms > 0 {
         let delay = Duration::from_millis(answer.delay_ms);
         let _ = tokio::time::timeout(delay, shared.released.cancelled()).await;
@@ -246,11 +240,7 @@ async fn respond(
 
 /// Every wire reads this shape.
 fn refusal(status: u16, message: &str) -> Answer {
-    let body = Wire::Messages.error("invalid_request_error", message).to_string();
-    let fault = Fault { status: Some(status), body: Some(body), ..Fault::default() };
-    let wire = Wire::ChatCompletions;
-    let nobody = Asked { wire, role: "", number: 0, model: &Value::Null, request: "" };
-    answer::answer(&Turn { fault, ..Turn::default() }, nobody)
+    Answer::refusal(status, &Wire::Messages.error("invalid_request_error", message))
 }
 
 fn response(answer: Answer, mut notice: Notice) -> Response<Body> {
@@ -284,10 +274,10 @@ fn response(answer: Answer, mut notice: Notice) -> Response<Body> {
     response
 }
 
-/// Lives as long as an answer; tells when it was complete, or when the client went away while it was held back.
+/// Lives as long as an answer; records when the answer was complete, or that the client left before.
 struct Notice {
     shared: Arc<Shared>,
-    /// Its place among the recorded ones.
+    /// Index in the list of recorded requests.
     request: Option<usize>,
     over: bool,
 }

@@ -1,20 +1,129 @@
-//! From the chunks of a stream to one turn and the assistant message that is sent back.
+//! OpenAI-compatible Chat Completions: the conversation as a list of messages.
 //!
-//! Decides what is forgiven (calls told apart by new ids, arguments as objects, missing ids, `stop` where
-//! `tool_calls` is meant) and what is not: a turn without `finish_reason` is no turn, and calls of a turn
-//! that was cut off by a limit or a filter are not handed out. Fields nobody here knows are kept as they
-//! came and go back with the message.
+//! The parser of streams forgives what servers commonly get wrong: calls that differ only in their ids, arguments as
+//! objects, missing ids, `stop` where `tool_calls` is meant. It does not forgive a turn without `finish_reason`, and it
+//! does not hand out the calls of a turn that a limit or a filter cut off. Unknown fields are stored unchanged and sent
+//! back with the message.
 
-use serde::Deserialize;
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::body::json;
-use crate::failure;
-use crate::half::{self, Half};
-use crate::opaque::{Extra, Fields};
-use crate::wire::{self, Collect, Counts, Flow, Reply};
-use crate::{ModelError, ModelUsage, Stop, ToolCall, Turn};
+use crate::client::bearer;
+use crate::passthrough::{Passthrough, RawFields};
+use crate::surrogates::{self, SplitSurrogate};
+use crate::wire::{self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json};
+use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error};
+
+pub(super) struct ChatCompletions;
+
+impl Wire for ChatCompletions {
+    fn service(&self) -> Service {
+        Service {
+            wire: "Chat Completions",
+            key_variable: "OPENAI_API_KEY",
+            address_variable: "AGENT_LLM_BASE_URL (it includes /v1)",
+            path: &["chat", "completions"],
+        }
+    }
+
+    fn headers(&self, key: Option<&str>) -> Option<HeaderMap> {
+        bearer(key)
+    }
+
+    fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt> {
+        Box::new(Messages::new(opening))
+    }
+
+    fn stream(&self) -> Box<dyn StreamParser> {
+        Box::new(Stream::default())
+    }
+}
+
+struct Messages(GrowingBody);
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'a str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+}
+
+impl Messages {
+    fn new(opening: &Opening<'_>) -> Self {
+        let mut head = format!(
+            r#"{{"model":{},"stream":true,"stream_options":{{"include_usage":true}},"#,
+            json(opening.model)
+        );
+        if !opening.tools.is_empty() {
+            let tools: Vec<_> = opening.tools.iter().map(tool).collect();
+            head.push_str(&format!(r#""tools":{},"tool_choice":"auto","#, json(&tools)));
+        }
+        head.push_str(r#""messages":["#);
+        let mut messages = Self(GrowingBody::new(head));
+        messages.add("system", None, opening.system);
+        messages
+    }
+
+    fn add(&mut self, role: &str, tool_call_id: Option<&str>, content: &str) {
+        self.0.add(&json(&Message { role, tool_call_id, content }));
+    }
+}
+
+fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
+    let Offer { name, description, schema } = offer;
+    Tool { r#type: "function", function: Function { name, description, parameters: schema } }
+}
+
+impl Prompt for Messages {
+    fn user(&mut self, text: &str) {
+        self.add("user", None, text);
+    }
+
+    fn results(&mut self, results: &[&ToolResult]) {
+        for result in results {
+            // The wire has no place for `is_error`; the content says it.
+            self.add("tool", Some(&result.id), &result.content);
+        }
+    }
+
+    fn assistant(&mut self, items: Vec<String>) {
+        for message in items {
+            self.0.add(&message);
+        }
+    }
+
+    fn body(&self, limits: &Limits) -> Bytes {
+        let mut tail = String::new();
+        if let Some(max) = limits.max_tokens {
+            tail.push_str(&format!(r#","max_tokens":{max}"#));
+        }
+        if let Some(schema) = &limits.output {
+            tail.push_str(&format!(
+                r#","response_format":{{"type":"json_schema","json_schema":{{"name":"answer","schema":{schema}}}}}"#
+            ));
+        }
+        self.0.body(&tail)
+    }
+}
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -29,19 +138,19 @@ struct Chunk<'a> {
 struct Choice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    delta: Option<Fields<'a>>,
+    delta: Option<RawFields<'a>>,
     finish_reason: Option<String>,
 }
 
 #[derive(Default)]
-pub(super) struct Stream {
+struct Stream {
     text: String,
-    half: Half,
+    split: SplitSurrogate,
     /// Whether the server sent any content, were it empty.
     has_content: bool,
     refusal: String,
     calls: Vec<Call>,
-    extra: Extra,
+    extra: Passthrough,
     finish: Option<String>,
     counts: Counts,
 }
@@ -52,17 +161,17 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
-    half: Half,
+    split: SplitSurrogate,
     /// Unknown fields of the call and of its `function`.
-    extra: Extra,
-    function_extra: Extra,
+    extra: Passthrough,
+    function_extra: Passthrough,
 }
 
-impl Collect for Stream {
-    fn payload(&mut self, payload: &str) -> Result<Flow, ModelError> {
+impl StreamParser for Stream {
+    fn payload(&mut self, payload: &str) -> Result<ControlFlow<()>, ModelError> {
         if payload.trim() == "[DONE]" {
             return if self.complete() {
-                Ok(Flow::End)
+                Ok(ControlFlow::Break(()))
             } else {
                 Err(ModelError::malformed(
                     "the stream says it is done, but the turn has no finish_reason",
@@ -72,7 +181,7 @@ impl Collect for Stream {
         let chunk: Chunk<'_> =
             wire::event(payload, "a chunk of the stream is not what Chat Completions says")?;
         if let Some(error) = chunk.error {
-            return Err(failure::of_stream_error(error.get()));
+            return Err(error::of_stream_error(error.get()));
         }
         if let Some(usage) = &chunk.usage {
             self.count(usage);
@@ -88,7 +197,7 @@ impl Collect for Stream {
                 self.finish = Some(finish);
             }
         }
-        Ok(Flow::More)
+        Ok(ControlFlow::Continue(()))
     }
 
     fn complete(&self) -> bool {
@@ -115,10 +224,10 @@ impl Stream {
         }
     }
 
-    fn delta(&mut self, mut delta: Fields<'_>) -> Result<(), ModelError> {
+    fn delta(&mut self, mut delta: RawFields<'_>) -> Result<(), ModelError> {
         delta.remove("role");
         if let Some(content) = delta.remove("content") {
-            match joined(&mut self.half, content)? {
+            match joined(&mut self.split, content)? {
                 Value::Null => {}
                 Value::String(piece) => {
                     self.has_content = true;
@@ -137,7 +246,7 @@ impl Stream {
             self.refusal.push_str(&piece);
         }
         if let Some(calls) = delta.remove("tool_calls") {
-            let calls: Option<Vec<Fields<'_>>> =
+            let calls: Option<Vec<RawFields<'_>>> =
                 serde_json::from_str(calls.get()).map_err(|_| {
                     ModelError::malformed("the tool calls of a chunk are no list of objects")
                 })?;
@@ -150,13 +259,13 @@ impl Stream {
         Ok(())
     }
 
-    fn call(&mut self, mut piece: Fields<'_>) -> Result<(), ModelError> {
+    fn call(&mut self, mut piece: RawFields<'_>) -> Result<(), ModelError> {
         let index = piece.remove("index").map(parse).transpose()?.and_then(|index| index.as_u64());
         let id = text(piece.remove("id"))?;
         piece.remove("type");
-        let mut function: Fields<'_> = match piece.remove("function") {
-            None => Fields::new(),
-            Some(raw) => serde_json::from_str::<Option<Fields<'_>>>(raw.get())
+        let mut function: RawFields<'_> = match piece.remove("function") {
+            None => RawFields::new(),
+            Some(raw) => serde_json::from_str::<Option<RawFields<'_>>>(raw.get())
                 .map_err(|_| ModelError::malformed("the function of a tool call is no object"))?
                 .unwrap_or_default(),
         };
@@ -171,7 +280,7 @@ impl Stream {
             }
         }
         if let Some(raw) = arguments {
-            match joined(&mut call.half, raw)? {
+            match joined(&mut call.split, raw)? {
                 Value::Null => {}
                 Value::String(piece) => call.arguments.push_str(&piece),
                 _ => call.arguments.push_str(raw.get()),
@@ -208,14 +317,14 @@ impl Stream {
 
     fn turn(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
         let finish = self.finish.take().unwrap_or_default();
-        self.text.push_str(self.half.rest());
+        self.text.push_str(self.split.rest());
         for call in &mut self.calls {
-            call.arguments.push_str(call.half.rest());
+            call.arguments.push_str(call.split.rest());
         }
         let stop = match finish.as_str() {
             "length" => Stop::Length,
             "content_filter" => Stop::Refused,
-            "error" => return Err(failure::of_stream_error("\"the provider failed in mid-turn\"")),
+            "error" => return Err(error::of_stream_error("\"the provider failed in mid-turn\"")),
             _ if !self.refusal.is_empty() => Stop::Refused,
             _ if !self.calls.is_empty() => Stop::Tools,
             "tool_calls" | "function_call" => {
@@ -236,7 +345,7 @@ impl Stream {
             .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
             .collect();
         let turn = Turn { text, calls, stop, usage: ModelUsage::default() };
-        Ok(Reply { turn, echo: message.into_iter().collect() })
+        Ok(Reply { turn, assistant_items: message.into_iter().collect() })
     }
 
     fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
@@ -296,13 +405,13 @@ impl Call {
 }
 
 /// The next piece of a text that may have been cut inside of a character.
-fn joined(half: &mut Half, raw: &RawValue) -> Result<Value, ModelError> {
-    serde_json::from_str(&half.join(raw.get()))
+fn joined(split: &mut SplitSurrogate, raw: &RawValue) -> Result<Value, ModelError> {
+    serde_json::from_str(&split.join(raw.get()))
         .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
 }
 
 fn parse(raw: &RawValue) -> Result<Value, ModelError> {
-    serde_json::from_str(&half::mended(raw.get()))
+    serde_json::from_str(&surrogates::replace_lone(raw.get()))
         .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
 }
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::prompt::{Side, marks};
-use crate::scripted::Wire;
+use crate::anthropic_messages::{Side, marks};
+use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, ask_raw, call, client, events, result, server};
 use crate::{Ask, ModelErrorKind, ModelUsage, Stop, ToolResult, ToolSpec};
 
