@@ -1,6 +1,6 @@
 //! `act apply`: applies and verifies the proposal of a dry run, or only shows it.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
 use crate::output::Output;
 use crate::task::{self, ApplyArgs};

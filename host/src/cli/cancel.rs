@@ -1,6 +1,6 @@
 //! `act cancel`: ends a running or waiting task.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::Output;
 use crate::task::{self, Which};
 use act_core::Failure;
@@ -42,7 +42,9 @@ impl Cancel {
             let task_id = &cancelled.task_id;
             output.result(&match (cancelled.was, cancelled.ended) {
                 (TaskState::Queued, _) => format!("{task_id} was removed from the queue"),
-                (_, true) => format!("{task_id} is cancelled; its changes so far stay in the working tree"),
+                (_, true) => {
+                    format!("{task_id} is cancelled; its changes so far stay in the working tree")
+                }
                 (_, false) => format!("{task_id} was asked to end and has not ended yet"),
             });
         }

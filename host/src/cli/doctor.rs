@@ -1,6 +1,6 @@
 //! `act doctor`: what is missing for a task, and how to get it.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
 use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
 use crate::output::{Line, Output, Tone};

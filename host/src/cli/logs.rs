@@ -1,6 +1,6 @@
 //! `act logs`: the output of the steps of a run.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task;
 use act_core::Failure;

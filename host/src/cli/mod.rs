@@ -4,35 +4,23 @@
 
 mod apply;
 mod audit;
-mod audit_lines;
 mod cache;
 mod cancel;
-mod compared;
 mod completions;
 mod components;
-mod dashed_text;
 mod demo;
 mod doctor;
 mod edit;
-mod elsewhere;
-mod facts_b;
-mod gate_args;
-mod history;
 mod init;
 mod logs;
 mod metrics;
-mod queue;
-mod repo_arg;
+mod repo;
 mod report;
 mod run;
 mod runtime;
 mod scout;
-mod status;
-mod take_over;
-mod task_line;
-mod task_text;
+mod tasks;
 mod verify;
-mod verify_claim;
 
 use std::ffi::OsString;
 
@@ -109,14 +97,14 @@ struct Cli {
 enum Command {
     Run(run::Run),
     Apply(apply::Apply),
-    Status(status::Status),
-    Queue(queue::Queue),
+    Status(tasks::Status),
+    Queue(tasks::Queue),
     Cancel(cancel::Cancel),
-    History(history::History),
+    History(tasks::History),
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
-    VerifyClaim(verify_claim::VerifyClaim),
+    VerifyClaim(verify::VerifyClaim),
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
@@ -131,7 +119,7 @@ enum Command {
     #[command(hide = true)]
     DemoTask(demo::DemoTask),
     #[command(hide = true)]
-    TakeOver(take_over::TakeOver),
+    TakeOver(run::TakeOver),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -182,7 +170,9 @@ impl Command {
                 Prepared::long(it.gate.verbose, it.gate.json, |output| it.run(output))
             }
             Self::Scout(it) => Prepared::long(it.verbose, it.json, |output| it.run(output)),
-            Self::Demo(it) => Prepared::long(it.verbose, false, move |output| it.run(color, output)),
+            Self::Demo(it) => {
+                Prepared::long(it.verbose, false, move |output| it.run(color, output))
+            }
             Self::DemoTask(it) => Prepared::long(it.verbose, false, |output| it.run(output)),
             Self::TakeOver(it) => Prepared::long(false, false, |output| it.run(output)),
             Self::Components(it) => Prepared {
@@ -250,9 +240,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return answer_instead(&dashed_text::explained(error, &arguments)),
+        Err(error) => return answer_instead(&run::explained(error, &arguments)),
     };
-    let place = elsewhere::place(&matches);
+    let place = repo::place(&matches);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => return answer_instead(&error),

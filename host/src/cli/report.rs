@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, Origin};
 use act_core::Failure;
@@ -45,7 +45,8 @@ impl Report {
                 output.result_line(&title(&report));
                 match &report.text {
                     Some(text) => output.result(&format!("\n{text}")),
-                    None => output.result_line(&Line::plain("It is not a regular file and was not read")),
+                    None => output
+                        .result_line(&Line::plain("It is not a regular file and was not read")),
                 }
             });
         }
@@ -62,8 +63,10 @@ fn title(report: &task::Report) -> Line {
     let path = &report.path;
     let of = report.task_id.as_deref().unwrap_or_default();
     match (report.origin, report.resolved) {
-        (Origin::Own, false) => Line::of(Tone::Bad, "Unresolved")
-            .and(Tone::Plain, format!(" report of {of}; the next task in this repository starts with it")),
+        (Origin::Own, false) => Line::of(Tone::Bad, "Unresolved").and(
+            Tone::Plain,
+            format!(" report of {of}; the next task in this repository starts with it"),
+        ),
         (Origin::Own, true) => Line::of(Tone::Good, "Resolved")
             .and(Tone::Plain, format!(" report of {of}; no task starts with it any more")),
         (Origin::Foreign, _) => Line::of(Tone::Caution, "Foreign").and(

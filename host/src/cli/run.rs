@@ -1,14 +1,19 @@
-//! `act run`: one task in one repository, to a green run of its pipeline.
+//! `act run`: one task in one repository, until its pipeline passes; and the process that `act run --detach` leaves
+//! behind.
 
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::ArgGroup;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
-use super::task_text::Source;
 use crate::output::Output;
-use crate::task::{Errand, RunArgs};
+use crate::task::{self, Errand, RunArgs};
+use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_workspace::{GlobError, PathGlobs};
@@ -93,4 +98,155 @@ impl Run {
 fn glob(text: &str) -> Result<String, GlobError> {
     let glob = text.to_owned();
     PathGlobs::new(std::slice::from_ref(&glob)).map(|_| glob)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Words(String),
+    Stdin,
+    File(PathBuf),
+}
+
+impl Source {
+    /// The parser has made sure that there is exactly one.
+    fn of(text: Option<String>, file: Option<PathBuf>) -> Self {
+        match (text, file) {
+            (Some(dash), None) if dash == "-" => Self::Stdin,
+            (_, Some(dash)) if dash.as_os_str() == "-" => Self::Stdin,
+            (_, Some(file)) => Self::File(file),
+            (text, None) => Self::Words(text.unwrap_or_default()),
+        }
+    }
+
+    fn read(self) -> Result<String, Failure> {
+        match self {
+            Self::Words(text) => Ok(text),
+            Self::Stdin => text("standard input", bytes(io::stdin().lock())),
+            Self::File(path) => {
+                text(&path.display().to_string(), File::open(&path).and_then(bytes))
+            }
+        }
+    }
+}
+
+/// One byte beyond the bound is enough to know that the text is too large.
+fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    from.take(MAX_TEXT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(name: &str, bytes: io::Result<Vec<u8>>) -> Result<String, Failure> {
+    let bytes = bytes.map_err(|error| {
+        Failure::refused("task_unreadable", format!("failed to read the task from {name}: {error}"))
+            .hint("name a file with the text of the task, or `-` for standard input")
+    })?;
+    if bytes.len() > MAX_TEXT_BYTES {
+        // What was read is enough for the refusal; the end may be half a character.
+        return Err(RequestError::TooLarge { bytes: bytes.len() }.into());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::refused("task_unreadable", format!("the task from {name} is not UTF-8 text"))
+            .hint("save it as UTF-8")
+    })?;
+    // Some editors put a mark of the encoding in front; it is no word of the task.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+const TIP: &str = "a text that begins with a dash stands behind `--`, after all options: act run -- \"- fix the parser\"";
+
+/// The same error, with that tip if such a text may be its cause.
+pub(super) fn explained(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let misspelt = error.get(ContextKind::SuggestedArg).is_some();
+    if error.kind() == ErrorKind::UnknownArgument && !misspelt && arguments.iter().any(is_dashed) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![TIP.into()]));
+    }
+    error
+}
+
+/// Options have no blank in their name, only in a value.
+fn is_dashed(argument: &OsString) -> bool {
+    let text = argument.to_string_lossy();
+    let name = text.split('=').next().unwrap_or_default();
+    name.starts_with('-') && name.contains(char::is_whitespace)
+}
+
+/// Run a task that another process has accepted
+#[derive(Debug, clap::Args)]
+pub(super) struct TakeOver {
+    task_id: String,
+    #[arg(long, value_name = "PID")]
+    from: u32,
+    #[command(flatten)]
+    at: RepoArg,
+}
+
+impl TakeOver {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Self { task_id, from, at: RepoArg { repo } } = self;
+        runtime::block_on(task::take_over(task::TakeOver { task_id, from, repo }, output))?
+    }
+}
+
+#[cfg(test)]
+mod task_text_tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_is_standard_input_and_a_file_wins_over_nothing() {
+        assert_eq!(Source::of(Some("-".into()), None), Source::Stdin);
+        assert_eq!(Source::of(Some("fix -".into()), None), Source::Words("fix -".into()));
+        // CLI-4
+        assert_eq!(Source::of(None, Some("-".into())), Source::Stdin);
+        assert_eq!(Source::of(None, Some("./-".into())), Source::File("./-".into()));
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_bound_and_must_be_utf_8() {
+        assert_eq!(text("x", bytes("täsk".as_bytes())).unwrap(), "täsk");
+        // CLI-5
+        let marked = "\u{feff}Constraints:\r\n- a\r\n\r\nConstraints:";
+        assert_eq!(
+            text("x", bytes(marked.as_bytes())).unwrap(),
+            marked.trim_start_matches('\u{feff}')
+        );
+        assert_eq!(text("x", bytes("\u{feff}".as_bytes())).unwrap(), "");
+        let endless = text("x", bytes(io::repeat(b'x'))).unwrap_err();
+        assert_eq!(endless.code, "task_too_large");
+        assert_eq!(text("x", bytes(&b"\xff"[..])).unwrap_err().code, "task_unreadable");
+        let missing = Source::File("/nonexistent/task.md".into()).read().unwrap_err();
+        assert_eq!(missing.code, "task_unreadable");
+    }
+}
+
+#[cfg(test)]
+mod dashed_text_tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn told(arguments: &[&str]) -> String {
+        let arguments: Vec<_> = [&["act"], arguments].concat().iter().map(OsString::from).collect();
+        let error = Cli::command().try_get_matches_from(&arguments).unwrap_err();
+        explained(error, &arguments).render().to_string()
+    }
+
+    // CLI-4
+    #[test]
+    fn a_text_is_told_from_an_option() {
+        for text in ["- fix x", "-fix x", "--fix x", "-\tx"] {
+            let told = told(&["run", text]);
+            assert!(told.contains(TIP), "{told}");
+            assert!(!told.contains("to pass"), "{told}");
+        }
+        for arguments in [
+            &["run", "--dryrun", "- fix x"][..],
+            &["run", "--no-such", "fix x"],
+            &["run", "--no-such=a b", "fix"],
+            &["run", "-q"],
+        ] {
+            assert!(!told(arguments).contains(TIP), "{arguments:?}");
+        }
+    }
 }

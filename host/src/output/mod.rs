@@ -3,12 +3,8 @@
 //! stdout gets the result, stderr everything on the way to it. All text goes through `terminal_text`.
 //! A reader that went away (`act run … | head -1`) is no failure: the exit code tells how the task ended.
 
-mod colour;
-mod excerpt;
-mod fold;
-mod from_here;
+mod hints;
 mod human;
-mod image_pull;
 mod json_lines;
 mod line;
 mod live;
@@ -17,12 +13,9 @@ mod outlet;
 mod panic;
 mod patch_out;
 mod pieces;
-mod place;
 mod progress;
 #[cfg(test)]
 mod schemas;
-mod step_lines;
-mod terminal;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -36,11 +29,9 @@ use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
 
-pub use colour::ColourWish;
-pub use from_here::from_here;
-pub use line::{Line, Tone};
+pub use hints::{Place, from_here};
+pub use line::{ColourWish, Line, Tone};
 pub use panic::install_hook as install_panic_hook;
-pub use place::Place;
 
 /// Of a line for which no terminal says how long it may be.
 const COLUMNS: usize = 100;
@@ -80,11 +71,11 @@ impl Output {
     pub fn new(style: Style) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let around = |terminal| colour::Surroundings { terminal, no_color: set("NO_COLOR"), dumb };
+        let around = |terminal| line::Surroundings { terminal, no_color: set("NO_COLOR"), dumb };
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self {
-            colour_out: colour::wanted(style.colour, around(out)),
-            colour_err: colour::wanted(style.colour, around(err)),
+            colour_out: line::wanted(style.colour, around(out)),
+            colour_err: line::wanted(style.colour, around(err)),
             terminal_out: out,
             redraws: err && !dumb,
             verbose: style.verbose,
@@ -178,7 +169,7 @@ impl Output {
 
     /// Result text of a command without events; several lines, ends with a line feed.
     pub fn result(&self, text: &str) {
-        let text = fold::block(text, columns_of(std::io::stdout()));
+        let text = line::block(text, columns_of(std::io::stdout()));
         let end = if text.ends_with('\n') { "" } else { "\n" };
         self.out(&format!("{text}{end}"));
     }
@@ -206,7 +197,7 @@ impl Output {
         let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
         let columns = width.map(|(width, _)| usize::from(width.0)).or_else(told);
         let columns = columns.unwrap_or(COLUMNS);
-        excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
+        line::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
     }
 
     /// A patch: byte for byte for a program, but for keys; on a terminal without effect on it.
@@ -216,12 +207,12 @@ impl Output {
 
     /// One line of the result, in as many rows as a narrow terminal needs; a program gets one.
     pub fn result_line(&self, line: &Line) {
-        self.out(&fold::rendered(line, columns_of(std::io::stdout()), self.colour_out));
+        self.out(&line::rendered(line, columns_of(std::io::stdout()), self.colour_out));
     }
 
     /// The same on the way to it.
     pub fn progress(&self, line: &Line) {
-        self.err(&fold::rendered(line, columns_of(std::io::stderr()), self.colour_err));
+        self.err(&line::rendered(line, columns_of(std::io::stderr()), self.colour_err));
     }
 
     /// Trouble that ends nothing.
@@ -232,7 +223,7 @@ impl Output {
 
     /// Several lines on the way to the result.
     pub fn notice(&self, text: &str) {
-        self.err(&fold::block(text, columns_of(std::io::stderr())));
+        self.err(&line::block(text, columns_of(std::io::stderr())));
     }
 
     /// The one place where a failure is written: for people, and for a program if it is one that reads.

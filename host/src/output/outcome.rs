@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::fold;
-use super::from_here::from_here;
+use super::hints::from_here;
+use super::line;
 use super::line::{Line, Tone};
 use super::progress;
 use act_core::event::{Event, EventKind, Sink};
@@ -57,7 +57,7 @@ impl<W: Write + Send> Sink for Outcome<W> {
         let lines = lines(&event.kind, self.edited, &|path| self.named(path));
         if !lines.is_empty() {
             let columns = (self.columns)();
-            let rendered = lines.iter().map(|line| fold::rendered(line, columns, self.colour));
+            let rendered = lines.iter().map(|line| line::rendered(line, columns, self.colour));
             let text: String = rendered.collect();
             // Both may be one terminal.
             super::outlet::stderr().settle();

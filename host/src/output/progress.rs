@@ -53,10 +53,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
         EventKind::Milestone { text, .. } => vec![Line::of(Tone::Strong, text)],
         EventKind::ComponentCompiled { name, duration_ms, .. } => vec![Line::of(
             Tone::Faint,
-            format!(
-                "Compiled component {name} in {}; cached for next time",
-                seconds(*duration_ms)
-            ),
+            format!("Compiled component {name} in {}; cached for next time", seconds(*duration_ms)),
         )],
         EventKind::Baseline { run_id, status, step, failures } => {
             let run = run_id.as_deref().unwrap_or("no run");

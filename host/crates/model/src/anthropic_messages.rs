@@ -19,7 +19,9 @@ use serde_json::value::RawValue;
 
 use crate::client::sensitive;
 use crate::passthrough::{Passthrough, RawFields};
-use crate::wire::{self, Counts, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json};
+use crate::wire::{
+    self, Counts, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json,
+};
 use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error, surrogates};
 
 pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -316,7 +318,10 @@ impl StreamParser for Stream {
         let calls = if stop == Stop::Tools { self.calls()? } else { vec![] };
         let assistant_items = self.assistant_items(stop);
         let text = self.text(stop);
-        Ok(Reply { turn: Turn { text, calls, stop, usage: ModelUsage::default() }, assistant_items })
+        Ok(Reply {
+            turn: Turn { text, calls, stop, usage: ModelUsage::default() },
+            assistant_items,
+        })
     }
 }
 

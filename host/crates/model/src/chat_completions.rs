@@ -16,7 +16,10 @@ use serde_json::value::RawValue;
 use crate::client::bearer;
 use crate::passthrough::{Passthrough, RawFields};
 use crate::surrogates::{self, SplitSurrogate};
-use crate::wire::{self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json};
+use crate::wire::{
+    self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
+    json,
+};
 use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error};
 
 pub(super) struct ChatCompletions;

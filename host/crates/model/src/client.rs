@@ -12,9 +12,7 @@ use super::http::Http;
 use super::openai_responses::OpenAiResponses;
 use super::scripted::{Script, ScriptedModel, Transport};
 use super::wire::{Service, Wire};
-use super::{
-    Conversation, Deadlines, Model, ModelError, ModelErrorKind, TokenLedger, ToolSpec,
-};
+use super::{Conversation, Deadlines, Model, ModelError, ModelErrorKind, TokenLedger, ToolSpec};
 use act_core::event::Events;
 use act_core::secret::{Secret, Secrets};
 

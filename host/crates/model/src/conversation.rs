@@ -30,7 +30,14 @@ impl WireConversation {
             let opening = Opening { model: &target.model, role, system: &system, tools: &tools };
             target.wire.prompt(&opening)
         });
-        Self { target, role: role.to_owned(), prompt, unanswered: vec![], deferred: vec![], invented: 0 }
+        Self {
+            target,
+            role: role.to_owned(),
+            prompt,
+            unanswered: vec![],
+            deferred: vec![],
+            invented: 0,
+        }
     }
 }
 
@@ -68,8 +75,11 @@ impl Conversation for WireConversation {
             return Err(ModelError::misused(format!("no call {} waits for an answer", result.id)));
         }
         // Found for every call, with equal numbers: each is answered exactly once.
-        let ordered: Option<Vec<_>> =
-            self.unanswered.iter().map(|id| results.iter().find(|result| &result.id == id)).collect();
+        let ordered: Option<Vec<_>> = self
+            .unanswered
+            .iter()
+            .map(|id| results.iter().find(|result| &result.id == id))
+            .collect();
         let Some(ordered) = ordered.filter(|ordered| ordered.len() == results.len()) else {
             return Err(ModelError::misused("every call of the turn needs exactly one answer"));
         };

@@ -224,7 +224,7 @@ impl Http {
                 .push(&bytes, &mut payloads)
                 .map_err(|error| ModelError::malformed(error.to_string()))?;
             for payload in payloads.drain(..) {
-                if collect.payload(&payload)? .is_break() {
+                if collect.payload(&payload)?.is_break() {
                     let rest = async { while let Some(Ok(_)) = body.next().await {} };
                     let _ = tokio::time::timeout(LAST_BYTES, rest).await;
                     return Ok(());

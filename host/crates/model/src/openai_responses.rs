@@ -14,7 +14,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::client::bearer;
-use crate::wire::{self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json};
+use crate::wire::{
+    self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
+    json,
+};
 use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error, surrogates};
 
 pub const DEFAULT_MODEL: &str = "gpt-6.1-sol";
@@ -266,12 +269,19 @@ impl StreamParser for Stream {
             _ => vec![],
         };
         let text = if text.is_empty() { refusal } else { text };
-        Ok(Reply { turn: Turn { text, calls, stop, usage: ModelUsage::default() }, assistant_items })
+        Ok(Reply {
+            turn: Turn { text, calls, stop, usage: ModelUsage::default() },
+            assistant_items,
+        })
     }
 }
 
 impl Stream {
-    fn finish(&mut self, response: Option<Response<'_>>, end: End) -> Result<ControlFlow<()>, ModelError> {
+    fn finish(
+        &mut self,
+        response: Option<Response<'_>>,
+        end: End,
+    ) -> Result<ControlFlow<()>, ModelError> {
         self.count(response.as_ref());
         if end == End::Completed && !self.open.is_empty() {
             return Err(ModelError::malformed(

@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use serde_yaml::Spanned;
 
 use super::client::{Client, Endpoint};
-use super::{Conversation, Deadlines, Model, ModelAccess, ModelError, TokenLedger, ToolCall, ToolSpec};
+use super::{
+    Conversation, Deadlines, Model, ModelAccess, ModelError, TokenLedger, ToolCall, ToolSpec,
+};
 use act_core::event::{Events, ModelUsage};
 
 /// Largest number of turns after loops are written out. It bounds the memory of a script with large loops.
@@ -379,7 +381,8 @@ impl Turn {
             },
         };
         let calls: Vec<_> = self.calls.iter().enumerate().map(call).collect();
-        let written = calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
+        let written =
+            calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
         // About four bytes are a token, unless the script sets the counts.
         let tokens = |bytes: usize| u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX);
         let usage = self.usage.unwrap_or(ModelUsage {
@@ -505,8 +508,9 @@ impl Format for ChatCompletions {
             }
             format!("data: {chunk}\n\n")
         };
-        let delta =
-            |delta: Value| chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), None);
+        let delta = |delta: Value| {
+            chunk(json!([{"index": 0, "delta": delta, "finish_reason": null}]), None)
+        };
 
         let mut out = delta(json!({"role": "assistant", "content": ""}));
         out.push_str(": still here\n\n");

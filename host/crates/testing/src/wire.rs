@@ -63,7 +63,6 @@ impl Wire {
             _ => None,
         }
     }
-
 }
 
 impl Format for Wire {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task::capabilities::{self as task, Narrow};
 use act_core::Failure;

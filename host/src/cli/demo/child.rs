@@ -21,11 +21,7 @@ const FOREIGN: [&str; 6] = [
     "AGENT_LLM_MODEL",
 ];
 
-pub(super) fn command(
-    program: &Path,
-    arguments: Vec<OsString>,
-    place: &Place,
-) -> Command {
+pub(super) fn command(program: &Path, arguments: Vec<OsString>, place: &Place) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     for name in FOREIGN {

@@ -12,8 +12,8 @@ mod repository;
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
-use super::repo_arg::RepoArg;
 use crate::task::{Errand, RunArgs, TaskId};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -67,11 +67,8 @@ impl Demo {
         place.fill(&image).map_err(|error| trouble("failed to write the repository", &error))?;
         let program = std::env::current_exe()
             .map_err(|error| trouble("failed to find the program itself", &error))?;
-        let task = child::command(
-            &program,
-            arguments(&place.repository(), color, self.verbose),
-            &place,
-        );
+        let task =
+            child::command(&program, arguments(&place.repository(), color, self.verbose), &place);
         let end = super::runtime::block_on(child::run(task))?
             .map_err(|error| trouble("failed to run the task", &error))?;
         match exit_of(end.code()) {
@@ -173,8 +170,7 @@ mod tests {
     #[test]
     fn the_task_is_started_with_ordinary_arguments() {
         let arguments = arguments(Path::new("/tmp/r"), crate::cli::Color::Never, true);
-        let expected =
-            ["--color", "never", "demo-task", "--repo", "/tmp/r", "--verbose"];
+        let expected = ["--color", "never", "demo-task", "--repo", "/tmp/r", "--verbose"];
         assert_eq!(arguments, expected);
     }
 

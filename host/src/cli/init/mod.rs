@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutArgs, WhichScout};

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::anthropic_messages::{Side, marks};
-use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, ask_raw, call, client, events, result, server};
 use crate::{Ask, ModelErrorKind, ModelUsage, Stop, ToolResult, ToolSpec};
+use act_testing::Wire;
 
 const WIRE: Wire = Wire::Messages;
 

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, call, client, server, sse};
 use crate::{Ask, ModelError, ModelErrorKind, Stop, ToolSpec, Turn};
+use act_testing::Wire;
 
 fn ask_raw(stream: Vec<u8>) -> Result<Turn, ModelError> {
     crate::tests::ask_raw(Wire::ChatCompletions, stream)

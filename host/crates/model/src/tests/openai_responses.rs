@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use act_testing::Wire;
 use crate::tests::{KEY, ask_and_go_on, ask_raw, call, client, events, server};
 use crate::{Ask, ModelErrorKind, ModelUsage, Stop, ToolSpec};
+use act_testing::Wire;
 
 const WIRE: Wire = Wire::Responses;
 

@@ -1,4 +1,4 @@
-//! Which repository a command line means, when it names one: hints then name it as well.
+//! `--repo`: the repository of a command, and its name in hints when it is not the current directory.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,15 @@ use clap::{ArgMatches, Command, CommandFactory};
 use super::Cli;
 use crate::output::Place;
 use act_core::shell_word;
+
+// No words of its own: they would take the place of the command's.
+#[derive(Debug, clap::Args)]
+pub(super) struct RepoArg {
+    /// Repository, or a directory in it
+    // Global: where the command has subcommands, also behind theirs.
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    pub(super) repo: PathBuf,
+}
 
 const REPO: &str = "repo";
 
@@ -47,7 +56,7 @@ fn takes(words: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+mod elsewhere_tests {
     use super::*;
 
     fn directory(arguments: &[&str]) -> Option<String> {
