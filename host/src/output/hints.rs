@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// What `--repo` named.
+/// The repository that `--repo` named, for commands in hints.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Absolute, as a shell takes it as one word.
+    /// Absolute path, quoted as one word of a shell.
     pub directory: String,
-    /// Whether a command, as words behind `act`, takes `--repo`.
+    /// Returns whether a command, given as the words after `act`, takes `--repo`.
     pub takes: fn(&[&str]) -> bool,
 }
 
 impl Place {
-    /// The text with every command in backticks completed, and one that it ends with.
+    /// Adds `--repo` to every command in backticks, and to a command at the end of the text.
     pub(super) fn complete<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains("act ") {
             return Cow::Borrowed(text);
@@ -22,7 +22,7 @@ impl Place {
             let (before, command) = text.split_at(at);
             return Cow::Owned(format!("{}{}", self.complete(before), self.command(command)));
         }
-        // Even pieces stand between commands; one that nothing closes is none.
+        // Pieces with an even index are text between commands; an unclosed backtick begins no command.
         let pieces: Vec<_> = text.split('`').collect();
         let closed = |at: usize| at % 2 == 1 && at + 1 < pieces.len();
         let pieces = pieces.iter().enumerate().map(|(at, piece)| match closed(at) {
@@ -32,7 +32,7 @@ impl Place {
         Cow::Owned(pieces.collect::<Vec<_>>().join("`"))
     }
 
-    /// One command, as it is typed.
+    /// Adds `--repo` to one command, if it takes it.
     pub(super) fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
         let words: Vec<_> = command.split_whitespace().collect();
         match words.split_first() {
@@ -44,14 +44,13 @@ impl Place {
     }
 }
 
-/// Where a command begins that stands alone or behind a colon and is all the rest, so that it can be copied to the end
-/// of the line.
+/// Returns the start of a command that is the whole text, or everything after a colon.
 fn last_command(text: &str) -> Option<usize> {
     let at = if text.starts_with("act ") { 0 } else { text.rfind(": act ")? + 2 };
     (!text[at..].contains(['`', ';', ','])).then_some(at)
 }
 
-/// `path` is from the repository's root.
+/// Returns a file of a repository as a path from the current directory; `path` is relative to the root.
 pub fn from_here(root: &Path, path: &str) -> String {
     let here = std::env::current_dir().ok();
     seen_from(here.as_deref(), root, path)

@@ -16,7 +16,7 @@ pub(super) struct Human<W> {
     colour: bool,
     verbose: bool,
     secrets: Secrets,
-    /// On a terminal.
+    /// The live row; only on a terminal.
     live: Option<Live>,
     columns: fn() -> usize,
     pull: PullLines,
@@ -34,7 +34,7 @@ impl<W: Write> Human<W> {
         self
     }
 
-    /// A terminal may get wider or narrower at any time.
+    /// Sets how the width is measured: a terminal may be resized at any time.
     pub(super) fn in_columns(mut self, columns: fn() -> usize) -> Self {
         self.columns = columns;
         self
@@ -55,7 +55,7 @@ impl<W: Write> Human<W> {
     }
 }
 
-/// Marked, so that a step cannot speak in our name.
+/// Marks a line of a step, so that the step cannot imitate messages of act.
 fn step_line(text: String) -> Line {
     Line::of(Tone::Faint, "  | ").and(Tone::Plain, text)
 }
@@ -72,7 +72,7 @@ impl<W: Write + Send> Sink for Human<W> {
                     self.show(lines.into_iter().map(step_line));
                 }
             }
-            // The line that is redrawn shows it better.
+            // The live row shows it better.
             EventKind::ImagePull { .. } if self.live.is_some() => {}
             EventKind::ImagePull { image, status, current, total } => {
                 let line = self.pull.line(image, status, *current, *total);
@@ -93,10 +93,11 @@ impl<W: Write + Send> Sink for Human<W> {
     }
 }
 
-/// More kinds of status than engines have; the rest of them is not shown.
+/// Largest number of different statuses that are shown. Engines have fewer; a hostile registry may invent more.
 const MAX_STATUSES: usize = 40;
 
-/// Shows every status once, as layers go through them side by side, and each further tenth of the bytes.
+/// Selects the reports of an image pull that get a line: each status once, since layers pass through them in parallel,
+/// and each further tenth of the bytes.
 #[derive(Debug, Default)]
 pub(super) struct PullLines {
     image: String,
@@ -131,7 +132,7 @@ impl PullLines {
     }
 }
 
-/// Begins with a space when there is anything to say.
+/// Returns the progress with a leading space, or an empty text.
 pub(super) fn so_far(current: Option<u64>, total: Option<u64>) -> String {
     match (current, total) {
         (Some(current), Some(total)) => {
@@ -147,7 +148,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}.{} MiB", bytes / MEBIBYTE, bytes % MEBIBYTE * 10 / MEBIBYTE)
 }
 
-/// A longer line is shown in pieces of this size, so memory stays bounded.
+/// Largest line of a step in bytes. Longer lines are shown in pieces, so that memory stays bounded.
 const MAX_LINE: usize = 8 * 1024;
 
 #[derive(Debug, Default)]
@@ -156,7 +157,7 @@ struct StepLines {
 }
 
 impl StepLines {
-    /// The lines that these bytes complete. A carriage return ends a line, too: progress bars use it.
+    /// Returns the lines that these bytes complete. A carriage return ends a line as well: progress bars use it.
     fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = vec![];
         for &byte in bytes {
@@ -171,7 +172,7 @@ impl StepLines {
         lines
     }
 
-    /// What is left when the step has ended.
+    /// Returns the unfinished line when the step has ended.
     fn take(&mut self) -> Option<String> {
         let line = std::mem::take(&mut self.pending);
         (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())

@@ -14,12 +14,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::human::so_far;
-use super::outlet::{self, Outlet};
+use super::queued_writer::{self, QueuedWriter};
 use act_core::event::EventKind;
 use act_core::secret::Secrets;
 use act_core::terminal_text;
 
-/// Often enough for a spinner, rarely enough for a slow line.
+/// Often enough for a smooth spinner, rarely enough for a slow connection.
 const REDRAWS_PER_SECOND: u8 = 10;
 const TICK: Duration = Duration::from_millis(120);
 const WORK: &str = "{spinner} {elapsed} {wide_msg}";
@@ -27,7 +27,7 @@ const PULL: &str = "{spinner} {elapsed} {bar:10} {percent:>3}% {wide_msg}";
 
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether stderr may hold a line that will be overwritten.
+/// Returns whether the live row may be visible on stderr.
 pub(super) fn is_shown() -> bool {
     SHOWN.load(Ordering::Relaxed)
 }
@@ -40,7 +40,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// On stderr, which is a terminal.
+    /// Shows the row on stderr, which is a terminal.
     pub(super) fn new(secrets: Secrets) -> Self {
         let terminal = Box::new(Terminal::stderr());
         let target = ProgressDrawTarget::term_like_with_hz(terminal, REDRAWS_PER_SECOND);
@@ -48,7 +48,7 @@ impl Live {
         Self { bar, status: Status::default(), pulling: false, secrets }
     }
 
-    /// Runs `write` while the line is not there.
+    /// Removes the row while `write` runs.
     pub(super) fn step_aside(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
@@ -99,7 +99,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// What is going on (pure: event in, words out).
+/// The current work, derived from events.
 #[derive(Debug, Default)]
 struct Status {
     phase: String,
@@ -108,7 +108,7 @@ struct Status {
 }
 
 impl Status {
-    /// Whether the words have changed.
+    /// Takes an event and returns whether the text has changed.
     fn take(&mut self, kind: &EventKind) -> bool {
         match kind {
             EventKind::Milestone { text, attempt } => {
@@ -118,7 +118,7 @@ impl Status {
                         self.attempt = text;
                         self.phase = "Editing".into();
                     }
-                    // They are asked side by side.
+                    // Both Scouts work at the same time.
                     None if self.phase == "Querying Scout A" && text == "Querying Scout B" => {
                         self.phase = "Querying Scouts A and B".into();
                     }
@@ -142,7 +142,7 @@ impl Status {
         true
     }
 
-    /// The shortest first: a narrow terminal cuts the end.
+    /// Puts the shortest part first: a narrow terminal cuts the end.
     fn text(&self) -> String {
         let tokens = match self.tokens {
             0 => String::new(),
@@ -155,19 +155,19 @@ impl Status {
     }
 }
 
-/// `^C`, and the column in which the cursor waits.
+/// Columns for `^C` and the cursor.
 const ROOM: u16 = 3;
-/// Of a terminal that does not say its size.
+/// Size of a terminal that does not report it.
 const USUAL: (u16, u16) = (79, 24);
 
 struct Terminal {
-    out: Outlet,
+    out: QueuedWriter,
     frame: Mutex<String>,
 }
 
 impl Terminal {
     fn stderr() -> Self {
-        Self { out: outlet::stderr(), frame: Mutex::default() }
+        Self { out: queued_writer::stderr(), frame: Mutex::default() }
     }
 
     fn frame(&self) -> MutexGuard<'_, String> {
@@ -239,7 +239,7 @@ impl TermLike for Terminal {
     fn flush(&self) -> Result<()> {
         let frame = std::mem::take(&mut *self.frame());
         if !frame.is_empty() {
-            self.out.put_live(frame.as_bytes());
+            self.out.put_frame(frame.as_bytes());
         }
         Ok(())
     }

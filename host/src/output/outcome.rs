@@ -1,4 +1,4 @@
-//! The reader of events that writes how a task ended, when it has: its result, or in a dry run words beside it.
+//! Writes the end of a task: its result on stdout, or in a dry run on stderr beside the patch.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -59,8 +59,8 @@ impl<W: Write + Send> Sink for Outcome<W> {
             let columns = (self.columns)();
             let rendered = lines.iter().map(|line| line::rendered(line, columns, self.colour));
             let text: String = rendered.collect();
-            // Both may be one terminal.
-            super::outlet::stderr().settle();
+            // stdout and stderr may be the same terminal.
+            super::queued_writer::stderr().wait_briefly();
             super::put(&mut self.out, &self.secrets.redact(&text));
         }
     }

@@ -1,12 +1,12 @@
-//! What each fact looks like as lines of progress (pure: event in, lines out).
+//! Turns each event into lines of progress, without side effects.
 //!
-//! Without `--verbose`: milestones, what a person waits for, and trouble. With it also the Scouts'
-//! summaries, the diagnosis, every edit and what the steps print.
+//! Without `--verbose`: milestones, what a person waits for, and problems. With it also the summaries of the Scouts, the
+//! diagnosis, every edit and the output of the steps.
 
 use super::line::{Line, Tone};
 use act_core::event::{EventKind, ModelUsage, ProposedChange};
 
-/// Lines for one event. Pulls and step output keep state and are not decided here.
+/// Returns the lines for one event. Image pulls and step output need state and are handled by the caller.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
     let mut lines = always(kind);
     if verbose {
@@ -63,7 +63,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let failures = failures.iter().map(|line| Line::plain(format!("- {line}")));
             std::iter::once(head).chain(failures).collect()
         }
-        // As it is told at the door.
+        // A refusal looks as if it had been refused before the task started.
         EventKind::TaskFinished { state, summary, .. } if state == "REFUSED" => {
             let mut lines = summary.as_deref().unwrap_or_default().lines();
             let message = lines.next().unwrap_or_default();
@@ -94,7 +94,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
                     .and(Tone::Plain, format!(" {error}")),
             ]
         }
-        // What a person has stopped is no trouble.
+        // A request that the user cancelled is no problem.
         EventKind::ModelRequest { role, attempt, error: Some(error), .. }
             if error != "cancelled" =>
         {
@@ -174,7 +174,7 @@ fn paragraph(text: &str) -> impl Iterator<Item = Line> {
     text.trim().lines().map(|line| Line::of(Tone::Faint, format!("    {line}")))
 }
 
-/// As the milestones call the two of our own.
+/// Returns the display names of the built-in Scouts.
 fn scout_name(scout: &str) -> &str {
     match scout {
         "scout-a" => "Scout A",

@@ -26,12 +26,12 @@ Examples:
   act demo --verbose
 
 Exit codes:
-  those of the task: 0 SUCCESS, 1 it could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+  those of the task: 0 SUCCESS, 1 the demo could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
 
 /// Watch a whole task on a small repository, with a scripted model
 ///
-/// Makes a repository with a real bug in a temporary directory and runs an ordinary task on it. The first
-/// attempt fails, the second is green. Needs Docker, but no key. Its image is made of the machine's own static busybox,
+/// Creates a repository with a real bug in a temporary directory and runs an ordinary task on it. The first attempt
+/// fails, the second passes. The demo needs Docker, but no key. Its image is built from a static busybox of this machine,
 /// without network or registry; where there is none, busybox:stable is pulled.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]

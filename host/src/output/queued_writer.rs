@@ -1,8 +1,9 @@
-//! stdout and stderr, each written by a thread of its own behind a bounded queue.
+//! stdout and stderr, each written by its own thread behind a bounded queue.
 //!
-//! Who reports something does not write it: a pipe that nobody reads must stop neither the work nor its time
-//! limits, signals and cancellation. Of a queue that stays full the oldest lines go; the end of a task is among
-//! the newest.
+//! The code that reports something does not write it: a pipe that nobody reads must not stop the work, its time limits,
+//! signals and cancellation. When a queue stays full, the oldest lines are dropped, because the end of a task is among the
+//! newest, and stderr says how many are missing. Not `tracing-appender`: it drops the newest lines, does not say where,
+//! and never waits for a slow reader.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -10,43 +11,43 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that a program reads: more than the events of any sane task.
+/// Bytes queued for stdout, which a program reads: more than the events of any usual task.
 const DATA: usize = 32 * 1024 * 1024;
-/// Progress.
+/// Bytes queued for stderr, which shows progress.
 const PROGRESS: usize = 1024 * 1024;
-/// With more than this before it, a line that is redrawn is old news.
+/// A frame of the live row is dropped when more bytes than this are queued before it.
 const LIVE: usize = 64 * 1024;
-/// How long somebody who reports waits for a reader, once until it reads on.
+/// How long a caller waits for a reader that has stopped reading; once, until it reads again.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A descriptor that does not block says "later".
+/// Pause before the next attempt on a non-blocking descriptor.
 const LATER: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-pub(super) fn stdout() -> Outlet {
-    static OUT: OnceLock<Outlet> = OnceLock::new();
-    OUT.get_or_init(|| Outlet::new(DATA, None, || Descriptor::Out)).clone()
+pub(super) fn stdout() -> QueuedWriter {
+    static OUT: OnceLock<QueuedWriter> = OnceLock::new();
+    OUT.get_or_init(|| QueuedWriter::new(DATA, None, || Descriptor::Out)).clone()
 }
 
-pub(super) fn stderr() -> Outlet {
-    static ERR: OnceLock<Outlet> = OnceLock::new();
-    ERR.get_or_init(|| Outlet::new(PROGRESS, Some(left_out), || Descriptor::Err)).clone()
+pub(super) fn stderr() -> QueuedWriter {
+    static ERR: OnceLock<QueuedWriter> = OnceLock::new();
+    ERR.get_or_init(|| QueuedWriter::new(PROGRESS, Some(left_out), || Descriptor::Err)).clone()
 }
 
 fn left_out(lines: u64) -> String {
     format!("act: {lines} lines are left out here: nobody read them in time\n")
 }
 
-/// The sending end; clones feed the same stream.
+/// Writes to one stream; clones share its queue.
 #[derive(Clone)]
-pub(super) struct Outlet(Arc<Shared>);
+pub(super) struct QueuedWriter(Arc<Shared>);
 
 struct Shared {
     limit: usize,
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// On a machine that has no thread left.
+    /// Used if no thread could be started.
     direct: OnceLock<Mutex<Box<dyn Write + Send>>>,
-    /// What is written where lines are missing.
+    /// The message in the place of missing lines.
     left_out: Option<fn(u64) -> String>,
 }
 
@@ -54,11 +55,11 @@ struct Shared {
 struct Queue {
     waiting: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// A piece is being written.
+    /// The thread is writing a piece.
     busy: bool,
     /// Bytes written so far.
     moved: u64,
-    /// Nobody waits for this reader any more, until it reads on.
+    /// Callers do not wait for this reader until it reads again.
     stalled: bool,
     lost: u64,
     broken: Option<ErrorKind>,
@@ -80,7 +81,7 @@ impl Queue {
     }
 }
 
-impl Outlet {
+impl QueuedWriter {
     fn new<W: Write + Send + 'static>(
         limit: usize,
         left_out: Option<fn(u64) -> String>,
@@ -94,27 +95,31 @@ impl Outlet {
             left_out,
         });
         let (pumped, mut writer) = (Arc::clone(&shared), out());
-        let thread = std::thread::Builder::new().name("outlet".into());
+        let thread = std::thread::Builder::new().name("output".into());
         if thread.spawn(move || pumped.pump(&mut writer)).is_err() {
             let _ = shared.direct.set(Mutex::new(Box::new(out())));
         }
         Self(shared)
     }
 
-    /// A piece that comes whole or not at all. Errors when nobody can read any more.
+    /// Queues a piece, which is written as a whole or dropped.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the stream is closed.
     pub(super) fn put(&self, piece: &[u8]) -> Result<()> {
         self.0.put(piece)
     }
 
-    /// A piece that is nothing but the present moment.
-    pub(super) fn put_live(&self, piece: &[u8]) {
+    /// Queues a frame of the live row, unless older output is still waiting.
+    pub(super) fn put_frame(&self, piece: &[u8]) {
         if self.0.queue().bytes < LIVE {
             let _ = self.0.put(piece);
         }
     }
 
-    /// Waits until all is written, which usually it is at once. Short, for the order of two streams.
-    pub(super) fn settle(&self) {
+    /// Waits a short time until everything is written, so that output on the other stream appears after it.
+    pub(super) fn wait_briefly(&self) {
         let queue = self.0.queue();
         let writing = |queue: &mut Queue| !queue.idle() && !queue.stalled;
         let waited = self.0.changed.wait_timeout_while(queue, PATIENCE, writing);
@@ -122,8 +127,9 @@ impl Outlet {
         queue.stalled |= waited.timed_out();
     }
 
-    /// Waits for the reader as long as it reads; true when it has got everything.
-    pub(super) fn see_off(&self, still: Option<Duration>) -> bool {
+    /// Waits until everything is written, or until the reader has not read for the time `still`. Returns whether everything
+    /// is written.
+    pub(super) fn drain(&self, still: Option<Duration>) -> bool {
         let mut queue = self.0.queue();
         let mut last = (queue.moved, Instant::now());
         while !queue.idle() {
@@ -139,7 +145,7 @@ impl Outlet {
         true
     }
 
-    /// Pieces that nobody was in time for.
+    /// Returns the number of dropped pieces.
     pub(super) fn lost(&self) -> u64 {
         self.0.queue().lost
     }
@@ -226,18 +232,18 @@ impl Shared {
     }
 }
 
-impl Write for Outlet {
+impl Write for QueuedWriter {
     fn write(&mut self, piece: &[u8]) -> Result<usize> {
         self.put(piece).map(|()| piece.len())
     }
 
-    /// What is queued is on its way.
+    /// Does nothing: the thread writes what is queued.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Without the lock and the buffer of the standard library: a thread that hangs here holds nothing.
+/// A standard stream without the lock and the buffer of the standard library, so that a blocked thread holds no lock.
 enum Descriptor {
     Out,
     Err,
@@ -264,9 +270,9 @@ mod tests {
     use super::*;
 
     /// A queue of `limit` bytes before a pipe.
-    fn piped(limit: usize) -> (std::io::PipeReader, Outlet) {
+    fn piped(limit: usize) -> (std::io::PipeReader, QueuedWriter) {
         let (reader, writer) = std::io::pipe().unwrap();
-        let outlet = Outlet::new(limit, Some(|lines| format!("[{lines}]\n")), || {
+        let outlet = QueuedWriter::new(limit, Some(|lines| format!("[{lines}]\n")), || {
             writer.try_clone().unwrap()
         });
         (reader, outlet)
@@ -284,7 +290,7 @@ mod tests {
         outlet.put(b"last\n").unwrap();
         // Hundreds of lines, and one patience for all of them; generous, because machines are shared.
         assert!(began.elapsed() < PATIENCE * 60, "{:?}", began.elapsed());
-        assert!(!outlet.see_off(Some(LATER)));
+        assert!(!outlet.drain(Some(LATER)));
         assert!(outlet.lost() > 700, "{}", outlet.lost());
         let reading = std::thread::spawn(move || {
             let (mut text, mut piece) = (vec![], [0; 8192]);
@@ -294,7 +300,7 @@ mod tests {
             }
             String::from_utf8(text).unwrap()
         });
-        assert!(outlet.see_off(None), "what is read goes on");
+        assert!(outlet.drain(None), "what is read goes on");
         let text = reading.join().unwrap();
         assert!(text.contains(&format!("\n[{}]\nx", outlet.lost())), "the gap is told");
         assert!(text.lines().all(|line| line.len() == 1023 || line.len() < 8), "whole lines");
@@ -315,7 +321,7 @@ mod tests {
         assert_eq!((text.len(), outlet.lost()), (300_000, 0));
         drop(reader);
         let gone = (0..).find_map(|_| {
-            outlet.settle();
+            outlet.wait_briefly();
             outlet.put(b"z").err()
         });
         assert_eq!(gone.unwrap().kind(), ErrorKind::BrokenPipe);

@@ -1,15 +1,19 @@
-//! Text of any length from elsewhere, made harmless on its way to a stream, in pieces that end with a line.
+//! Sanitises a text of any length on its way to a stream, in pieces that end with a line.
 
 use std::io::{self, Read};
 
 use act_core::terminal_text;
 
-/// Read at a time.
+/// Bytes of one read.
 const BLOCK: usize = 64 * 1024;
-/// A longer line is cut: memory stays bounded.
+/// Longest line in bytes. Longer lines are cut, so that memory stays bounded.
 const LINE: usize = 1024 * 1024;
 
-/// Hands each piece to `to`, until that says that nobody reads any more.
+/// Passes each piece to `to`, until that returns false because nobody reads any more.
+///
+/// # Errors
+///
+/// Returns the first error of reading.
 pub(super) fn copy(mut from: impl Read, mut to: impl FnMut(&str) -> bool) -> io::Result<()> {
     let mut held: Vec<u8> = vec![];
     let mut block = vec![0; BLOCK];
@@ -38,7 +42,7 @@ pub(super) fn copy(mut from: impl Read, mut to: impl FnMut(&str) -> bool) -> io:
     }
 }
 
-/// Up to where no character is cut in two, if it is UTF-8 at all.
+/// Returns the length without a UTF-8 character that is cut off at the end.
 fn character_end(bytes: &[u8]) -> usize {
     let begins = |byte: &u8| !(0x80..0xc0).contains(byte);
     let last = bytes.iter().rposition(begins).unwrap_or(0);
