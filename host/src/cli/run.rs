@@ -24,6 +24,7 @@ Examples:
   act run --file task.md --verbose 2> progress.txt
   act run --dry-run \"use tabs\" | git apply --check
   act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
+  act run --again t-4k2m9x
 
 Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
@@ -34,7 +35,7 @@ Exit codes:
 /// The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
 /// applies to the whole task. The changes stay in the working tree for you to review; nothing is committed.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["text", "file"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["text", "file", "again"]))]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Run {
     /// The task; `-` reads it from standard input
@@ -42,6 +43,9 @@ pub(super) struct Run {
     /// Read the task from a file; `-` reads standard input
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Run an ended task of this repository again, with its text and its mode; permissions and budgets are not inherited
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["dry_run", "baseline"])]
+    again: Option<String>,
     #[command(flatten)]
     at: RepoArg,
     /// Show the summaries of the Scouts, the diagnosis, each edit and the output of the steps
@@ -69,8 +73,11 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let text = Source::of(self.text, self.file).read()?;
-        let args = RunArgs {
+        let text = match self.again {
+            None => Source::of(self.text, self.file).read()?,
+            Some(_) => String::new(),
+        };
+        let mut args = RunArgs {
             text,
             repo: self.at.repo,
             verbose: self.verbose,
@@ -82,6 +89,9 @@ impl Run {
             },
             script: None,
         };
+        if let Some(task_id) = &self.again {
+            args = crate::task::again(task_id, args)?;
+        }
         if self.detach {
             let detached = runtime::block_on(crate::task::detach(args))??;
             if self.json {
