@@ -156,7 +156,7 @@ fn a_fingerprint_sees_every_kind_of_change() {
         lsetxattr(&answer, "user.act.test", b"new", XattrFlags::empty()).unwrap();
         seen("an attribute");
     } else {
-        eprintln!("not shown here: this file system has no extended attributes");
+        act_core::testing::skip("this file system has no extended attributes");
     }
 }
 

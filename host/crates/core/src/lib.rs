@@ -16,6 +16,8 @@ pub mod process;
 pub mod secret;
 mod shell_word;
 pub mod terminal_text;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use failure::{Failure, Refusal};
 pub use hidden_char::is_hidden;
