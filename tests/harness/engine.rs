@@ -16,6 +16,11 @@ fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
     })
 }
 
+/// The address of the engine for the program under test; `None` is the default one.
+pub(crate) fn engine_address() -> Option<std::ffi::OsString> {
+    std::env::var_os("DOCKER_HOST")
+}
+
 /// An image with a shell and its tools; made once.
 pub(crate) fn image() -> &'static str {
     with_engine(async |docker| crate::image::ensure(&docker).await);

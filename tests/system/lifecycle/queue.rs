@@ -6,8 +6,8 @@ use rustix::process::{Signal, geteuid};
 use serde_json::json;
 
 use super::{document, history, in_order, repository, silent, starts, states, whole_tasks};
+use crate::harness::json::schema;
 use crate::harness::{Act, program};
-use crate::json::schema;
 
 /// TASK-11, TASK-21, security line 131.
 #[test]
