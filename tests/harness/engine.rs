@@ -34,12 +34,6 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    pub(crate) fn new() -> Self {
-        let tag = Self::unused("docker.io/library/act-test-moving");
-        tag.means(image());
-        tag
-    }
-
     /// The only name of an image that nothing else needs, of a registry that never answers.
     pub(crate) fn of_its_own() -> (Self, String) {
         let tag = Self::unused("127.0.0.1:9/act-test-own");
