@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use act_model::scripted::{Recorded, ScriptedServer};
+use act_testing::{Recorded, ScriptedServer};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -122,7 +122,9 @@ impl Done {
 
     /// Names in `agent/`, sorted; empty when there is none.
     pub(crate) fn agent_files(&self) -> Vec<String> {
-        names(self.repo().join("agent"))
+        let all = names(self.repo().join("agent")).into_iter();
+        // The file that hides the others from git is no note.
+        all.filter(|name| name != ".gitignore").collect()
     }
 
     /// Names of the run directories in the order in which they were made; two may share a second.

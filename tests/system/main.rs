@@ -30,6 +30,7 @@ mod hostile_model;
 mod json;
 mod lifecycle;
 mod metrics;
+mod notes;
 mod past;
 mod proposed;
 mod published;
