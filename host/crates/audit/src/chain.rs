@@ -3,7 +3,6 @@
 
 use sha2::{Digest, Sha256};
 
-use super::inert::hex;
 use super::record::Record;
 
 const DOMAIN: &[u8] = b"act-audit-v1";
@@ -65,7 +64,7 @@ fn hash(prev: &str, canonical: &[u8]) -> String {
     hasher.update(DOMAIN);
     hasher.update(prev.as_bytes());
     hasher.update(canonical);
-    hex(&hasher.finalize())
+    act_fs::Sha256::from(hasher).to_string()
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The logs that were set aside, back to the first one: whether they still tell what was before.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use act_fs::Dir;
 use super::accepted::Accepted;
 use super::error::AuditError;
 use super::file::{LogFile, NAME};
@@ -16,7 +16,7 @@ const MOST: usize = 1000;
 
 /// The log in the directory `state`, which `path` names, and all those before it.
 pub fn verify_all(
-    state: &OwnedFd,
+    state: &Dir,
     path: &Path,
     mut verifier: Verifier,
 ) -> Result<Verification, AuditError> {
@@ -119,7 +119,7 @@ struct Looked {
 type Missing = (&'static str, String);
 
 /// One of them: the very file that was set aside, sound in itself up to what the store remembered then.
-fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
+fn look(state: &Dir, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
     let seq = before.head.as_ref().map_or(0, |head| head.seq);
     let mut log = EarlierLog {
         name: before.name.clone(),
@@ -163,7 +163,7 @@ fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Look
 }
 
 fn open(
-    state: &OwnedFd,
+    state: &Dir,
     path: &Path,
     before: &Before,
     log: &mut EarlierLog,

@@ -1,48 +1,47 @@
 //! The log as a file: reached by handle, never through a link, for its owner alone, locked while one appends.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, statat};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Identity};
 use super::chain::{Line, MAX_LINE, judge};
 use super::error::AuditError;
-use super::inert::hex;
 use super::record::Record;
 
 pub const NAME: &str = "audit.jsonl";
 /// Whoever holds the log longer does not append, but hangs.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_micros(200);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// What every record of every version begins with.
 const BEGINNING: &str = r#"{"v":"#;
 
 #[derive(Debug)]
 pub(super) struct LogFile {
     pub(super) file: File,
-    identity: (u64, u64),
+    identity: Identity,
 }
 
 impl LogFile {
     /// Made when there is none.
-    pub(super) fn open(state: &OwnedFd, path: &Path) -> Result<Self, AuditError> {
+    pub(super) fn open(state: &Dir, path: &Path) -> Result<Self, AuditError> {
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         Self::new(state, NAME, path, flags)?.ok_or_else(|| AuditError::io(path, Errno::NOENT))
     }
 
     /// Only to look at it.
-    pub(super) fn existing(state: &OwnedFd, path: &Path) -> Result<Option<Self>, AuditError> {
+    pub(super) fn existing(state: &Dir, path: &Path) -> Result<Option<Self>, AuditError> {
         Self::new(state, NAME, path, OFlags::RDONLY)
     }
 
     /// One that was set aside under this name.
     pub(super) fn aside(
-        state: &OwnedFd,
+        state: &Dir,
         name: &str,
         path: &Path,
     ) -> Result<Option<Self>, AuditError> {
@@ -54,7 +53,7 @@ impl LogFile {
         let (mut hasher, mut at, mut buffer) = (Sha256::new(), 0, vec![0; MAX_LINE]);
         loop {
             match self.file.read_at(&mut buffer, at) {
-                Ok(0) => return Ok(hex(&hasher.finalize())),
+                Ok(0) => return Ok(act_fs::Sha256::from(hasher).to_string()),
                 Ok(count) => {
                     hasher.update(buffer.get(..count).unwrap_or_default());
                     at += count as u64;
@@ -66,7 +65,7 @@ impl LogFile {
     }
 
     fn new(
-        state: &OwnedFd,
+        state: &Dir,
         name: &str,
         path: &Path,
         flags: OFlags,
@@ -89,7 +88,10 @@ impl LogFile {
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(foreign("of another user"));
         }
-        let found = Self { identity: (meta.dev(), meta.ino()), file };
+        let found = Self {
+            identity: Identity::of_handle(&file).map_err(|error| AuditError::io(path, error))?,
+            file,
+        };
         found.begins_as_ours(path)?;
         Ok(Some(found))
     }
@@ -125,28 +127,17 @@ impl LogFile {
     }
 
     /// Whether its name still means this file.
-    pub(super) fn is_named(&self, state: &OwnedFd) -> bool {
-        statat(state, NAME, AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok_and(|named| (named.st_dev, named.st_ino) == self.identity)
+    pub(super) fn is_named(&self, state: &Dir) -> bool {
+        state.stat(NAME).is_ok_and(|named| Identity::of_stat(&named) == self.identity)
     }
 
     /// Until dropped. Shared for those who only read.
     pub(super) fn lock(&self, path: &Path, shared: bool) -> Result<Locked<'_>, AuditError> {
-        let how = match shared {
-            true => FlockOperation::NonBlockingLockShared,
-            false => FlockOperation::NonBlockingLockExclusive,
-        };
-        let start = Instant::now();
-        loop {
-            match flock(&self.file, how) {
-                Ok(()) => return Ok(Locked(&self.file)),
-                Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) if start.elapsed() > LONGEST_WAIT => {
-                    return Err(AuditError::Busy { path: path.to_owned() });
-                }
-                Err(Errno::WOULDBLOCK) => std::thread::sleep(LOOK),
-                Err(errno) => return Err(AuditError::io(path, errno)),
-            }
+        let kind = if shared { Kind::Shared } else { Kind::Exclusive };
+        match lock::wait(&self.file, kind, LONGEST_WAIT) {
+            Ok(true) => Ok(Locked(&self.file)),
+            Ok(false) => Err(AuditError::Busy { path: path.to_owned() }),
+            Err(error) => Err(AuditError::io(path, error)),
         }
     }
 
@@ -180,6 +171,6 @@ pub(super) struct Locked<'a>(&'a File);
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // The file is closed with the process in any case.
-        let _ = flock(self.0, FlockOperation::Unlock);
+        let _ = lock::unlock(self.0);
     }
 }

@@ -22,7 +22,6 @@ mod testing;
 mod verification;
 mod verify;
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +38,7 @@ pub use verification::{Bad, EarlierLog, History, UnknownRun, Verification};
 pub use verify::{OfManifest, Verifier, cure};
 
 use act_core::secret::Secrets;
+use act_fs::Dir;
 use log::Log;
 
 /// The log, in the name of one task or of none. Clones append to the same one. Costs nothing until the first
@@ -52,7 +52,7 @@ pub struct Audit {
 
 impl Audit {
     /// The log in the directory `state`, which `path` names in messages. `keeper` holds its head elsewhere.
-    pub fn new(state: OwnedFd, path: &Path, keeper: Arc<dyn Keeper>, secrets: Secrets) -> Self {
+    pub fn new(state: Dir, path: &Path, keeper: Arc<dyn Keeper>, secrets: Secrets) -> Self {
         Self {
             log: Arc::new(Log::new(state, path.join(NAME), keeper, secrets)),
             task: None,

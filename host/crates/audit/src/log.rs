@@ -3,20 +3,21 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fsync, openat, renameat, statat};
+use rustix::fs::fdatasync;
 use rustix::io::Errno;
 
 use super::chain::{GENESIS, Line, judge, seal};
 use super::entry::{Entry, Event};
 use super::error::AuditError;
-use super::file::{LogFile, NAME};
+use super::file::{LONGEST_WAIT, LogFile, NAME};
 use super::head::{Head, Keeper};
 use super::record::Record;
 use super::tail::{Tail, TailError, tail};
+use act_fs::lock::{self, Kind};
+use act_fs::Dir;
 use act_core::fail_point;
 use act_core::process::Process;
 use act_core::secret::Secrets;
@@ -33,7 +34,7 @@ const NEEDED: u64 = 128 << 10;
 const MOST_ASIDE: u32 = 1000;
 
 pub(super) struct Log {
-    state: OwnedFd,
+    state: Dir,
     path: PathBuf,
     keeper: Arc<dyn Keeper>,
     secrets: Secrets,
@@ -57,7 +58,7 @@ struct Open {
 
 impl Log {
     pub(super) fn new(
-        state: OwnedFd,
+        state: Dir,
         path: PathBuf,
         keeper: Arc<dyn Keeper>,
         secrets: Secrets,
@@ -103,9 +104,10 @@ impl Log {
             return Ok(());
         };
         let first = open.settled == 0;
-        fdatasync(&file.file)
-            .and_then(|()| if first { fsync(&self.state) } else { Ok(()) })
-            .map_err(|errno| AuditError::io(&self.path, errno))?;
+        fdatasync(&file.file).map_err(|errno| AuditError::io(&self.path, errno))?;
+        if first {
+            self.state.sync().map_err(|error| AuditError::io(&self.path, error))?;
+        }
         self.keep(&head)?;
         open.settled = head.seq;
         Ok(())
@@ -262,24 +264,19 @@ impl Log {
     }
 
     pub(super) fn restart(&self) -> Result<Option<String>, AuditError> {
-        let io = |errno: Errno| AuditError::io(&self.path, errno);
+        let io = |error: io::Error| AuditError::io(&self.path, error);
         let open = &mut *self.open();
         // One at a time; those who append meanwhile see that the name means another file.
-        let turn = openat(
-            &self.state,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(io)?;
-        rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive).map_err(io)?;
+        let turn = self.state.reopen().map_err(io)?;
+        if !lock::wait(&turn, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
+            return Err(AuditError::Busy { path: self.path.clone() });
+        }
         let kept = self.keeper.head().map_err(|reason| {
             AuditError::keeper(&self.path, "its head cannot be looked up", &reason)
         })?;
-        let aside = match statat(&self.state, NAME, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => None,
-            Err(errno) => return Err(io(errno)),
-            Ok(_) => Some(self.free_name(&self.taken_names()?)?),
+        let aside = match self.state.contains(NAME).map_err(io)? {
+            false => None,
+            true => Some(self.free_name(&self.taken_names()?)?),
         };
         let last = super::reader::last_seq(&self.state, &self.path);
         let sha256 = match &aside {
@@ -300,7 +297,8 @@ impl Log {
         let sealed = seal(record, seq, &prev);
         let Some((Record { hash, .. }, line)) = sealed else { return Ok(aside) };
         write(&file.file, line.as_bytes()).map_err(|error| AuditError::io(&self.path, error))?;
-        fdatasync(&file.file).and_then(|()| fsync(&self.state)).map_err(io)?;
+        fdatasync(&file.file).map_err(|errno| io(errno.into()))?;
+        self.state.sync().map_err(io)?;
         let size = line.len() as u64;
         let head = Head { seq, hash: hash.clone(), end: size };
         self.keeper.restarted(&head, &line).map_err(|reason| {
@@ -315,8 +313,9 @@ impl Log {
     fn set_aside(&self, aside: &str) -> Result<Option<String>, AuditError> {
         let old = LogFile::existing(&self.state, &self.path).ok().flatten();
         let turn = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
-        renameat(&self.state, NAME, &self.state, aside)
-            .map_err(|errno| AuditError::io(&self.path, errno))?;
+        self.state
+            .rename(NAME, aside)
+            .map_err(|error| AuditError::io(&self.path, error))?;
         let sha256 = old.as_ref().map(|old| old.sha256(&self.path)).transpose();
         drop(turn);
         sha256
@@ -338,8 +337,7 @@ impl Log {
     fn free_name(&self, taken: &[String]) -> Result<String, AuditError> {
         let names = (1..=MOST_ASIDE).map(|number| format!("audit.{number}.jsonl"));
         let free = names.filter(|name| !taken.contains(name)).find(|name| {
-            let there = statat(&self.state, name, AtFlags::SYMLINK_NOFOLLOW);
-            matches!(there, Err(Errno::NOENT))
+            self.state.contains(&**name).is_ok_and(|taken| !taken)
         });
         let none = || io::Error::other("too many logs were set aside; move some of them away");
         free.ok_or_else(|| AuditError::io(&self.path, none()))

@@ -2,9 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Take};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use act_fs::Dir;
 use super::chain::{Line, MAX_LINE, judge};
 use super::error::AuditError;
 use super::file::LogFile;
@@ -28,7 +28,7 @@ pub enum Item {
 
 impl AuditReader {
     /// Empty when there is no log. Waits for one who appends, so that no half of a line is seen.
-    pub fn open(state: &OwnedFd, path: &Path) -> Result<Self, AuditError> {
+    pub fn open(state: &Dir, path: &Path) -> Result<Self, AuditError> {
         let path = path.join(super::file::NAME);
         let Some(found) = LogFile::existing(state, &path)? else {
             return Ok(Self { lines: None, number: 0, at: 0 });
@@ -76,7 +76,7 @@ impl AuditReader {
 }
 
 /// The greatest number that any readable record of a damaged log has.
-pub(super) fn last_seq(state: &OwnedFd, path: &Path) -> u64 {
+pub(super) fn last_seq(state: &Dir, path: &Path) -> u64 {
     let Ok(Some(found)) = LogFile::existing(state, path) else { return 0 };
     let mut reader = AuditReader::of(found, u64::MAX);
     let mut last = 0;

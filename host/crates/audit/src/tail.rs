@@ -5,10 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use sha2::{Digest, Sha256};
-
 use super::chain::{GENESIS, Line, MAX_LINE, judge};
-use super::inert::hex;
+use act_fs::Sha256;
 
 /// Bytes behind which there must be a record; more is nothing that a stopped writer could have left.
 const WINDOW: u64 = 4 * MAX_LINE as u64;
@@ -38,7 +36,7 @@ impl Torn {
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let end = bytes.iter().rposition(|byte| *byte != b'\n')?;
         let bytes = bytes.get(..=end)?;
-        Some(Self { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(bytes)) })
+        Some(Self { bytes: bytes.len() as u64, sha256: Sha256::of(bytes).to_string() })
     }
 }
 

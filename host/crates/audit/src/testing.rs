@@ -1,17 +1,15 @@
 //! A log of its own for each test, and a keeper that remembers in memory.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-
-use rustix::fs::{Mode, OFlags};
 
 use super::{
     Audit, AuditReader, Beginning, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification,
     Verifier, verify_all,
 };
 use act_core::secret::Secrets;
+use act_fs::Dir;
 
 #[derive(Default)]
 pub(super) struct Memory {
@@ -126,9 +124,8 @@ impl Place {
     }
 }
 
-pub(super) fn state(path: &Path) -> OwnedFd {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).unwrap()
+pub(super) fn state(path: &Path) -> Dir {
+    Dir::open(path).unwrap()
 }
 
 pub(super) fn edit(path: &str) -> Entry {

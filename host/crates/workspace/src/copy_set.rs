@@ -17,7 +17,7 @@ use super::globs::PathGlobs;
 use super::handle::{self, DIRECTORY, READ, Root};
 use super::ignored::IgnoreRules;
 use super::stop::StopCheck;
-use super::versions::hex;
+use act_fs::hex;
 use super::view::Kind;
 use super::walk::{Found, Walk, name_of};
 

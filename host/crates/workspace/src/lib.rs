@@ -72,6 +72,6 @@ pub use selection::{Selection, SelectionError};
 pub use special::{Special, special};
 pub use tested::Untested;
 pub use texts::{FileText, Held};
-pub use versions::{Version, Versions, bare_digest, digest, hex};
+pub use versions::{Version, Versions, bare_digest, digest};
 pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};
 pub use work_tree::prefix_in_git;

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::exclusion::{TEMPORARY_PREFIX, TEMPORARY_SUFFIX};
 use super::handle;
 use super::likeness::Likeness;
-use super::versions::hex;
+use act_fs::hex;
 
 /// A file beside its target; removed when dropped, whatever it holds by then.
 #[derive(Debug)]

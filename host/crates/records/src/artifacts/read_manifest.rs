@@ -1,6 +1,6 @@
 //! What a run once wrote down about itself, read back by its id.
 
-use std::io::{self, Read};
+use std::io;
 
 use super::layout::ArtifactDir;
 use super::run_id::RunId;
@@ -15,12 +15,7 @@ impl ArtifactDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let file = match act_fs::file(&run, "manifest.json") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut text = vec![];
-        file.take(MOST).read_to_end(&mut text)?;
-        Ok(Some(serde_json::from_slice(&text)?))
+        let text = run.read_existing("manifest.json", MOST)?;
+        Ok(text.map(|text| serde_json::from_slice(&text)).transpose()?)
     }
 }
