@@ -63,7 +63,7 @@ impl Place {
         Self { dir: tempfile::tempdir().unwrap(), keeper: Arc::default() }
     }
 
-    pub(super) fn state(&self) -> OwnedFd {
+    pub(super) fn state(&self) -> Dir {
         state(self.dir.path())
     }
 

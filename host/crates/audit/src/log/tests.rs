@@ -1,6 +1,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use rustix::fs::Mode;
+
 use super::super::testing::{Place, edit};
 use super::super::{AuditError, Decision, History, OfManifest, Verifier};
 use super::*;
