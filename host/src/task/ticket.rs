@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::line::Seat;
 use super::{RunArgs, TaskId, interrupted, living, preflight};
 use crate::output::Output;
-use act_audit::{Audit, AuditError, Place};
+use act_audit::{Audit, AuditError, RepoIdentity};
 use act_core::Failure;
 use act_core::event::Sink;
 use act_core::exit::Exit;
@@ -48,7 +48,7 @@ impl Desk {
     /// The log, about the repository as it stands; refused where nothing can be recorded.
     pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
         self.audit.ready()?;
-        Ok(self.audit.about(Place { identity: self.repo.clone(), head: head_commit(root) }))
+        Ok(self.audit.about(RepoIdentity { identity: self.repo.clone(), head: head_commit(root) }))
     }
 
     /// Accepted when this returns; behind all others.
@@ -89,7 +89,7 @@ impl Desk {
     }
 
     pub(super) fn line(&self) -> Result<Vec<Seat>, StoreError> {
-        let seat = |place: act_records::store::Place| Seat {
+        let seat = |place: act_records::store::RepoIdentity| Seat {
             life: living::life(&self.artifacts, &self.this, &place.owner, &place.task_id),
             task_id: place.task_id,
             state: place.state,

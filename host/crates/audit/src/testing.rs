@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    Audit, AuditReader, Beginning, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification,
+    Audit, AuditReader, Restart, Entry, Event, Head, Item, CheckpointStore, Record, CheckpointError, Verification,
     Verifier, verify_all,
 };
 use act_core::secret::Secrets;
@@ -15,15 +15,15 @@ use act_fs::Dir;
 pub(super) struct Memory {
     pub(super) head: Mutex<Option<Head>>,
     grants: Mutex<Option<String>>,
-    pub(super) restarts: Mutex<BTreeMap<u64, Beginning>>,
+    pub(super) restarts: Mutex<BTreeMap<u64, Restart>>,
 }
 
-impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Memory {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         Ok(self.head.lock().unwrap().clone())
     }
 
-    fn keep(&self, head: &Head) -> Result<(), Unkept> {
+    fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
         let mut kept = self.head.lock().unwrap();
         if kept.as_ref().is_none_or(|kept| kept.seq < head.seq) {
             *kept = Some(head.clone());
@@ -31,23 +31,23 @@ impl Keeper for Memory {
         Ok(())
     }
 
-    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), CheckpointError> {
         *self.head.lock().unwrap() = Some(head.clone());
-        let beginning = Beginning { hash: head.hash.clone(), line: Some(line.to_owned()) };
+        let beginning = Restart { hash: head.hash.clone(), line: Some(line.to_owned()) };
         self.restarts.lock().unwrap().insert(head.seq, beginning);
         *self.grants.lock().unwrap() = None;
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         Ok(self.restarts.lock().unwrap().clone())
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         Ok(self.grants.lock().unwrap().clone())
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
         *self.grants.lock().unwrap() = Some(sha256.to_owned());
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Logbook;
 use crate::task::preflight;
-use act_audit::{Decision, Event, Keeper, Place, Record, Subject};
+use act_audit::{Decision, Event, CheckpointStore, RepoIdentity, Record, Subject};
 use act_core::Failure;
 use act_records::artifacts::{RunId, manifest_digest};
 use act_records::store::Store;
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub outcome: Option<String>,
     /// Null of `act verify`.
     pub task_id: Option<String>,
-    pub repo: Option<Place>,
+    pub repo: Option<RepoIdentity>,
     pub started_at: String,
     pub finished_at: Option<String>,
     /// The attempt of its task.
