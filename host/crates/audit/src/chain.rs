@@ -7,7 +7,7 @@ mod tests;
 
 use std::fs::File;
 use std::io;
-use std::io::{BufRead, BufReader, Read, Take, self};
+use std::io::{self, BufRead, BufReader, Read, Take};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 

@@ -11,7 +11,9 @@ use super::chain::AuditReader;
 use super::error::AuditError;
 use super::log::{LogFile, NAME};
 use super::record::{Decision, Entry, Event, NAMES, Record};
-use super::verify::{Bad, Before, EarlierLog, History, ManifestFacts, Rest, UnknownRun, Verification, Verifier};
+use super::verify::{
+    Bad, Before, EarlierLog, History, ManifestFacts, Rest, UnknownRun, Verification, Verifier,
+};
 
 /// Maximum number of logs that `act audit restart` can archive under a name each.
 const MAX_ARCHIVED: usize = 1000;
@@ -218,7 +220,9 @@ struct Word {
 
 impl Accepted {
     pub(super) fn take(&mut self, record: &Record) {
-        if record.event != Event::GapAccepted.as_str() || self.logs.len() + self.runs.len() > MAX_ACCEPTED {
+        if record.event != Event::GapAccepted.as_str()
+            || self.logs.len() + self.runs.len() > MAX_ACCEPTED
+        {
             return;
         }
         if let Some(restart) = record.counts.get("restart") {

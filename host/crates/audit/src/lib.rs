@@ -78,7 +78,12 @@ pub struct Audit {
 impl Audit {
     /// Returns the log in the directory `state`, which `path` names in messages. `checkpoints` remembers its head
     /// outside of the log.
-    pub fn new(state: Dir, path: &Path, checkpoints: Arc<dyn CheckpointStore>, secrets: Secrets) -> Self {
+    pub fn new(
+        state: Dir,
+        path: &Path,
+        checkpoints: Arc<dyn CheckpointStore>,
+        secrets: Secrets,
+    ) -> Self {
         Self {
             log: Arc::new(Log::new(state, path.join(NAME), checkpoints, secrets)),
             task: None,

@@ -6,7 +6,7 @@ mod tests;
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Write, self};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,15 +15,15 @@ use std::time::Duration;
 use act_core::fail_point;
 use act_core::process::Process;
 use act_core::secret::Secrets;
+use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Identity};
-use act_fs::lock::{Kind, self};
 use rustix::fs::{Mode, OFlags, fdatasync, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::chain::{GENESIS, Line, MAX_LINE, Tail, TailError, judge, seal, tail};
 use super::error::AuditError;
-use super::head::{Head, CheckpointStore};
+use super::head::{CheckpointStore, Head};
 use super::record::{Entry, Event, Record};
 
 pub const NAME: &str = "audit.jsonl";
@@ -278,9 +278,9 @@ impl Log {
     }
 
     fn keep(&self, head: &Head) -> Result<(), AuditError> {
-        self.checkpoints
-            .keep(head)
-            .map_err(|reason| AuditError::checkpoint(&self.path, "its head cannot be kept", &reason))
+        self.checkpoints.keep(head).map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its head cannot be kept", &reason)
+        })
     }
 
     pub(super) fn kept_grants(&self) -> Result<Option<String>, AuditError> {
@@ -477,9 +477,7 @@ impl Log {
     fn set_aside(&self, archived: &str) -> Result<Option<String>, AuditError> {
         let old = LogFile::existing(&self.state, &self.path).ok().flatten();
         let turn = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
-        self.state
-            .rename(NAME, archived)
-            .map_err(|error| AuditError::io(&self.path, error))?;
+        self.state.rename(NAME, archived).map_err(|error| AuditError::io(&self.path, error))?;
         let sha256 = old.as_ref().map(|old| old.sha256(&self.path)).transpose();
         drop(turn);
         sha256
@@ -501,9 +499,9 @@ impl Log {
 
     fn free_name(&self, taken: &[String]) -> Result<String, AuditError> {
         let names = (1..=MAX_ARCHIVED).map(|number| format!("audit.{number}.jsonl"));
-        let free = names.filter(|name| !taken.contains(name)).find(|name| {
-            self.state.contains(&**name).is_ok_and(|taken| !taken)
-        });
+        let free = names
+            .filter(|name| !taken.contains(name))
+            .find(|name| self.state.contains(&**name).is_ok_and(|taken| !taken));
         let none = || io::Error::other("too many logs were set aside; move some of them away");
         free.ok_or_else(|| AuditError::io(&self.path, none()))
     }

@@ -310,5 +310,4 @@ mod tests {
         assert!(long.len() < 1020 && long.contains("…#"), "{long}");
         assert_ne!(long, inert(&"x".repeat(5001), 1000), "told apart");
     }
-
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    Audit, AuditReader, Restart, Entry, Event, Head, Item, CheckpointStore, Record, CheckpointError, Verification,
-    Verifier, verify_all,
+    Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, Item, Record,
+    Restart, Verification, Verifier, verify_all,
 };
 use act_core::secret::Secrets;
 use act_fs::Dir;

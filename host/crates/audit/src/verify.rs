@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::chain::{GENESIS, Item, Line, Torn, judge};
-use super::head::{Restart, Head};
+use super::head::{Head, Restart};
 use super::history::Accepted;
 use super::record::{Event, Record};
 

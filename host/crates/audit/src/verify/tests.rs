@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::testing::{Place, edit};
 use super::*;
-use crate::{Entry, CheckpointStore as _, chain};
+use crate::{CheckpointStore as _, Entry, chain};
 
 fn bad(place: &Place) -> Bad {
     let found = place.verify();
