@@ -165,6 +165,8 @@ impl Hasher for StableHasher {
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::FileType;
+
     use super::*;
     use crate::engine::engine;
     use std::os::unix::fs::PermissionsExt;
