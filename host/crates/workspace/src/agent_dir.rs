@@ -14,10 +14,9 @@ use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
 use super::handle::DIRECTORY;
-use super::place::{self, Temp};
 use super::scan::scan;
 use super::stop::StopCheck;
-use super::sweep;
+use super::transaction::{self, Temp};
 use super::view::Kind;
 
 pub const AGENT_DIR: &str = "agent";
@@ -81,7 +80,7 @@ impl AgentDir {
     pub fn open(root: &Path) -> Result<Self, HostWriteError> {
         let root = open_root(root)?;
         if let Some(found) = Self::existing(&root)? {
-            sweep::clear(&found.dir);
+            transaction::clear(&found.dir);
             return Ok(found);
         }
         match rustix::fs::mkdirat(&root, AGENT_DIR, Mode::from_raw_mode(0o777)) {
@@ -120,7 +119,7 @@ impl AgentDir {
     /// Written once: whatever has the name already, also a link to nowhere, stays as it is.
     pub fn create_new(&self, name: &str, bytes: &[u8]) -> Result<(), HostWriteError> {
         let temp = self.temp(name, bytes)?;
-        match place::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
+        match transaction::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(HostWriteError::Exists { name: name.to_owned() }),
             Err(errno) => Err(failed(name, errno)),

@@ -155,7 +155,7 @@ mod lists_of_access {
     fn one_that_cannot_be_kept_refuses_the_write() {
         let repo = Fixture::new(&[("a", "one")]);
         let file = File::open(repo.root.join("a")).unwrap();
-        let mut like = Likeness::of(&file).unwrap();
+        let mut like = Metadata::of(&file).unwrap();
         like.give(&file).unwrap();
         like.access = vec![Some(b"no list at all".to_vec()), None];
         let refused = like.give(&file).unwrap_err().to_string();
