@@ -49,6 +49,7 @@ impl Session<'_> {
     }
 
     pub(super) async fn done(&mut self, done: Done) -> Result<Step, End> {
+        let done = self.without_commit_text(done);
         if self.editor.aim == Aim::Proposal {
             return Ok(Step::Leave(Left::Finished(Some(done))));
         }
@@ -73,7 +74,11 @@ impl Session<'_> {
         self.verify().await
     }
 
+    /// Runs the pipeline, whoever asks for it. The refusals come first, so that silence bypasses none of them.
     pub(super) async fn verify(&mut self) -> Result<Step, End> {
+        if let Some(refusal) = self.hidden().or_else(|| self.owed()) {
+            return Ok(refusal.into());
+        }
         let fingerprint = self.fingerprint();
         if !self.verified_in_strategy && self.debug_loop.replans() > 0 {
             match self.tried.judge_tree(&fingerprint) {

@@ -8,7 +8,6 @@ mod audited;
 mod baseline;
 mod boundary;
 mod calls;
-mod claim;
 mod closing;
 mod component_hands;
 mod debug_loop;
@@ -44,7 +43,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use boundary::Held;
+pub use boundary::Boundary;
 pub use component_hands::ComponentHands;
 pub use draft::Draft;
 use ending::Ending;

@@ -3,7 +3,7 @@
 
 use super::baseline::Baseline;
 use super::debug_loop::DebugLoop;
-use super::decisions::Conflicts;
+use super::decisions::Decisions;
 use super::draft::TakenUp;
 use super::ending::Ending;
 use super::phase::Phase;
@@ -40,7 +40,7 @@ pub(super) struct Session<'a> {
     pub(super) tried: Tried,
     /// Raw reports, newest per Scout, in the order of the Scouts.
     pub(super) reports: Vec<ScoutPayload>,
-    pub(super) conflicts: Conflicts,
+    pub(super) decided: Decisions,
     /// What the pipeline said before the first edit, if it was asked.
     pub(super) baseline: Option<Baseline>,
     /// Every verification, green ones too, as snapshots show them.
@@ -54,8 +54,10 @@ pub(super) struct Session<'a> {
     pub(super) last: Option<VerifyResponse>,
     /// Whether there were tests when the task began; none before the first plan.
     pub(super) has_tests: Option<bool>,
-    /// To be written as soon as the Editor has spoken.
+    /// A snapshot that waits for the Editor's decision about a conflict. Every action but `plan` writes it first.
     pub(super) snapshot_due: Option<Moment>,
+    /// Parts of `done` that were left out because they are text for a commit or a pull request.
+    pub(super) left_out: Vec<&'static str>,
     /// What the model has seen of its changes.
     pub(super) reread: Reread,
     /// The criteria were said again since the last verification.
@@ -88,7 +90,7 @@ impl<'a> Session<'a> {
             strategies: Strategies::default(),
             tried: Tried::default(),
             reports: vec![],
-            conflicts: Conflicts::default(),
+            decided: Decisions::default(),
             baseline: None,
             verified: vec![],
             decisions: vec![],
@@ -98,6 +100,7 @@ impl<'a> Session<'a> {
             last: None,
             has_tests: None,
             snapshot_due: None,
+            left_out: vec![],
             reread: Reread::default(),
             reminded: false,
             told_bytes: 0,
