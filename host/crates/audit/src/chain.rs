@@ -6,13 +6,12 @@
 mod tests;
 
 use std::fs::File;
-use std::io;
 use std::io::{self, BufRead, BufReader, Read, Take};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use act_fs::{Dir, Sha256};
-use sha2::{Digest, Sha256};
+use sha2::Digest;
 
 use super::error::AuditError;
 use super::log::LogFile;
@@ -73,7 +72,7 @@ fn unsealed(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn hash(prev: &str, canonical: &[u8]) -> String {
-    let mut hasher = Sha256::new();
+    let mut hasher = sha2::Sha256::new();
     hasher.update(DOMAIN);
     hasher.update(prev.as_bytes());
     hasher.update(canonical);

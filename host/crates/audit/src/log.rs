@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags, fdatasync, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::chain::{GENESIS, Line, MAX_LINE, Tail, TailError, judge, seal, tail};
+use super::chain::{GENESIS, Line, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
 use super::error::AuditError;
 use super::head::{CheckpointStore, Head};
 use super::record::{Entry, Event, Record};

@@ -90,7 +90,7 @@ impl Index {
                 transaction
                     .query_row("SELECT ifnull(max(seq), 0) FROM file", [], |row| row.get(0))?;
             let mut find = transaction
-                .prepare_cached("SELECT brief, outline, seq FROM file WHERE key = ?1")?;
+                .prepare("SELECT brief, outline, seq FROM file WHERE key = ?1")?;
             let mut old = vec![];
             let found = keys.iter().map(|Key(key)| {
                 let row = find.query_row(params![&key[..]], |row| {
@@ -122,7 +122,7 @@ impl Index {
         self.with(|connection| {
             let transaction = connection.unchecked_transaction()?;
             {
-                let mut put = transaction.prepare_cached(
+                let mut put = transaction.prepare(
                     "INSERT OR REPLACE INTO file (key, brief, outline) VALUES (?1, ?2, ?3)",
                 )?;
                 for (Key(key), outline) in outlines {
@@ -169,7 +169,7 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// Gives rows that were used the newest numbers, so that they are removed last.
 fn refresh(connection: &Connection, old: &[i64], last: i64) -> rusqlite::Result<()> {
-    let mut update = connection.prepare_cached("UPDATE file SET seq = ?2 WHERE seq = ?1")?;
+    let mut update = connection.prepare("UPDATE file SET seq = ?2 WHERE seq = ?1")?;
     for (seq, new) in old.iter().zip(last + 1..) {
         update.execute(params![seq, new])?;
     }

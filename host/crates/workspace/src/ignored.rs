@@ -18,9 +18,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::Mode;
 
-use super::git::Tracked;
-use super::git::{self, Unreadable};
-use super::git::{WorkTree, trusted};
+use super::git::{self, Tracked, Unreadable, WorkTree, trusted};
 use super::handle::{self, DIRECTORY, Root};
 
 /// Bytes and lines of one file; with more, all in its directory is ignored.

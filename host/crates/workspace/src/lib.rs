@@ -48,7 +48,7 @@ pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, Tree, TreeBuilder, TreeFile, tree_digest,
 };
 pub use exclusion::Rule;
-pub use git::{GitPlace, git_place};
+pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
