@@ -10,8 +10,8 @@ use std::{fs, io};
 use rustix::fs::{Access, Mode, fchmod, fstat};
 
 use super::run_dir::RunDir;
-use super::run_id::RunId;
 use super::spread::spread;
+use act_core::RunId;
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Identity};
 

@@ -1,11 +1,11 @@
 //! Reading the logs of a run back: by run id and step name, never by path.
 
+use act_core::{RunId, RunIdError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
-use super::run_id::{RunId, RunIdError};
 use act_fs::Dir;
 
 /// The end of a log as text.

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 
 use super::cache::Cache;
-use super::manifest::Manifest;
 use super::remove::{open_any, remove_tree};
-use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
 use super::unpack::{Allowance, LeftOut, unpack};
+use act_core::RunId;
+use act_core::verification::Manifest;
 use act_fs::{Dir, Durability};
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
