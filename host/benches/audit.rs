@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use act_audit::{Audit, AuditReader, Entry, Event, CheckpointStore, RepoIdentity, Subject, Verifier};
+use act_audit::{
+    Audit, AuditReader, CheckpointStore, Entry, Event, RepoIdentity, Subject, Verifier,
+};
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;

@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_audit::{Audit, AuditReader, Entry, Event, Item, CheckpointStore, Record, Verification, Verifier};
+use act_audit::{
+    Audit, AuditReader, CheckpointStore, Entry, Event, Item, Record, Verification, Verifier,
+};
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;

@@ -49,7 +49,9 @@ pub fn try_lock(handle: &impl AsHandle, kind: Kind) -> io::Result<bool> {
         return match locked {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                continue;
+            }
             Err(TryLockError::Error(error)) => Err(error),
         };
     }

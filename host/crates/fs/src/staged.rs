@@ -105,7 +105,11 @@ impl Staged<'_> {
     /// # Errors
     /// The error of the system. The old file is unchanged and the staged file is removed, except when syncing the
     /// directory fails, which happens last.
-    pub fn publish(mut self, name: impl rustix::path::Arg, durability: Durability) -> io::Result<()> {
+    pub fn publish(
+        mut self,
+        name: impl rustix::path::Arg,
+        durability: Durability,
+    ) -> io::Result<()> {
         if durability != Durability::Unsynced && !self.synced {
             self.sync()?;
         }
@@ -141,7 +145,8 @@ mod tests {
         let path = |name: &str| temporary.path().join(name);
         fs::write(path("target"), "target").unwrap();
         symlink("target", path("file")).unwrap();
-        for durability in [Durability::Unsynced, Durability::Contents, Durability::ContentsAndName] {
+        for durability in [Durability::Unsynced, Durability::Contents, Durability::ContentsAndName]
+        {
             dir.replace("file", b"new", durability).unwrap();
         }
         assert_eq!(fs::read(path("file")).unwrap(), b"new");

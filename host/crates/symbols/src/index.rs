@@ -89,8 +89,8 @@ impl Index {
             let last: i64 =
                 transaction
                     .query_row("SELECT ifnull(max(seq), 0) FROM file", [], |row| row.get(0))?;
-            let mut find = transaction
-                .prepare("SELECT brief, outline, seq FROM file WHERE key = ?1")?;
+            let mut find =
+                transaction.prepare("SELECT brief, outline, seq FROM file WHERE key = ?1")?;
             let mut old = vec![];
             let found = keys.iter().map(|Key(key)| {
                 let row = find.query_row(params![&key[..]], |row| {

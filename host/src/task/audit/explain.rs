@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Logbook;
 use crate::task::preflight;
-use act_audit::{Decision, Event, CheckpointStore, RepoIdentity, Record, Subject};
+use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject};
 use act_core::Failure;
 use act_core::RunId;
 use act_core::verification::Status;

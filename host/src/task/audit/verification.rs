@@ -9,7 +9,7 @@ use super::{Logbook, anchoring};
 use crate::output::Output;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
-use act_audit::{History, CheckpointStore, ManifestFacts, Verification, Verifier, verify_all};
+use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
 use act_component::registry::Grants;
 use act_core::Failure;
 use act_core::verification::Status;

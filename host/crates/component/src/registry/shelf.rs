@@ -46,7 +46,11 @@ impl Shelf {
             Err(error) => Taken::Unreadable(error.to_string()),
             Ok(Some(bytes)) => {
                 let found = act_fs::Sha256::of(&bytes);
-                if found.to_string() == sha256.as_str() { Taken::Bytes(bytes) } else { Taken::Changed(found) }
+                if found.to_string() == sha256.as_str() {
+                    Taken::Bytes(bytes)
+                } else {
+                    Taken::Changed(found)
+                }
             }
         }
     }

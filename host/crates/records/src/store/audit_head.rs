@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, Survives};
-use act_audit::{Restart, Head, CheckpointStore, CheckpointError};
+use act_audit::{CheckpointError, CheckpointStore, Head, Restart};
 
 impl From<StoreError> for CheckpointError {
     fn from(error: StoreError) -> Self {
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_as_one() {
         let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        let full = |code| CheckpointError::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
+        let full =
+            |code| CheckpointError::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
         assert!(full(rusqlite::ffi::SQLITE_FULL));
         assert!(!full(rusqlite::ffi::SQLITE_READONLY) && !full(rusqlite::ffi::SQLITE_CORRUPT));
     }

@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::found::Found;
 use super::{Change, MAX_PATH, Source, SourceWatch};
-use act_records::artifacts::{ArchiveEntry, ArchiveReader};
 use act_fs::hex;
+use act_records::artifacts::{ArchiveEntry, ArchiveReader};
 use act_workspace::{AGENT_DIR, digest};
 
 /// Names in one view at most; no tree that could be copied has more.
