@@ -18,6 +18,7 @@ mod ignored;
 mod listing;
 mod lock;
 mod note;
+mod notes_dir;
 mod overlay;
 mod own_places;
 mod patch;
@@ -41,7 +42,7 @@ mod versions;
 mod view;
 mod walk;
 
-pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
+pub use agent_dir::{AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
 pub use change::{Applied, Change, ChangedFile, EditError, Holds, Left};
 pub use copy_set::{
@@ -49,11 +50,12 @@ pub use copy_set::{
 };
 pub use exclusion::Rule;
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
-pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
+pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, hidden_by_unanchored_line};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
 pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
+pub use notes_dir::{NOTES_DIRS, notes_dir};
 pub use overlay::Overlay;
 pub use patch::patch;
 pub use proposal::{Blob, ProposedFile, Stands, is_repo_path};
