@@ -18,10 +18,9 @@ use crate::output::Output;
 use act_audit::Audit;
 use act_core::Failure;
 use act_core::event::Events;
+use act_core::verification::{Verification, Verifier, Warning, WarningCode};
 use act_records::store::ProposalRecord;
-use act_verifier::{
-    DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse, Warning, WarningCode,
-};
+use act_verifier::{DockerVerifier, Downloads, Gate};
 use act_workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
@@ -30,7 +29,7 @@ pub async fn verify(
     repo: &Path,
     downloads: Downloads,
     output: &Output,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     run_gate(repo, Word::First(downloads), output).await
 }
 
@@ -46,7 +45,7 @@ pub(super) async fn run_gate(
     repo: &Path,
     mut word: Word<'_>,
     output: &Output,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
@@ -102,11 +101,11 @@ async fn judge(
     word: &mut Word<'_>,
     output: &Output,
     cancel: &CancellationToken,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     let GateReady { config, artifacts, engine, anchored: _ } = ready;
     let engine = match engine {
         Ok(engine) => engine,
-        Err(gone) => return Ok(Some(InfraError::from(gone).into())),
+        Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
     };
     let runs = Box::new(RunSink::new(desk, None, output));
     let timing = Box::new(TimingSink::new(desk, None, output));
@@ -124,7 +123,7 @@ async fn judge(
     let image = match resolved {
         Ok(Some(image)) => image,
         Ok(None) => return Ok(None),
-        Err(error) => return Ok(Some(error.into())),
+        Err(error) => return Ok(Some(Verification::not_started(error))),
     };
     let verifier = DockerVerifier {
         engine,

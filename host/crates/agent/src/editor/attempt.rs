@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::context::VerifiedRun;
-use act_verifier::{FailReason, Status, VerifyResponse};
+use act_core::verification::{FailReason, Verification};
 
 /// One failed attempt as the failure matrix shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,16 +29,16 @@ const LINES: usize = 50;
 const LINE: usize = 200;
 
 impl Attempt {
-    pub(super) fn of(number: u32, strategy: u32, response: &VerifyResponse) -> Self {
-        let (step, exit_code) = failing_step(response);
-        let log = response.tail_log.as_deref().unwrap_or_default();
+    pub(super) fn of(number: u32, strategy: u32, verification: &Verification) -> Self {
+        let step = verification.failing_step();
+        let log = verification.tail.as_deref().unwrap_or_default();
         Self {
             number,
-            run_id: response.run_id.clone().unwrap_or_default(),
+            run_id: verification.run_id.as_ref().map(ToString::to_string).unwrap_or_default(),
             strategy,
-            step,
-            exit_code,
-            reason: reason_word(response.reason),
+            step: step.map(|step| step.name.clone()),
+            exit_code: step.and_then(|step| step.exit_code),
+            reason: verification.verdict.fail_reason().unwrap_or(FailReason::StepFailed).as_str(),
             first_failing_line: first_failing_line(log),
             failing_lines: failing_lines(log),
         }
@@ -47,52 +47,19 @@ impl Attempt {
 
 impl Attempt {
     /// The same for people, whatever the status.
-    pub(super) fn shown(&self, response: &VerifyResponse) -> VerifiedRun {
-        let failed = response.status == Status::Fail;
+    pub(super) fn shown(&self, verification: &Verification) -> VerifiedRun {
+        let failed = verification.failed();
         VerifiedRun {
             attempt: self.number,
             strategy: self.strategy,
-            run_id: response.run_id.clone(),
-            status: response.status.as_str().to_owned(),
-            steps_run: commands(response).len(),
+            run_id: verification.run_id.as_ref().map(ToString::to_string),
+            status: verification.verdict.status(),
+            steps_run: verification.steps().len(),
             failing_step: self.step.clone().filter(|_| failed),
-            reason: match response.status {
-                Status::Pass => None,
-                Status::Fail => Some(self.reason.to_owned()),
-                Status::InfraError => response.error_type.map(|error| error.as_str().to_owned()),
-            },
+            reason: verification.verdict.reason_word().map(str::to_owned),
             first_failing_line: failed.then(|| self.first_failing_line.clone()),
         }
     }
-}
-
-fn reason_word(reason: Option<FailReason>) -> &'static str {
-    match reason {
-        Some(FailReason::StepFailed) | None => "step_failed",
-        Some(FailReason::Timeout) => "timeout",
-        Some(FailReason::SourceWrites) => "source_writes",
-        Some(FailReason::TreeChanged) => "tree_changed",
-    }
-}
-
-fn commands(response: &VerifyResponse) -> &[serde_json::Value] {
-    let manifest = response.manifest.as_ref();
-    let executed = manifest.and_then(|manifest| manifest.get("commands_executed")?.as_array());
-    executed.map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The last executed command of the manifest: the pipeline stops at the first failure. No step is to blame
-/// when the tree changed under the run.
-pub(super) fn failing_step(response: &VerifyResponse) -> (Option<String>, Option<i64>) {
-    let Some(last) =
-        commands(response).last().filter(|_| response.reason != Some(FailReason::TreeChanged))
-    else {
-        return (None, None);
-    };
-    (
-        last.get("name").and_then(|name| name.as_str()).map(str::to_owned),
-        last.get("exit_code").and_then(serde_json::Value::as_i64),
-    )
 }
 
 /// The first of the failing lines; empty where the log is empty.

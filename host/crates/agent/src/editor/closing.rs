@@ -6,9 +6,9 @@ use super::session::{End, Session};
 use super::tools::{self, Done};
 use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification};
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
+use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_core::event::{EventKind, Events};
 use act_model::ToolResult;
-use act_verifier::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
@@ -20,7 +20,7 @@ impl Session<'_> {
             let missing = Ending::infra("unknown", "a task without a verification cannot succeed");
             return self.report(&missing, vec![], false);
         };
-        let run_id = last.run_id.clone().unwrap_or_default();
+        let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let files = self.editor.hands.changed();
         let gate_inputs = self.gate_inputs();
         let by_host = done.is_none();
@@ -191,7 +191,7 @@ impl Session<'_> {
     async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
-        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
         conversation.say(&prompt::hard_stop(
             self.assignment(),
             self.plans.attempts(),
@@ -249,7 +249,8 @@ impl Session<'_> {
         };
         let finished =
             write_report(&editor.brief, editor.notes.as_ref(), &editor.events, ending, report);
-        let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
+        let run_id =
+            self.last.as_ref().and_then(|last| last.run_id.as_ref().map(ToString::to_string));
         Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only structure counts: a heading, a label or a trailer. Prose is never changed and never refused.
 
-use act_records::artifacts::RunId;
+use act_core::RunId;
 
 const COMMIT: &str = "a commit message";
 const REQUEST: &str = "the text of a pull request";

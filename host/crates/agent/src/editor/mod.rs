@@ -55,8 +55,8 @@ use crate::scout::{Scout, query::ReportCheck};
 use act_audit::{Audit, Head};
 use act_config::Step;
 use act_core::event::Events;
+use act_core::verification::Verifier;
 use act_model::{Model, TokenLedger};
-use act_verifier::Verifier;
 use act_workspace::AgentDir;
 
 /// What a session is about: the user's words and where they hold.

@@ -38,7 +38,7 @@ impl Session<'_> {
         tried: &[FailedStrategy],
         word: impl FnOnce(Assignment<'_>, Known<'_>) -> String,
     ) -> String {
-        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
         let known = Known {
             goals: self.plans.goals(),
             reports: &self.reports,

@@ -15,7 +15,7 @@ use super::tools::Done;
 use super::{Aim, Editor, Finished};
 use crate::context::{Moment, ScoutPayload, VerifiedRun};
 use act_core::event::Milestone;
-use act_verifier::VerifyResponse;
+use act_core::verification::Verification;
 
 /// Why a task ends without success; carried up by `?`.
 pub(super) enum End {
@@ -51,7 +51,7 @@ pub(super) struct Session<'a> {
     /// Fingerprint of the tree that the last verification judged.
     pub(super) verified_tree: String,
     pub(super) verified_in_strategy: bool,
-    pub(super) last: Option<VerifyResponse>,
+    pub(super) last: Option<Verification>,
     /// Whether there were tests when the task began; none before the first plan.
     pub(super) has_tests: Option<bool>,
     /// A snapshot that waits for the Editor's decision about a conflict. Every action but `plan` writes it first.
