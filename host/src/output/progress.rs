@@ -28,10 +28,6 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let place = format!(" place {position}; {holder} {what} in {repo} (Ctrl-C to give up)");
             vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, place)]
         }
-        EventKind::Adopted { other } => {
-            let first = format!(" {other} comes first and its process is gone, so it is run here");
-            vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, first)]
-        }
         EventKind::Constraints { constraints, non_goals, boundaries, enforced } => {
             [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
                 .into_iter()

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::apply;
-use super::interrupted;
 use super::key_in_text;
 use super::policy;
 use super::proposal::Proposal;
+use super::queue;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use act_agent::editor::TaskRequest;
@@ -242,7 +242,7 @@ pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
     let desk = Desk::new(store(artifacts)?, Arc::clone(artifacts), root)?;
-    interrupted::bury(&desk.store, artifacts, &desk.this)?;
+    queue::record_dead_tasks(&desk.store, artifacts, &desk.this)?;
     Ok(desk)
 }
 

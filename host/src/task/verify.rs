@@ -9,10 +9,10 @@ use super::apply;
 use super::audit::anchoring;
 use super::claim::Claim;
 use super::preflight::{self, GateReady};
+use super::queue::lock_failed;
 use super::recorder::RunSink;
 use super::ticket::Desk;
 use super::timing::TimingSink;
-use super::turn::unlockable;
 use super::{retention, signals};
 use crate::output::Output;
 use act_audit::Audit;
@@ -148,6 +148,6 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
             "a task or a verification runs in this repository",
         )
         .hint("wait for it to end; `act status` says what it is, `act cancel` ends a task")),
-        Err(error) => Err(unlockable(root, &error)),
+        Err(error) => Err(lock_failed(root, &error)),
     }
 }

@@ -87,10 +87,6 @@ pub enum EventKind {
         stalled: bool,
         works: bool,
     },
-    /// A task whose process is dead is run first, by this one.
-    Adopted {
-        other: String,
-    },
     TaskStarted {
         repo: String,
         pipeline_sha256: String,
