@@ -16,8 +16,8 @@ use super::team::{self, Team, Work};
 use super::ticket::Ticket;
 use super::{Errand, apply, earlier_report};
 use crate::output::Output;
-use act_agent::context::Notebook;
-use act_agent::editor::{self, Brief, Finished, State};
+use act_agent::context::NotesWriter;
+use act_agent::editor::{self, TaskInput, Finished, State};
 use act_audit::{Audit, AuditError};
 use act_core::Failure;
 use act_core::event::{EventKind, Events, Milestone};
@@ -51,7 +51,7 @@ pub(super) async fn start(
     let notes = match ready.errand {
         Errand::DryRun => None,
         Errand::Run { .. } | Errand::Apply { .. } => match AgentDir::open(&ready.config.root) {
-            Ok(agent) => Some(Notebook::new(agent).without(output.secrets().clone())),
+            Ok(agent) => Some(NotesWriter::new(agent).without(output.secrets().clone())),
             Err(error) => return last.refuse(&error.into()),
         },
     };
@@ -101,18 +101,18 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
+fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> TaskInput {
     let (config, desk) = (&ready.config, &ticket.desk);
     let found =
         earlier_report::find(&desk.store, &desk.repo, &config.root).unwrap_or_else(|error| {
             output.caution(&format!("begins without the stuck report, if there is one: {error}"));
             None
         });
-    Brief {
+    TaskInput {
         task_id: ticket.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
-        unheld: {
+        not_enforced: {
             let boundaries = ready.request.boundaries().iter();
             boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
         },
@@ -145,8 +145,8 @@ impl Task<'_> {
     /// A refusal is the end of a task whose turn came for something that does not hold any more.
     async fn perform(
         &self,
-        brief: Brief,
-        notes: Option<Notebook<AgentDir>>,
+        brief: TaskInput,
+        notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
         let Self { ready, lock, ticket, ledger, events, output, cancel, .. } = self;
