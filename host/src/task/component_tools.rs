@@ -49,7 +49,8 @@ pub(super) fn component_tools(
             let tool = spec.name.clone();
             let spec = ToolSpec { name: format!("{prefix}{tool}"), ..spec };
             let (component, services) = (Arc::clone(&component), services.clone());
-            Arc::new(ComponentTool { spec, tool, component, services, edits_files }) as Arc<dyn Tool>
+            Arc::new(ComponentTool { spec, tool, component, services, edits_files })
+                as Arc<dyn Tool>
         });
         tools.collect::<Vec<_>>()
     };

@@ -49,7 +49,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::context::{EditorState, SnapshotKind, NotesWriter, Snapshot, Written};
+    use crate::context::{EditorState, NotesWriter, Snapshot, SnapshotKind, Written};
 
     fn write(root: &std::path::Path) -> Written {
         let editor = EditorState::default();

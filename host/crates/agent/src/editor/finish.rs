@@ -3,9 +3,7 @@
 use super::tools::{self, Answer, Done};
 use super::verify::{Attempt, tail};
 use super::{Abort, Finished, Session, State, TaskInput, prompt};
-use crate::context::{
-    Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport,
-};
+use crate::context::{Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport};
 use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::RunId;
@@ -19,7 +17,8 @@ impl Session<'_> {
             return cancelled();
         }
         let Some(last) = &self.last else {
-            let missing = EndReason::infra("unknown", "a task without a verification cannot succeed");
+            let missing =
+                EndReason::infra("unknown", "a task without a verification cannot succeed");
             return self.report(&missing, vec![], false);
         };
         let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -176,9 +175,9 @@ impl Session<'_> {
                         None => (derived(self.plans.attempts()), true),
                     },
                     // The model cannot be asked.
-                    EndReason::ModelIdle { .. } | EndReason::Budget | EndReason::ContextFull { .. } => {
-                        (derived(self.plans.attempts()), true)
-                    }
+                    EndReason::ModelIdle { .. }
+                    | EndReason::Budget
+                    | EndReason::ContextFull { .. } => (derived(self.plans.attempts()), true),
                     EndReason::Infra { .. } => (vec![], false),
                 };
                 if self.editor.cancel.is_cancelled() {
@@ -194,11 +193,7 @@ impl Session<'_> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
         let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
-        conversation.say(&prompt::hard_stop(
-            self.task(),
-            self.plans.attempts(),
-            tail(log),
-        ));
+        conversation.say(&prompt::hard_stop(self.task(), self.plans.attempts(), tail(log)));
         for _ in 0..2 {
             let turn = self.turn(conversation.as_mut()).await.ok()?;
             let mut items = vec![];
@@ -706,7 +701,8 @@ mod tests {
                 assert_eq!(usable(items.clone(), &attempts), items);
             }
             let silent = derived(&attempts(&[""; 4]));
-            let said: Vec<_> = silent.iter().flat_map(|item| [&item.text, &item.evidence]).collect();
+            let said: Vec<_> =
+                silent.iter().flat_map(|item| [&item.text, &item.evidence]).collect();
             assert!(said.iter().all(|text| !text.trim_end().ends_with(':')), "{said:?}");
             assert!(derived(&[]).is_empty());
         }
@@ -746,9 +742,17 @@ mod tests {
                 ("**Commit message:** Handle centuries\n\nGreen.", "Green.", COMMIT),
                 ("Commit message:\n\n```\nfix: x\n\nbody\n```\nGreen.", "Green.", COMMIT),
                 ("- Suggested commit: `handle centuries`\nGreen.", "", COMMIT),
-                ("Fixed.\n\n## PR description\n\nLong.\n\n### Part\n\nx\n\n## Rest\n\ny", "Fixed.\n\n## Rest\n\ny", REQUEST),
+                (
+                    "Fixed.\n\n## PR description\n\nLong.\n\n### Part\n\nx\n\n## Rest\n\ny",
+                    "Fixed.\n\n## Rest\n\ny",
+                    REQUEST,
+                ),
                 ("Pull request title: Centuries\n\nFixed.", "Fixed.", REQUEST),
-                ("Fixed.\n\nCo-authored-by: A Model <model@example.com>\nSigned-off-by: B", "Fixed.", TRAILER),
+                (
+                    "Fixed.\n\nCo-authored-by: A Model <model@example.com>\nSigned-off-by: B",
+                    "Fixed.",
+                    TRAILER,
+                ),
             ] {
                 let mut found = vec![];
                 assert_eq!(without_commit_text(text, &mut found), kept, "{text}");

@@ -443,8 +443,7 @@ impl<'a> Session<'a> {
             self.write_due_snapshot()?;
         }
         if tool.adds_material() && self.answer_bytes > CONVERSATION_BYTES {
-            let message =
-                "the conversation is full: nothing more can be read; call verify with the edits so far";
+            let message = "the conversation is full: nothing more can be read; call verify with the edits so far";
             return Ok(Answer::refusal("budget", message).into());
         }
         let output = tool.call(&call.arguments, self).await?;
@@ -631,10 +630,7 @@ mod decisions {
         assert_eq!(after_silence(Aim::Green, Phase::Working, false, false, 2), HostAction::Remind);
         assert_eq!(after_silence(Aim::Green, Phase::Working, false, false, 3), HostAction::Idle);
         assert_eq!(after_silence(Aim::Green, Phase::Planning, false, false, 3), HostAction::Idle);
-        assert_eq!(
-            after_silence(Aim::Green, Phase::Closing, false, false, 3),
-            HostAction::Close
-        );
+        assert_eq!(after_silence(Aim::Green, Phase::Closing, false, false, 3), HostAction::Close);
     }
 
     #[test]

@@ -513,7 +513,8 @@ mod tests {
         }
 
         fn told(of: &[FailedStrategy]) -> Vec<(&str, Vec<u32>)> {
-            let numbers = |one: &FailedStrategy| one.attempts.iter().map(|one| one.number).collect();
+            let numbers =
+                |one: &FailedStrategy| one.attempts.iter().map(|one| one.number).collect();
             of.iter().map(|one| (one.plan.strategy.as_str(), numbers(one))).collect()
         }
 
@@ -592,7 +593,8 @@ mod tests {
             let mut history = History::default();
             history.add_strategy("Fix the sign");
             for _ in 0..2 {
-                let judged: Vec<_> = (0..4).map(|_| history.judge_strategy("fix the sign")).collect();
+                let judged: Vec<_> =
+                    (0..4).map(|_| history.judge_strategy("fix the sign")).collect();
                 use Repeat::{Accepted, Refused};
                 assert_eq!(judged, [Refused, Refused, Accepted, Accepted]);
                 assert_eq!(history.judge_strategy("Fix the test"), Repeat::No);

@@ -214,8 +214,18 @@ const ALLOW: [&str; 7] =
     ["only", "just", "only in", "stay in", "work in", "only change", "change only"];
 /// Phrases in front of paths that are forbidden, up to the end of the item.
 const FORBID: [&str; 12] = [
-    "!", "not", "never", "except", "excluding", "but not", "but never", "everything except",
-    "everything but", "all except", "all but", "leave",
+    "!",
+    "not",
+    "never",
+    "except",
+    "excluding",
+    "but not",
+    "but never",
+    "everything except",
+    "everything but",
+    "all except",
+    "all but",
+    "leave",
 ];
 /// `do not touch`, `never change`: each beginning with each verb forbids, too.
 const FORBID_BEGINNINGS: [&str; 4] = ["do not", "don't", "dont", "never"];
@@ -346,7 +356,8 @@ impl Word {
         let path = path.strip_prefix("./").unwrap_or(path);
         let bare = path.trim_matches('/');
         let dots = |part: &str| part.chars().all(|c| c == '.');
-        if bare.is_empty() || bare.split('/').all(dots) || path.split('/').any(|part| part == "..") {
+        if bare.is_empty() || bare.split('/').all(dots) || path.split('/').any(|part| part == "..")
+        {
             return None;
         }
         let path_as = |glob: &str, exact| NamedPath { glob: glob.to_owned(), exact, negated };
@@ -457,7 +468,6 @@ mod tests {
         use super::super::*;
         use proptest::prelude::*;
 
-
         const TEXT: &str = "\
     Make the parser accept dates.
 
@@ -480,9 +490,15 @@ mod tests {
         fn sections_are_found_in_any_case_and_items_in_any_marker() {
             // TASK-2, TASK-3
             let request = TaskRequest::parse(TEXT).unwrap();
-            assert_eq!(request.constraints(), ["keep the public API as it is", "no new dependency"]);
+            assert_eq!(
+                request.constraints(),
+                ["keep the public API as it is", "no new dependency"]
+            );
             assert_eq!(request.non_goals(), ["speed", "Windows"]);
-            assert_eq!(request.boundaries(), ["src/parse/", "`docs`", "*.toml", "leave src/old alone"]);
+            assert_eq!(
+                request.boundaries(),
+                ["src/parse/", "`docs`", "*.toml", "leave src/old alone"]
+            );
             assert_eq!(request.text(), TEXT.trim());
         }
 
@@ -512,7 +528,8 @@ mod tests {
                 let hint = failure.hint.unwrap();
                 assert!(hint.contains("`src/**`") && hint.contains("`!src/**`"), "{hint}");
             }
-            let request = TaskRequest::parse("do\nBoundaries:\n- do not touch\n  docs/\n- be quick").unwrap();
+            let request =
+                TaskRequest::parse("do\nBoundaries:\n- do not touch\n  docs/\n- be quick").unwrap();
             let never = Boundary { never: vec!["docs/".to_owned()], ..Boundary::default() };
             assert_eq!(request.enforced(|_| None).unwrap(), [("do not touch docs/", never)]);
         }
@@ -558,7 +575,10 @@ mod tests {
             // TASK-7
             assert!(TaskRequest::parse(&"x".repeat(MAX_TEXT_BYTES)).is_ok());
             let bytes = MAX_TEXT_BYTES + 1;
-            assert_eq!(TaskRequest::parse(&"x".repeat(bytes)), Err(RequestError::TooLarge { bytes }));
+            assert_eq!(
+                TaskRequest::parse(&"x".repeat(bytes)),
+                Err(RequestError::TooLarge { bytes })
+            );
         }
 
         proptest! {
@@ -575,7 +595,8 @@ mod tests {
     mod boundary {
         use super::super::*;
         fn there(name: &str) -> Option<String> {
-            let there = ["src", "docs", "Makefile", "a[1]", "My Dir", "only", "src/old", "app", "."];
+            let there =
+                ["src", "docs", "Makefile", "a[1]", "My Dir", "only", "src/old", "app", "."];
             match name {
                 "inner" => Some("packages/core/inner".to_owned()),
                 name => there.contains(&name).then(|| name.to_owned()),

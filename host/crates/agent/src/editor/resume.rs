@@ -95,11 +95,15 @@ impl Session<'_> {
         self.restore(draft.clone());
         self.phase = Phase::Working;
         match self.verify().await? {
-            ToolOutput::Exit(ConversationExit::Finished(done)) => Ok(Resumed::Finished(done.or(account))),
+            ToolOutput::Exit(ConversationExit::Finished(done)) => {
+                Ok(Resumed::Finished(done.or(account)))
+            }
             ToolOutput::Exit(ConversationExit::Replan { number, attempt }) => {
                 Ok(Resumed::Opening(self.start_replan(number, attempt)))
             }
-            ToolOutput::Answer(_) if self.phase == Phase::Closing && self.tree_is_green().await? => {
+            ToolOutput::Answer(_)
+                if self.phase == Phase::Closing && self.tree_is_green().await? =>
+            {
                 Ok(Resumed::Finished(account))
             }
             ToolOutput::Answer(_) => {
@@ -133,4 +137,3 @@ impl Session<'_> {
             .collect();
     }
 }
-

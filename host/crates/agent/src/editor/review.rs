@@ -260,7 +260,8 @@ mod tests {
         #[test]
         fn what_was_cut_is_owed_once_and_in_whole() {
             let mut review = Review::default();
-            let long: String = (0..300).map(|n| format!("a rather long line, number {n}\n")).collect();
+            let long: String =
+                (0..300).map(|n| format!("a rather long line, number {n}\n")).collect();
             let before = held("x\n");
             assert!(call(&mut review, &before, &long).diff.unwrap().ends_with("(cut)"));
             let shown = review.unseen(&|_| file(before.clone(), &long)).unwrap();

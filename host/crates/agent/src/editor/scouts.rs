@@ -90,7 +90,8 @@ impl Session<'_> {
                 }
             }
         }
-        let answer = reports.iter().map(|report| (report.scout.clone(), report_for_model(report))).collect();
+        let answer =
+            reports.iter().map(|report| (report.scout.clone(), report_for_model(report))).collect();
         for report in reports {
             match self.reports.iter_mut().find(|known| known.scout == report.scout) {
                 Some(known) => *known = report,
@@ -415,7 +416,6 @@ mod tests {
         use super::super::*;
         use serde_json::{Value, json};
 
-
         fn report_a(files: &[&str], tips: &[&str]) -> ReportA {
             let file = |path: &&str| json!({"path": path, "purpose": "", "relevance": "primary"});
             let files: Vec<Value> = files.iter().map(file).collect();
@@ -454,9 +454,13 @@ mod tests {
             let b = report_b("pytest", "pytest -q", &["src/b.py"]);
             let mut decisions = Decisions::default();
             let shown = decisions.compare(&a, &b);
-            assert_eq!((shown[0].scout_a.as_str(), shown[0].scout_b.as_str()), ("src/a.py, src/c.py", "src/b.py"));
+            assert_eq!(
+                (shown[0].scout_a.as_str(), shown[0].scout_b.as_str()),
+                ("src/a.py, src/c.py", "src/b.py")
+            );
             assert!(decisions.are_open() && decisions.compare(&a, &b).is_empty());
-            let states = "which files are affected: scout-a says src/a.py, src/c.py, scout-b says src/b.py";
+            let states =
+                "which files are affected: scout-a says src/a.py, src/c.py, scout-b says src/b.py";
             assert_eq!(decisions.lines(), [format!("{states}; not decided")]);
             let decision = |chosen: &str| Decision {
                 about: shown[0].about.to_owned(),
@@ -468,7 +472,10 @@ mod tests {
             decisions.decide(&[decision("src/a.py")]);
             decisions.decide(&[decision("src/b.py")]);
             assert!(!decisions.are_open());
-            assert_eq!(decisions.lines(), [format!("{states}; chosen: src/b.py, because the log names it")]);
+            assert_eq!(
+                decisions.lines(),
+                [format!("{states}; chosen: src/b.py, because the log names it")]
+            );
         }
 
         /// EDITOR-17: words of the reports are for the Editor alone.
@@ -515,13 +522,17 @@ mod tests {
         /// EDITOR-18
         #[test]
         fn the_first_slice_is_scout_as_else_the_simplest_and_smallest() {
-            let first = |slices: &[Value]| first_slice(&report_a(slices)).map(|slice| slice.id.clone());
+            let first =
+                |slices: &[Value]| first_slice(&report_a(slices)).map(|slice| slice.id.clone());
             let ordered = [slice("b", 1, "low", Some(2)), slice("a", 9, "high", Some(1))];
             assert_eq!(first(&ordered).as_deref(), Some("a"));
             let half = [slice("b", 1, "low", None), slice("a", 9, "high", Some(7))];
             assert_eq!(first(&half).as_deref(), Some("a"));
-            let free =
-                [slice("c", 2, "low", None), slice("b", 1, "low", None), slice("a", 1, "medium", None)];
+            let free = [
+                slice("c", 2, "low", None),
+                slice("b", 1, "low", None),
+                slice("a", 1, "medium", None),
+            ];
             assert_eq!(first(&free).as_deref(), Some("b"));
             assert_eq!(first(&free[..1]), None);
         }
@@ -608,7 +619,10 @@ mod tests {
             assert!(requery(std::slice::from_ref(&logic)).is_empty());
             assert_eq!(requery(&[logic.clone(), missing.clone()]), ["scout-a"]);
             assert_eq!(requery(&[logic.clone(), tool]), ["scout-b"]);
-            assert_eq!(requery(&[logic, failure("", 137, "timeout"), missing]), ["scout-a", "scout-b"]);
+            assert_eq!(
+                requery(&[logic, failure("", 137, "timeout"), missing]),
+                ["scout-a", "scout-b"]
+            );
         }
     }
 }

@@ -130,12 +130,7 @@ impl Tools {
     }
 
     /// The tool of this name, or the refusal of a call that is not possible in this phase.
-    pub(super) fn find(
-        &self,
-        aim: Aim,
-        phase: Phase,
-        name: &str,
-    ) -> Result<&dyn Tool, Answer> {
+    pub(super) fn find(&self, aim: Aim, phase: Phase, name: &str) -> Result<&dyn Tool, Answer> {
         let Some(tool) = self.0.iter().find(|tool| tool.spec().name == name) else {
             return Err(Answer::refusal("unknown_tool", &format!("there is no tool {name}")));
         };
@@ -488,7 +483,8 @@ mod tests {
         let refusals = [
             parse::<Plan>("not json").unwrap_err(),
             parse::<Plan>(r#"{"criteria":["a"],"acceptance":[]}"#).unwrap_err(),
-            parse::<Plan>(r#"{"criteria":[],"acceptance":[],"strategy":"x","questions":["a"]}"#).unwrap_err(),
+            parse::<Plan>(r#"{"criteria":[],"acceptance":[],"strategy":"x","questions":["a"]}"#)
+                .unwrap_err(),
             parse::<AskScout>(r#"{"scout":1,"question":"x"}"#).unwrap_err(),
             parse::<ReadLog>(r#"{"run_id":"x","steps":"test"}"#).unwrap_err(),
             parse::<Done>("7").unwrap_err(),
@@ -522,7 +518,8 @@ mod tests {
         let tool = &host_tools(&SCOUTS)[0];
         let schema: Value = serde_json::from_str(&tool.spec().parameters).unwrap();
         let valid = jsonschema::validator_for(&schema).unwrap();
-        let decision = json!({"about": "a", "scout_a": "b", "scout_b": "c", "chosen": "d", "reason": "e"});
+        let decision =
+            json!({"about": "a", "scout_a": "b", "scout_b": "c", "chosen": "d", "reason": "e"});
         let plan = json!({"criteria": ["a"], "acceptance": [], "non_goals": [], "strategy": "x",
             "questions": {"scout-a": "q"}, "decisions": [decision]});
         assert!(valid.is_valid(&plan));
