@@ -86,8 +86,8 @@ impl Session<'_> {
         Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
     }
 
-    /// Removes text for a commit or a pull request, and announces what was removed. What is empty then is the host's
-    /// to state.
+    /// Removes text for a commit or a pull request, and announces what was removed. A field
+    /// that is empty then gets the host's account.
     pub(super) fn without_commit_text(&mut self, done: Done) -> Done {
         let mut left_out = vec![];
         let mut clean = |text: &str| without_commit_text(text, &mut left_out);
@@ -106,7 +106,7 @@ impl Session<'_> {
 
     /// The host's account where the Editor gives none.
     fn account_of_host(&self) -> Done {
-        let strategy = Some(self.strategies.in_hand()).filter(|text| !text.is_empty());
+        let strategy = Some(self.strategies.in_force()).filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| without_commit_text(text, &mut vec![]));
         let strategy = strategy.filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
@@ -359,7 +359,7 @@ impl EndReason {
         Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
     }
 
-    /// What is edited and what would be judged are two directories.
+    /// The directory that is edited is not the one that would be verified.
     pub(super) fn moved(diagnosis: String) -> Self {
         Self::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
     }
@@ -445,7 +445,7 @@ fn is_evidence(text: &str, step: Option<&str>) -> bool {
     step || file || line
 }
 
-/// What the failure matrix alone suggests, for when the model cannot be asked: one theory for each way the
+/// Derives hypotheses from the failure matrix, for when the model cannot be asked: one theory for each way the
 /// attempts failed, then what the strategies have in common, until there are enough.
 pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
     let mut items: Vec<Hypothesis> = vec![];

@@ -67,7 +67,7 @@ pub struct TaskInput {
     pub stuck_report: Option<EarlierReport>,
 }
 
-/// What an earlier task left when it did not succeed.
+/// The stuck report of an earlier task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierReport {
     pub text: String,
@@ -120,7 +120,7 @@ pub struct Editor {
     pub cancel: CancellationToken,
 }
 
-/// What a task works for.
+/// The goal of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aim {
     /// A green run.
@@ -249,7 +249,7 @@ pub struct Session<'a> {
     verified_tree: String,
     verified_in_strategy: bool,
     last: Option<Verification>,
-    /// Whether there were tests when the task began; `None` before the first plan.
+    /// True when the repository had tests when the task began; `None` before the first plan.
     has_tests: Option<bool>,
     /// A snapshot that waits for the Editor's decision about a conflict. Every action but `plan` writes it first.
     snapshot_due: Option<SnapshotKind>,
@@ -477,7 +477,7 @@ impl<'a> Session<'a> {
         self.editor.events.emit(milestone.into());
     }
 
-    /// Whether anything changed since the last verification.
+    /// Returns whether anything changed since the last verification.
     fn edited(&self) -> bool {
         self.fingerprint() != self.verified_tree
     }
@@ -535,7 +535,7 @@ enum Phase {
     Closing,
 }
 
-/// What the host does by itself after a turn.
+/// An action that the host takes by itself after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostAction {
     Nothing,
@@ -561,7 +561,7 @@ fn phase_refusal(aim: Aim, phase: Phase, tool: &str) -> Option<&'static str> {
     }
 }
 
-/// What follows a turn without a tool call. `edited`: something changed since the last verification. `in_row`: turns
+/// Decides what follows a turn without a tool call. `edited`: something changed since the last verification. `in_row`: turns
 /// without a call, this one included. `cut`: the turn ended for its length or was refused by the provider, so that
 /// the missing call says nothing.
 fn after_silence(aim: Aim, phase: Phase, edited: bool, cut: bool, in_row: u32) -> HostAction {
@@ -574,7 +574,7 @@ fn after_silence(aim: Aim, phase: Phase, edited: bool, cut: bool, in_row: u32) -
     }
 }
 
-/// What is due after a turn, with or without calls. `turns`: since the last verification. `closing`: since the tree
+/// Decides what is due after a turn, with or without calls. `turns`: since the last verification. `closing`: since the tree
 /// became green and stayed so.
 fn after_turn(aim: Aim, phase: Phase, turns: u32, closing: u32) -> HostAction {
     match phase {

@@ -145,7 +145,7 @@ impl Session<'_> {
         }
 
         let text = format!("{}{mark}", plan.strategy.trim());
-        let same = self.replanning.is_none() && text == self.strategies.in_hand();
+        let same = self.replanning.is_none() && text == self.strategies.in_force();
         let strategy = Strategy {
             text,
             replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
@@ -162,7 +162,7 @@ impl Session<'_> {
         self.write_due_snapshot()?;
         match self.replanning.take() {
             Some((number, attempt)) => {
-                let strategy = self.strategies.in_hand().to_owned();
+                let strategy = self.strategies.in_force().to_owned();
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
                 self.snapshot_when_decided(SnapshotKind::Replan { number })?;
             }
@@ -206,7 +206,7 @@ impl Session<'_> {
         decisions.extend(self.asked.iter().cloned());
         decisions.extend(self.decisions.lines());
         let state = EditorState {
-            hypothesis: self.strategies.in_hand().to_owned(),
+            hypothesis: self.strategies.in_force().to_owned(),
             files_modified: self.changed_files(),
             verify_attempts: self.verified.clone(),
             decisions,
@@ -258,7 +258,7 @@ impl Plans {
         self.in_force.as_ref()
     }
 
-    /// What all plans of the task wanted.
+    /// The goals of all plans of the task.
     pub(super) fn goals(&self) -> &PlanGoals {
         &self.goals
     }
@@ -317,7 +317,7 @@ impl Plans {
 /// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
 const REFUSALS: u32 = 2;
 
-/// What has been tried: the words of every plan and the fingerprint of every tree that was verified.
+/// The words of every strategy and the fingerprint of every tree that failed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
     strategies: Vec<BTreeSet<String>>,
@@ -327,7 +327,7 @@ pub(super) struct History {
     refused_trees: u32,
 }
 
-/// Whether something was tried before, and what comes of it.
+/// The decision about a strategy or a tree that may have been tried before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     No,
@@ -352,7 +352,7 @@ fn key_words(strategy: &str) -> BTreeSet<String> {
     if matter.is_empty() { words } else { matter }
 }
 
-/// Whether two strategies say the same: with one word in ten another one, unless that word is a number or turns
+/// Returns whether two strategies are the same but for one word in ten, unless that word is a number or turns
 /// the meaning round.
 fn similar(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     const TURNS: [&str; 7] = ["no", "not", "never", "without", "instead", "only", "don"];
@@ -418,7 +418,7 @@ pub(super) type Changes = BTreeMap<String, Option<String>>;
 #[derive(Debug, Default)]
 pub(super) struct Strategies {
     all: Vec<Strategy>,
-    /// When the one in hand began.
+    /// The changes when the strategy in force began.
     began: Changes,
 }
 
@@ -433,18 +433,18 @@ impl Strategies {
         &self.all
     }
 
-    /// The text of the one in hand; empty before the first.
-    pub(super) fn in_hand(&self) -> &str {
+    /// The text of the strategy in force; empty before the first.
+    pub(super) fn in_force(&self) -> &str {
         self.all.last().map_or("", |last| &last.text)
     }
 
-    pub(super) fn mark_in_hand(&mut self, with: &str) {
+    pub(super) fn mark_in_force(&mut self, with: &str) {
         if let Some(last) = self.all.last_mut() {
             last.text.push_str(with);
         }
     }
 
-    /// With what the one in hand has changed until now.
+    /// All strategies, the one in force with the files that it has changed so far.
     pub(super) fn so_far(&self, changes: &Changes) -> Vec<Strategy> {
         let mut strategies = self.all.clone();
         if let Some(last) = strategies.last_mut() {

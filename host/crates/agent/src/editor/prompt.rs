@@ -31,7 +31,7 @@ fn list(into: &mut String, title: &str, items: &[String]) {
     }
 }
 
-/// What always holds, for whoever does not get the whole text of the task.
+/// The user's sections, for a Scout that does not get the whole text of the task.
 pub(super) fn sections(task: TaskSpec<'_>) -> String {
     let mut text = String::new();
     list(&mut text, "Constraints (always in force)", task.constraints);
@@ -54,12 +54,12 @@ fn assignment(task: TaskSpec<'_>) -> String {
     text
 }
 
-/// What is known before the first plan.
+/// The facts of the first message of a task.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpeningContext<'a> {
     /// Our own unresolved stuck report.
     pub report: Option<&'a EarlierReport>,
-    /// What the pipeline said before any edit.
+    /// The result of the run before any edit.
     pub baseline: Option<String>,
     pub dry_run: bool,
 }
@@ -84,7 +84,7 @@ pub(super) fn opening(task: TaskSpec<'_>, known: OpeningContext<'_>) -> String {
     text
 }
 
-/// What a fresh conversation in the middle of a task has to know.
+/// The facts of the first message of a later conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResumeContext<'a> {
     pub goals: &'a PlanGoals,
@@ -147,7 +147,7 @@ pub(super) fn going_on(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool
     text
 }
 
-/// First message of a task that applied a proposal: what was thought before, and what its verification said.
+/// First message of a task that applied a proposal: the plan of the dry run and the result of the verification.
 pub(super) fn after_apply(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool) -> String {
     let mut text = known(task, facts);
     text.push_str(

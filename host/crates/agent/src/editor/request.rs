@@ -315,7 +315,7 @@ struct NamedPath {
     negated: bool,
 }
 
-/// Whether a separator divides each two words that are not paths by themselves: then a name beside a path is one.
+/// Returns whether a separator divides each two words that are not paths by themselves: then a name beside a path is one.
 fn is_list(words: &[Word]) -> bool {
     let mut after_name = false;
     words.iter().all(|word| {
@@ -340,7 +340,7 @@ impl Word {
         !self.quoted && self.text.to_lowercase().replace('’', "'") == text
     }
 
-    /// Whether the word belongs to a phrase, so that it is a path only where it is quoted or alone.
+    /// Returns whether the word belongs to a phrase, so that it is a path only where it is quoted or alone.
     fn is_keyword(&self) -> bool {
         let phrases = ALLOW.iter().chain(&FORBID).chain(&FORBID_BEGINNINGS).chain(&FORBID_VERBS);
         let mut all = phrases.chain(&ALONE).chain(&NOTHING_ELSE).flat_map(|one| one.split(' '));
@@ -619,7 +619,7 @@ mod tests {
         #[test]
         fn lists_of_paths_are_enforced() {
             for (item, paths) in [
-                // What exists is that very thing, in the package where there is one.
+                // A name that exists means that very file, in the package where there is one.
                 ("inner", "/packages/core/inner"),
                 ("./a.rs", "a.rs"),
                 ("src", "/src"),

@@ -17,7 +17,7 @@ pub struct Draft {
     reports: Vec<Report>,
     decisions: Vec<String>,
     had_tests: Option<bool>,
-    /// None where the Editor stopped without a word.
+    /// `None` where the Editor stopped without `done`.
     account: Option<Done>,
 }
 
@@ -34,7 +34,7 @@ struct Report {
 const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
     fortieth turn): look whether all of it is there.";
 
-/// How a task goes on after what was proposed has been verified.
+/// How a task continues when it begins, or after its proposal was verified.
 pub(super) enum Resumed {
     Finished(Option<Done>),
     /// The first message of the conversation that mends it.

@@ -84,9 +84,9 @@ impl Session<'_> {
     }
 }
 
-/// Shown with one edit.
+/// Bytes of the difference that answers one edit.
 const WITH_AN_EDIT: usize = 3 * 1024;
-/// Of everything, before a verification or in a new conversation.
+/// Bytes of the whole difference, before a verification or in a new conversation.
 const WHOLE: usize = 12 * 1024;
 
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ pub(super) struct Review {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Edited {
     pub changed: bool,
-    /// What a model does not know from its own call.
+    /// The difference, where the model does not know it from its own call.
     pub diff: Option<String>,
 }
 
@@ -179,7 +179,7 @@ pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> FileText) -> String
 
 /// Lines around a change that are shown with it.
 const AROUND: usize = 1;
-/// Of one line.
+/// Bytes of one line.
 const LINE: usize = 400;
 /// A difference that takes longer to find is shown less exactly.
 const PATIENCE: Duration = Duration::from_millis(200);

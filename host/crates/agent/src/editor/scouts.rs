@@ -132,7 +132,7 @@ impl Session<'_> {
         ReportB::parse(&report.payload).ok()
     }
 
-    /// What the host adds to reports that have just come.
+    /// Adds to the answer what the host reads off new reports.
     pub(super) fn annotate(&mut self, answer: &mut Value) {
         let (Some(a), Some(b)) = (self.report_a(), self.report_b()) else { return };
         if let Some(slice) = first_slice(&a) {
@@ -221,7 +221,7 @@ impl Decisions {
         }
     }
 
-    /// Whether a conflict was shown that no decision is about.
+    /// Returns whether a conflict was shown that no decision is about.
     pub(super) fn are_open(&self) -> bool {
         self.conflicts.iter().any(|conflict| !self.decided(conflict))
     }
@@ -281,8 +281,8 @@ fn files_of_b(b: &ReportB) -> BTreeSet<&str> {
     b.failure_analysis.affected_files.iter().map(String::as_str).collect()
 }
 
-/// The slice to begin with: first in Scout A's order, then the simplest, then the smallest. None where there
-/// is no choice.
+/// The slice to begin with: first in Scout A's order, then the simplest, then the smallest. `None` where there is
+/// no choice.
 pub(super) fn first_slice(a: &ReportA) -> Option<&SafeSlice> {
     let slices = &a.change_boundaries.safe_slices;
     let hard = |slice: &SafeSlice| match slice.complexity {
@@ -327,7 +327,7 @@ fn framework(b: &ReportB) -> Option<&'static str> {
     })
 }
 
-/// Of the Scouts whose schema is ours. In a schema of somebody else's, empty may mean something.
+/// The Scouts whose schema is ours. In another schema an empty field may mean something.
 const OURS: [&str; 2] = ["scout-a", "scout-b"];
 
 /// Without version, nulls and what is empty, where the schema is ours. Reports were checked before, so each parses.

@@ -26,12 +26,12 @@ pub trait Tool: Send + Sync {
         session: &'a mut Session<'_>,
     ) -> BoxFuture<'a, Result<ToolOutput, Abort>>;
 
-    /// Whether a call may change the repository, so that the model gets the difference.
+    /// Returns whether a call may change the repository, so that the model gets the difference.
     fn may_edit(&self) -> bool {
         true
     }
 
-    /// Whether answers bring material that fills the conversation; then a full conversation refuses the call.
+    /// Returns whether answers bring material that fills the conversation; a full conversation refuses such a call.
     fn adds_material(&self) -> bool {
         true
     }

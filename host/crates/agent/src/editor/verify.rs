@@ -28,13 +28,13 @@ impl Session<'_> {
         if green && !self.edited() { Phase::Closing } else { Phase::Working }
     }
 
-    /// Whether the last run was green and judged exactly the tree as it stands.
+    /// Returns whether the last run was green and judged exactly the current tree.
     pub(super) async fn tree_is_green(&self) -> Result<bool, Abort> {
         let green = self.last.as_ref().filter(|last| last.passed());
         let verified = green.and_then(Verification::tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
         let current = tokio::task::spawn_blocking(move || read()).await;
-        // What was read by its path proves something about what is edited only while they are the same.
+        // The digest was read by path, so it says something about the edited directory only while the path means it.
         if let Some(moved) = (self.editor.moved)() {
             return Err(Abort::Stuck(EndReason::moved(moved)));
         }
@@ -88,7 +88,7 @@ impl Session<'_> {
                     return Ok(Answer::refusal("same_strategy", message).into());
                 }
                 Repeat::Accepted => {
-                    self.strategies.mark_in_hand(" (verified an unchanged tree)");
+                    self.strategies.mark_in_force(" (verified an unchanged tree)");
                 }
             }
         }
@@ -157,7 +157,7 @@ pub(super) const HARD_STOP_AFTER: u32 = 12;
 pub(super) enum NextStep {
     /// Green: close the task.
     Finish,
-    /// Fix forward with the strategy in hand.
+    /// Fix forward with the strategy in force.
     Fix,
     /// Fresh conversation, other strategy; `number` counts from 1.
     Replan { number: u32 },
@@ -407,7 +407,7 @@ const SHOWN: usize = 10;
 
 pub(super) struct Baseline {
     run_id: Option<String>,
-    /// None when it was green.
+    /// `None` when the run was green.
     failure: Option<Failure>,
 }
 
@@ -419,7 +419,7 @@ struct Failure {
 }
 
 impl Session<'_> {
-    /// One run that is no attempt: it moves no counter.
+    /// Runs the pipeline before the first edit. The run moves no counter.
     pub(super) async fn run_baseline(&mut self) -> Result<(), Abort> {
         self.milestone(Milestone::Verifying);
         let verification = self.editor.verifier.run(0, &self.editor.cancel).await;
@@ -483,7 +483,7 @@ impl Baseline {
         }
     }
 
-    /// Whether an attempt failed as it did before the first edit: in that step, with lines of that log alone.
+    /// Returns whether an attempt failed as the baseline did: in the same step, with no other failing lines.
     fn knows(&self, attempt: &Attempt) -> bool {
         let Some(failure) = &self.failure else { return false };
         let known: BTreeSet<_> = failure.lines.iter().map(|line| untimed(line)).collect();
