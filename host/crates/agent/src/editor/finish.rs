@@ -47,6 +47,7 @@ impl Session<'_> {
                 .collect(),
             untested: self.untested(),
             boundaries_not_enforced: self.editor.input.not_enforced.clone(),
+            host_wrote: self.editor.input.host_wrote.clone(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
             baseline: self
@@ -312,6 +313,7 @@ pub(super) fn write_report(
         task_text: input.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
+        host_wrote: input.host_wrote.clone(),
         explanation: explanation.clone().filter(|_| infrastructure.is_none()),
         infrastructure,
         ..report
@@ -398,7 +400,7 @@ impl EndReason {
             Self::HardStop => None,
             Self::ModelIdle { how } => Some(how),
             Self::Budget => Some(
-                "the tokens that this task may spend are spent; allow more with --max-tokens, or ask for less",
+                "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml and policy.toml can only lower it), or split the task",
             ),
             Self::ContextFull { message: text } | Self::Infra { diagnosis: text, .. } => Some(text),
         }

@@ -63,6 +63,8 @@ pub struct TaskInput {
     pub package: Option<String>,
     /// Items of `Boundaries:` that the host does not enforce.
     pub not_enforced: Vec<String>,
+    /// Files that act itself wrote into the repository for this task, beside its notes.
+    pub host_wrote: Vec<String>,
     /// The unresolved stuck report of an earlier task of ours in this repository.
     pub stuck_report: Option<EarlierReport>,
 }

@@ -167,6 +167,7 @@ impl Story {
                 request: TaskRequest::parse(&self.task).unwrap(),
                 package: None,
                 not_enforced: vec![],
+                host_wrote: vec![],
                 stuck_report: None,
             },
             model: Arc::new(ScriptedModel(Arc::clone(&model))),
