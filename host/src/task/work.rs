@@ -265,7 +265,7 @@ impl Task<'_> {
                 Ok(()) if self.proposes_ignore_rules => {
                     if let Ok(name) = AgentDir::name_in(&config.root) {
                         let wrote = ignore_notes(config, name, events, output);
-                        editor.brief.host_wrote.extend(wrote);
+                        editor.input.host_wrote.extend(wrote);
                     }
                 }
                 Ok(()) => {}

@@ -2,6 +2,7 @@
 //! runs the whole loop with fakes.
 
 mod fakes;
+mod first_request;
 
 use act_model::{Stop, Turn};
 use serde_json::{Value, json};

@@ -101,6 +101,8 @@ pub(super) struct Story {
     hooks: HashMap<usize, Hook>,
     report_b: Value,
     task: String,
+    /// Replaces the scripted model and the file tools.
+    real: Option<(Arc<dyn Model>, Vec<Arc<dyn Tool>>)>,
 }
 
 impl Story {
@@ -112,7 +114,14 @@ impl Story {
         fs::write(root.join("answer.txt"), "none\n").unwrap();
         fs::write(root.join("tests/answer.sh"), "grep -qx right answer.txt\n").unwrap();
         let (turns, hooks) = (VecDeque::new(), HashMap::new());
-        Self { dir, turns, hooks, report_b: report_b(&["answer.txt"]), task: "write it".to_owned() }
+        let (report_b, task) = (report_b(&["answer.txt"]), "write it".to_owned());
+        Self { dir, turns, hooks, report_b, task, real: None }
+    }
+
+    /// Works with this model and these tools of components.
+    pub(super) fn with(mut self, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) -> Self {
+        self.real = Some((model, tools));
+        self
     }
 
     pub(super) fn task(mut self, text: &str) -> Self {
@@ -161,6 +170,11 @@ impl Story {
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
         let logs = Arc::clone(&verifier);
         let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
+        let file_tool = |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
+        let (used, tools) = self.real.take().unwrap_or_else(|| {
+            let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
+            (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
+        });
         let editor = Editor {
             input: TaskInput {
                 task_id: "t-abc123".to_owned(),
@@ -170,14 +184,11 @@ impl Story {
                 host_wrote: vec![],
                 stuck_report: None,
             },
-            model: Arc::new(ScriptedModel(Arc::clone(&model))),
+            model: used,
             ledger: TokenLedger::limited(None),
             scouts: scouts.iter().map(|scout| Arc::clone(scout) as Arc<dyn Scout>).collect(),
             check: Arc::new(BelieveAll),
-            tools: vec![
-                Arc::new(FileTool { name: "read", writer: Arc::clone(&writer) }),
-                Arc::new(FileTool { name: "full_rewrite", writer: Arc::clone(&writer) }),
-            ],
+            tools,
             writer,
             verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
             tree_digest: Arc::new(move || {
