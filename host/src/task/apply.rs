@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::lookup::Lookup;
+use super::owned_task::{OwnedTask, TaskContext};
 use super::preflight::Ready;
 use super::proposal::{self, Proposal};
-use super::ticket::{Desk, Ticket};
-use super::{Errand, RunArgs};
+use super::{Mode, RunArgs};
 use crate::output::Output;
 use act_audit::{Decision, Entry, Event};
 use act_core::Failure;
@@ -26,11 +26,11 @@ pub struct ApplyArgs {
 }
 
 /// The task that applies it: with the words and the permissions of the dry run.
-pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
+pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
     let lookup = Lookup::open(&args.repo)?;
-    let (desk, root) = lookup.desk()?;
-    let record = proposal::find(&desk, args.task.as_deref())?;
-    let Some(task) = desk.store.task(&record.task_id)? else {
+    let (context, root) = lookup.context()?;
+    let record = proposal::find(&context, args.task.as_deref())?;
+    let Some(task) = context.store.task(&record.task_id)? else {
         let message = format!("the dry run {} is not known any more", record.task_id);
         return Err(Failure::refused("no_proposal", message));
     };
@@ -40,31 +40,35 @@ pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
         verbose: args.verbose,
         allow_paths: task.flags.allow_paths,
         max_tokens: args.max_tokens,
-        errand: Errand::Apply { dry_run: record.task_id },
+        mode: Mode::Apply { dry_run: record.task_id },
         script: None,
     })
 }
 
 /// Refuses what cannot be applied to the repository as it is; nothing is written.
-pub(super) fn check(desk: &Desk, writer: &RepoWriter, dry_run: &str) -> Result<Proposal, Failure> {
-    let record = proposal::find(desk, Some(dry_run))?;
-    let proposal = proposal::open(desk, &record)?;
+pub(super) fn check(
+    context: &TaskContext,
+    writer: &RepoWriter,
+    dry_run: &str,
+) -> Result<Proposal, Failure> {
+    let record = proposal::find(context, Some(dry_run))?;
+    let proposal = proposal::open(context, &record)?;
     judge(&proposal.files, writer, record.state == ProposalState::Applying)?;
     Ok(proposal)
 }
 
 /// Puts the files of the proposal into the repository, all of them or none.
 pub(super) fn carry_out(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     writer: &RepoWriter,
     dry_run: &str,
     events: &Events,
     output: &Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
-    let Ticket { desk, task_id, .. } = ticket;
-    let record = proposal::find(desk, Some(dry_run))?;
-    let proposal = proposal::open(desk, &record)?;
+    let OwnedTask { context, task_id, .. } = owned_task;
+    let record = proposal::find(context, Some(dry_run))?;
+    let proposal = proposal::open(context, &record)?;
     let begun = record.state == ProposalState::Applying;
     let done = judge(&proposal.files, writer, begun)?;
     if begun {
@@ -76,27 +80,27 @@ pub(super) fn carry_out(
         events.emit(EventKind::Diagnosis { text });
     }
     // From here on a process that dies leaves a mark by which the next one knows.
-    desk.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
+    context.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
     fail_point::reach("applying");
     match writer.adopt(&proposal.files, stopped) {
         Ok(applied) => {
             fail_point::reach("adopted_files");
-            let kept = desk.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
+            let kept = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
             if let Err(error) = kept {
                 output.caution(&format!("that the proposal was applied cannot be kept: {error}"));
             }
             for applied in &applied {
-                audited(ticket, applied);
+                audited(owned_task, applied);
                 events.emit(edit(applied));
             }
             Ok(())
         }
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
-            desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
+            context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
             let refusal = refusal(&error);
             if let EditError::Torn { left, .. } = &error {
-                left.iter().for_each(|left| not_taken_back(ticket, left));
+                left.iter().for_each(|left| not_taken_back(owned_task, left));
                 events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
                 // Who cancelled it is shown no refusal.
                 if stopped() {
@@ -119,9 +123,11 @@ pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
 }
 
 /// To whoever works next in the repository.
-pub(super) fn tell_half_applied(ready: &Ready, desk: &Desk, output: &Output) {
-    for ProposalRecord { task_id, .. } in desk.store.half_applied(&desk.repo).unwrap_or_default() {
-        if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
+pub(super) fn tell_half_applied(ready: &Ready, context: &TaskContext, output: &Output) {
+    for ProposalRecord { task_id, .. } in
+        context.store.half_applied(&context.repo).unwrap_or_default()
+    {
+        if ready.mode != (Mode::Apply { dry_run: task_id.clone() }) {
             output.caution(&half_applied_text(&task_id, output));
         }
     }
@@ -174,8 +180,8 @@ fn refusal(error: &EditError) -> Failure {
 }
 
 /// What cannot be written now is written before the next action.
-fn audited(ticket: &Ticket, applied: &Applied) {
-    let Some(audit) = ticket.audit() else { return };
+fn audited(owned_task: &OwnedTask, applied: &Applied) {
+    let Some(audit) = owned_task.audit() else { return };
     let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
     let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
     let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
@@ -183,8 +189,8 @@ fn audited(ticket: &Ticket, applied: &Applied) {
 }
 
 /// An edit that stays although the rest was undone.
-fn not_taken_back(ticket: &Ticket, left: &Left) {
-    let Some(audit) = ticket.audit().filter(|_| left.holds.ours()) else { return };
+fn not_taken_back(owned_task: &OwnedTask, left: &Left) {
+    let Some(audit) = owned_task.audit().filter(|_| left.holds.ours()) else { return };
     let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
     let _ = audit.append(edit.object(&left.path));
 }

@@ -3,22 +3,24 @@
 mod again;
 mod apply;
 mod args;
+mod assemble;
 mod audit;
 mod caches;
 mod cancel;
 pub mod capabilities;
 mod claim;
 mod comparison;
+pub(crate) mod component_loader;
 mod detach;
 mod earlier_report;
 mod facts;
+mod finish;
 mod history;
 mod id;
-mod key_in_text;
-mod last_word;
 mod logs;
 mod lookup;
 mod metrics;
+mod owned_task;
 mod policy;
 mod preflight;
 mod proposal;
@@ -30,18 +32,16 @@ mod report;
 mod retention;
 mod runner;
 mod scouting;
+mod secret_scan;
 mod signals;
-pub(crate) mod staff;
 mod status;
-mod team;
-mod ticket;
 mod timing;
 mod verify;
 mod work;
 
 pub use again::again;
-pub use apply::{ApplyArgs, errand as apply};
-pub use args::{Errand, RunArgs};
+pub use apply::{ApplyArgs, run_args as apply};
+pub use args::{Mode, RunArgs};
 pub use audit::{
     AuditFilter, AuditList, AuditRestarted, ComponentAt, ComponentInRun, Explanation,
     GateInputOfRun, GrantsAt, GrantsFile, ManifestCheck, Outcome, Resource, Statement, TestResult,

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ticket::Desk;
+use super::owned_task::TaskContext;
 use act_agent::editor::Draft;
 use act_core::Failure;
 use act_records::store::{ProposalRecord, ProposalState};
@@ -39,7 +39,7 @@ struct Document {
     repo: String,
     files: Vec<File>,
     draft: Draft,
-    patch: Said,
+    patch: StoredBytes,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -59,19 +59,23 @@ struct Content {
     mode: u32,
     /// Of the file after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    bytes: Option<Said>,
+    bytes: Option<StoredBytes>,
 }
 
 /// Bytes: as text where they are UTF-8, else in hex.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Said {
+enum StoredBytes {
     Text(String),
     Hex(String),
 }
 
 /// Keeps it under the dry run's id, and lets go of those that are too old.
-pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<(), String> {
+pub(super) fn keep(
+    context: &TaskContext,
+    task_id: &str,
+    proposal: &Proposal,
+) -> Result<(), String> {
     let files = proposal.files.iter().map(|file| File {
         path: file.path.clone(),
         from: file.from.clone(),
@@ -81,13 +85,13 @@ pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<()
     let document = Document {
         v: VERSION,
         task_id: task_id.to_owned(),
-        repo: desk.repo.clone(),
+        repo: context.repo.clone(),
         files: files.collect(),
         draft: proposal.draft.clone(),
-        patch: Said::of(&proposal.patch),
+        patch: StoredBytes::of(&proposal.patch),
     };
     let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
-    let Desk { store, artifacts, repo, .. } = desk;
+    let TaskContext { store, artifacts, repo, .. } = context;
     artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
     store.add_proposal(task_id, repo, &digest(&bytes)).map_err(|error| error.to_string())?;
     for old in store.old_proposals(KEPT).map_err(|error| error.to_string())? {
@@ -100,22 +104,25 @@ pub(super) fn keep(desk: &Desk, task_id: &str, proposal: &Proposal) -> Result<()
 
 /// The proposal of this dry run, or the newest of the repository that was not applied. Whose it is and what
 /// became of it, not yet whether its file can be trusted.
-pub(super) fn find(desk: &Desk, task_id: Option<&str>) -> Result<ProposalRecord, Failure> {
+pub(super) fn find(
+    context: &TaskContext,
+    task_id: Option<&str>,
+) -> Result<ProposalRecord, Failure> {
     let Some(task_id) = task_id else {
         let open = |record: &ProposalRecord| {
             matches!(record.state, ProposalState::Open | ProposalState::Applying)
         };
-        let all = desk.store.proposals(&desk.repo)?;
+        let all = context.store.proposals(&context.repo)?;
         return all.into_iter().find(open).ok_or_else(|| {
             Failure::refused("no_proposal", "there is no proposal to apply in this repository")
                 .hint("make one with `act run --dry-run \"…\"`; `act history` lists earlier ones")
         });
     };
-    let Some(record) = desk.store.proposal(task_id)? else {
+    let Some(record) = context.store.proposal(task_id)? else {
         return Err(Failure::refused("no_proposal", format!("there is no proposal of {task_id}"))
             .hint("`act history` lists the tasks; those that ended PROPOSED have one"));
     };
-    if record.repo != desk.repo {
+    if record.repo != context.repo {
         let message = format!("the proposal of {task_id} was made in another repository");
         return Err(Failure::refused("proposal_foreign", message)
             .hint("go into that repository, or name it with --repo"));
@@ -138,12 +145,12 @@ pub(super) fn find(desk: &Desk, task_id: Option<&str>) -> Result<ProposalRecord,
 }
 
 /// Byte for byte what the dry run left; everything else is refused.
-pub(super) fn open(desk: &Desk, record: &ProposalRecord) -> Result<Proposal, Failure> {
+pub(super) fn open(context: &TaskContext, record: &ProposalRecord) -> Result<Proposal, Failure> {
     let altered = |why: String| {
         let message = format!("the proposal of {} cannot be used: {why}", record.task_id);
         Failure::refused("proposal_altered", message).hint("make it again with `act run --dry-run`")
     };
-    let read = desk.artifacts.read_proposal(&record.task_id);
+    let read = context.artifacts.read_proposal(&record.task_id);
     let bytes = read.map_err(|error| altered(error.to_string()))?;
     let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
     if digest(&bytes) != record.sha256 {
@@ -176,7 +183,7 @@ fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
 
 impl Content {
     fn of(blob: &Blob, with_bytes: bool) -> Self {
-        let bytes = with_bytes.then(|| Said::of(&blob.bytes));
+        let bytes = with_bytes.then(|| StoredBytes::of(&blob.bytes));
         Self { sha256: blob.sha256.clone(), mode: blob.mode, bytes }
     }
 
@@ -192,7 +199,7 @@ impl Content {
     }
 }
 
-impl Said {
+impl StoredBytes {
     fn of(bytes: &[u8]) -> Self {
         let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex()), |text| Self::Text(text.into()))
@@ -252,10 +259,10 @@ mod tests {
         assert_eq!(&*after.bytes, b"x\xff");
         assert_eq!(proposal.patch, b"p");
         let stored = Content::of(after, true);
-        assert!(matches!(&stored.bytes, Some(Said::Hex(hex)) if hex == "78ff"));
+        assert!(matches!(&stored.bytes, Some(StoredBytes::Hex(hex)) if hex == "78ff"));
         assert_eq!(stored.after().unwrap(), *after);
         let text = Content::of(&Blob::new("é\r\n".as_bytes(), 0o755), true);
-        assert!(matches!(&text.bytes, Some(Said::Text(text)) if text == "é\r\n"));
+        assert!(matches!(&text.bytes, Some(StoredBytes::Text(text)) if text == "é\r\n"));
         assert_eq!(text.mode, 0o755);
     }
 

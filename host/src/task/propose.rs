@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::owned_task::OwnedTask;
 use super::proposal::{self, Proposal};
-use super::ticket::Ticket;
 use crate::output::Output;
 use act_agent::editor::Draft;
 use act_core::event::{EventKind, Events, Patch, ProposedChange};
@@ -12,7 +12,7 @@ use act_workspace::{Overlay, ProposedFile, patch, prefix_in_git};
 
 /// A proposal that cannot be kept is shown all the same.
 pub(super) fn propose(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     root: &Path,
     overlay: &Overlay,
     draft: Draft,
@@ -28,8 +28,9 @@ pub(super) fn propose(
     let kept = match proposal.files.is_empty() {
         // There is nothing to apply.
         true => Ok(None),
-        false => proposal::keep(&ticket.desk, &ticket.task_id, &proposal)
-            .map(|()| Some(output.command(&format!("act apply {}", ticket.task_id)).into_owned())),
+        false => proposal::keep(&owned_task.context, &owned_task.task_id, &proposal).map(|()| {
+            Some(output.command(&format!("act apply {}", owned_task.task_id)).into_owned())
+        }),
     };
     let apply = kept.unwrap_or_else(|error| {
         output.caution(&format!("the proposal cannot be kept, only shown: {error}"));

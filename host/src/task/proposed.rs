@@ -22,9 +22,9 @@ pub struct Proposed {
 /// Of this dry run, or the one that `act apply` would take without a name.
 pub fn proposed(start: &Path, task: Option<&str>) -> Result<Proposed, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, _) = lookup.desk()?;
-    let record = proposal::find(&desk, task)?;
-    let patch = proposal::open(&desk, &record)?.patch;
+    let (context, _) = lookup.context()?;
+    let record = proposal::find(&context, task)?;
+    let patch = proposal::open(&context, &record)?.patch;
     Ok(Proposed { task_id: record.task_id, patch: Patch(patch.into()) })
 }
 

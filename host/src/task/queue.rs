@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::ticket::Ticket;
+use super::owned_task::OwnedTask;
 use crate::output::Output;
 use act_core::Failure;
 use act_core::event::{Event, EventKind, Events};
@@ -127,7 +127,7 @@ pub(super) struct Turn {
 
 /// A task that waits to be first in its repository and to get the lock.
 pub(super) struct Waiting<'a> {
-    ticket: &'a Ticket,
+    owned_task: &'a OwnedTask,
     root: &'a Path,
     events: &'a Events,
     /// The obstacle that was reported last; only a change is reported again.
@@ -145,13 +145,13 @@ enum WaitError {
 
 impl<'a> Waiting<'a> {
     pub(super) fn new(
-        ticket: &'a Ticket,
+        owned_task: &'a OwnedTask,
         root: &'a Path,
         events: &'a Events,
         output: &'a Output,
     ) -> Self {
         let retry = StoreRetry::new(output);
-        Self { ticket, root, events, reported: None, waited: false, retry }
+        Self { owned_task, root, events, reported: None, waited: false, retry }
     }
 
     /// Waits until the task is first and has the lock. Returns `None` when it was cancelled: by `cancel`, or because
@@ -183,9 +183,9 @@ impl<'a> Waiting<'a> {
 
     /// Looks at the queue once and takes the one step that follows.
     fn poll(&mut self) -> Result<Poll, WaitError> {
-        let desk = &self.ticket.desk;
-        let (queue, me) = (desk.queue()?, self.ticket.task_id.as_str());
-        let lock = || try_lock(self.root, &desk.repo);
+        let context = &self.owned_task.context;
+        let (queue, me) = (context.queue()?, self.owned_task.task_id.as_str());
+        let lock = || try_lock(self.root, &context.repo);
         // Another ARTIFACT_DIR's task or a verification holds the lock.
         let locked = || BlockedBy {
             position: position(&queue, me),
@@ -196,12 +196,12 @@ impl<'a> Waiting<'a> {
         let blocked_by = match next_action(&queue, me) {
             NextAction::Removed => return Ok(Poll::Done(None)),
             NextAction::RecordDead(task_id) => {
-                desk.record_dead(&task_id)?;
+                context.record_dead(&task_id)?;
                 return Ok(Poll::Again);
             }
             NextAction::RecordDeadIfUnlocked(task_id) => match lock()? {
                 Some(_lock) => {
-                    desk.record_dead(&task_id)?;
+                    context.record_dead(&task_id)?;
                     return Ok(Poll::Again);
                 }
                 None => locked(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ticket::Desk;
+use super::owned_task::TaskContext;
 use crate::output::Output;
 use act_core::event::{Event, EventKind, Sink};
 use act_core::fail_point;
@@ -11,22 +11,23 @@ use act_records::store::{NewStuckReport, Progress, Store, StoreError};
 
 /// Which runs there are, of a task or of `act verify`, and which stuck report a task wrote.
 pub(super) struct RunSink {
-    desk: Desk,
+    context: TaskContext,
     task_id: Option<String>,
     trouble: Trouble,
 }
 
 impl RunSink {
-    pub(super) fn new(desk: &Desk, task_id: Option<&str>, output: &Output) -> Self {
-        let (desk, trouble) = (desk.clone(), Trouble::new(output));
-        Self { desk, task_id: task_id.map(str::to_owned), trouble }
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
+        let (context, trouble) = (context.clone(), Trouble::new(output));
+        Self { context, task_id: task_id.map(str::to_owned), trouble }
     }
 }
 
 impl RunSink {
     /// From now on the file is ours, and the task's runs are pinned.
     fn report_written(&self, path: &str, sha256: &str) -> Result<(), StoreError> {
-        let (Desk { store, repo, .. }, Some(task_id)) = (&self.desk, &self.task_id) else {
+        let (TaskContext { store, repo, .. }, Some(task_id)) = (&self.context, &self.task_id)
+        else {
             return Ok(());
         };
         let runs = store.runs_of(task_id)?.into_iter();
@@ -37,7 +38,7 @@ impl RunSink {
 
 impl Sink for RunSink {
     fn event(&mut self, event: &Event) {
-        let Desk { store, repo, this, .. } = &self.desk;
+        let TaskContext { store, repo, this, .. } = &self.context;
         let (told, place) = match &event.kind {
             EventKind::VerifyStarted { run_id, .. } => {
                 (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
@@ -66,9 +67,14 @@ pub(super) struct ProgressSink {
 }
 
 impl ProgressSink {
-    pub(super) fn new(desk: &Desk, task_id: &str, ledger: &TokenLedger, output: &Output) -> Self {
+    pub(super) fn new(
+        context: &TaskContext,
+        task_id: &str,
+        ledger: &TokenLedger,
+        output: &Output,
+    ) -> Self {
         Self {
-            store: Arc::clone(&desk.store),
+            store: Arc::clone(&context.store),
             task_id: task_id.to_owned(),
             ledger: ledger.clone(),
             so_far: Progress::default(),

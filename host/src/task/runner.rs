@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
-use super::last_word::LastWord;
+use super::finish::FinishGuard;
+use super::owned_task::OwnedTask;
 use super::preflight::{self, Ready};
 use super::queue::{Turn, Waiting};
 use super::recorder::{ProgressSink, RunSink};
-use super::ticket::Ticket;
 use super::timing::TimingSink;
 use super::work::{self, cancelled};
 use super::{RunArgs, retention, signals};
@@ -28,26 +28,26 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
         () = cancel.cancelled() => None,
     };
     let Some(ready) = checked else {
-        // Nobody has heard of it yet.
+        // The task was not accepted yet, so only this process knows of it.
         let events = Events::new("", output.sinks());
-        return Ok(LastWord::new(events, TokenLedger::default()).say(cancelled()));
+        return Ok(FinishGuard::new(events, TokenLedger::default()).say(cancelled()));
     };
     ready.read_ahead();
-    let desk = preflight::desk(&ready)?;
-    preflight::proposal(&ready, &desk)?;
+    let context = preflight::context(&ready)?;
+    preflight::proposal(&ready, &context)?;
     let root = ready.config.root.clone();
-    anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
-    let (ticket, position) = desk.submit(&args, &root)?;
+    anchoring::first(ready.anchored, &context.audit, &root, &cancel).await?;
+    let (owned_task, position) = context.submit(&args, &root)?;
     fail_point::reach("accepted");
-    let exit = follow(Accepted { ticket, position, args, ready }, output, &cancel).await;
-    retention::make_room(&desk, &cancel, output).await;
-    anchoring::anchor(&desk.audit, &root, &cancel, output).await;
+    let exit = follow(Accepted { owned_task, position, args, ready }, output, &cancel).await;
+    retention::make_room(&context, &cancel, output).await;
+    anchoring::anchor(&context.audit, &root, &cancel, output).await;
     Ok(exit)
 }
 
 /// A task in the line, and what was found when it was accepted.
 pub(super) struct Accepted {
-    pub(super) ticket: Ticket,
+    pub(super) owned_task: OwnedTask,
     pub(super) position: u32,
     pub(super) args: RunArgs,
     pub(super) ready: Ready,
@@ -58,17 +58,18 @@ pub(super) async fn follow(
     output: &Output,
     cancel: &CancellationToken,
 ) -> Exit {
-    let Accepted { ticket, position, args, mut ready } = accepted;
-    let ticket = Arc::new(ticket);
+    let Accepted { owned_task, position, args, mut ready } = accepted;
+    let owned_task = Arc::new(owned_task);
     let ledger = TokenLedger::limited(ready.max_tokens());
-    let events = events(&ticket, &ledger, output, output.sinks());
-    let last = LastWord::new(events.clone(), ledger.clone()).kept(Arc::clone(&ticket), output);
+    let events = events(&owned_task, &ledger, output, output.sinks());
+    let last =
+        FinishGuard::new(events.clone(), ledger.clone()).kept(Arc::clone(&owned_task), output);
     let text = ready.request.text().to_owned();
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
     let Turn { lock, waited } =
-        match Waiting::new(&ticket, &root, &events, output).wait(cancel).await {
+        match Waiting::new(&owned_task, &root, &events, output).wait(cancel).await {
             Ok(Some(turn)) => turn,
             Ok(None) => return last.say(cancelled()),
             Err(failure) => return last.refuse(&failure),
@@ -81,33 +82,33 @@ pub(super) async fn follow(
         Ok(config) => config,
         Err(error) => return last.refuse(&error.into()),
     };
-    if let Err(failure) = ready.begin(config, &ticket.desk.audit) {
+    if let Err(failure) = ready.begin(config, &owned_task.context.audit) {
         return last.refuse(&failure);
     }
     ledger.set_limit(ready.max_tokens());
-    work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await
+    work::start(&ready, &lock, &owned_task, last, (&ledger, &events), output, cancel).await
 }
 
 /// The end of a task that cannot even wait for its turn.
-pub(super) fn refuse(ticket: Ticket, why: &Failure, output: &Output) -> Exit {
+pub(super) fn refuse(owned_task: OwnedTask, why: &Failure, output: &Output) -> Exit {
     let ledger = TokenLedger::default();
-    let events = events(&ticket, &ledger, output, output.sinks());
-    LastWord::new(events, ledger).kept(Arc::new(ticket), output).refuse(why)
+    let events = events(&owned_task, &ledger, output, output.sinks());
+    FinishGuard::new(events, ledger).kept(Arc::new(owned_task), output).refuse(why)
 }
 
 /// The events of a task: the readers that write down come before those that tell.
 pub(super) fn events(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     ledger: &TokenLedger,
     output: &Output,
     tell: Vec<Box<dyn Sink>>,
 ) -> Events {
-    let Ticket { desk, task_id, .. } = ticket;
-    let (journal, lines) = ticket.journal(output);
+    let OwnedTask { context, task_id, .. } = owned_task;
+    let (journal, lines) = owned_task.journal(output);
     let store: [Box<dyn Sink>; 3] = [
-        Box::new(RunSink::new(desk, Some(task_id), output)),
-        Box::new(ProgressSink::new(desk, task_id, ledger, output)),
-        Box::new(TimingSink::new(desk, Some(task_id), output)),
+        Box::new(RunSink::new(context, Some(task_id), output)),
+        Box::new(ProgressSink::new(context, task_id, ledger, output)),
+        Box::new(TimingSink::new(context, Some(task_id), output)),
     ];
     Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(tell).collect())
 }

@@ -1,13 +1,13 @@
 //! The reader of events that keeps how long Scouts and verifications took.
 
+use super::owned_task::TaskContext;
 use super::recorder::Trouble;
-use super::ticket::Desk;
 use crate::output::Output;
 use act_core::event::{Event, EventKind, Sink};
 use act_records::store::{Measured, StoreError};
 
 pub(super) struct TimingSink {
-    desk: Desk,
+    context: TaskContext,
     task_id: Option<String>,
     /// Of the verification that runs.
     attempt: u32,
@@ -16,9 +16,9 @@ pub(super) struct TimingSink {
 
 impl TimingSink {
     /// Of a task or of `act verify`.
-    pub(super) fn new(desk: &Desk, task_id: Option<&str>, output: &Output) -> Self {
-        let (desk, trouble) = (desk.clone(), Trouble::new(output));
-        Self { desk, task_id: task_id.map(str::to_owned), attempt: 0, trouble }
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
+        let (context, trouble) = (context.clone(), Trouble::new(output));
+        Self { context, task_id: task_id.map(str::to_owned), attempt: 0, trouble }
     }
 }
 
@@ -40,7 +40,7 @@ impl Sink for TimingSink {
             }
             _ => return,
         };
-        match self.desk.store.measured(self.task_id.as_deref(), &what, duration) {
+        match self.context.store.measured(self.task_id.as_deref(), &what, duration) {
             // One figure less; nobody is held up for it.
             Err(StoreError::Busy { .. }) => {}
             told => self.trouble.or_say(told),

@@ -6,15 +6,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::audit::edges;
-use super::last_word::LastWord;
+use super::assemble::{self, AssembledEditor, EditorParts};
+use super::audit::start_end_records;
+use super::component_loader::failed;
+use super::finish::FinishGuard;
+use super::owned_task::OwnedTask;
 use super::preflight::{self, Ready};
 use super::propose::propose;
 use super::queue::StoreRetry;
-use super::staff::failed;
-use super::team::{self, Team, Work};
-use super::ticket::Ticket;
-use super::{Errand, apply, earlier_report};
+use super::{Mode, apply, earlier_report};
 use crate::output::Output;
 use act_agent::context::Notebook;
 use act_agent::editor::{self, Brief, Finished, State};
@@ -36,8 +36,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) async fn start(
     ready: &Ready,
     lock: &RepoLock,
-    ticket: &Ticket,
-    last: LastWord,
+    owned_task: &OwnedTask,
+    last: FinishGuard,
     (ledger, events): (&TokenLedger, &Events),
     output: &Output,
     cancel: &CancellationToken,
@@ -46,36 +46,45 @@ pub(super) async fn start(
         return last.refuse(&moved.into());
     }
     // What another task has applied meanwhile begins nothing and leaves nothing.
-    let proposes_ignore_rules = match preflight::proposal(ready, &ticket.desk) {
+    let proposes_ignore_rules = match preflight::proposal(ready, &owned_task.context) {
         Ok(proposal) => proposal.is_some_and(|proposal| proposal.holds_ignore_rules()),
         Err(refusal) => return last.refuse(&refusal),
     };
-    let notes = match ready.errand {
-        Errand::DryRun => None,
-        Errand::Run { .. } | Errand::Apply { .. } => match AgentDir::open(&ready.config.root) {
+    let notes = match ready.mode {
+        Mode::DryRun => None,
+        Mode::Run { .. } | Mode::Apply { .. } => match AgentDir::open(&ready.config.root) {
             Ok(agent) => Some(agent),
             Err(error) => return last.refuse(&error.into()),
         },
     };
-    match StoreRetry::new(output).ask(cancel, || ticket.start()).await {
+    match StoreRetry::new(output).ask(cancel, || owned_task.start()).await {
         Some(Ok(true)) => {}
         // Taken out of the line in the last moment.
         Some(Ok(false)) | None => return last.say(cancelled()),
         Some(Err(error)) => return last.refuse(&error.into()),
     }
-    apply::tell_half_applied(ready, &ticket.desk, output);
+    apply::tell_half_applied(ready, &owned_task.context, output);
     let cancel = cancel.child_token();
-    let asked = CancelledByOthers::watch(ticket, &cancel);
-    let mut brief = brief(ready, ticket, output);
+    let asked = CancelledByOthers::watch(owned_task, &cancel);
+    let mut brief = brief(ready, owned_task, output);
     // Before the first note, whoever writes it and however this task ends.
     let notes = notes.map(|agent| {
         brief.host_wrote =
             prepare_notes(&ready.config, &agent, proposes_ignore_rules, events, output);
         Notebook::new(agent).without(output.secrets().clone())
     });
-    let audit = edges::begin(ready, ticket, &brief);
+    let audit = start_end_records::begin(ready, owned_task, &brief);
     let cancel = &cancel;
-    let task = Task { ready, lock, ticket, ledger, events, output, cancel, proposes_ignore_rules };
+    let task = RunningTask {
+        ready,
+        lock,
+        owned_task,
+        ledger,
+        events,
+        output,
+        cancel,
+        proposes_ignore_rules,
+    };
     let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -89,9 +98,9 @@ pub(super) async fn start(
 struct CancelledByOthers(tokio::task::JoinHandle<()>);
 
 impl CancelledByOthers {
-    fn watch(ticket: &Ticket, cancel: &CancellationToken) -> Self {
-        let (store, cancel) = (ticket.desk.store.clone(), cancel.clone());
-        let task_id = ticket.task_id.clone();
+    fn watch(owned_task: &OwnedTask, cancel: &CancellationToken) -> Self {
+        let (store, cancel) = (owned_task.context.store.clone(), cancel.clone());
+        let task_id = owned_task.task_id.clone();
         Self(tokio::spawn(async move {
             while !matches!(store.cancel_requested(&task_id), Ok(true)) {
                 tokio::time::sleep(LOOK).await;
@@ -108,15 +117,15 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
-    let (config, desk) = (&ready.config, &ticket.desk);
+fn brief(ready: &Ready, owned_task: &OwnedTask, output: &Output) -> Brief {
+    let (config, context) = (&ready.config, &owned_task.context);
     let found =
-        earlier_report::find(&desk.store, &desk.repo, &config.root).unwrap_or_else(|error| {
+        earlier_report::find(&context.store, &context.repo, &config.root).unwrap_or_else(|error| {
             output.caution(&format!("begins without the stuck report, if there is one: {error}"));
             None
         });
     Brief {
-        task_id: ticket.task_id.clone(),
+        task_id: owned_task.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
         unheld: {
@@ -129,10 +138,10 @@ fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
 }
 
 /// What the work needs to know, and whom it tells.
-struct Task<'a> {
+struct RunningTask<'a> {
     ready: &'a Ready,
     lock: &'a RepoLock,
-    ticket: &'a Ticket,
+    owned_task: &'a OwnedTask,
     ledger: &'a TokenLedger,
     events: &'a Events,
     output: &'a Output,
@@ -187,7 +196,7 @@ fn ignore_notes(config: &Config, name: &str, events: &Events, output: &Output) -
     }
 }
 
-impl Task<'_> {
+impl RunningTask<'_> {
     /// A refusal is the end of a task whose turn came for something that does not hold any more.
     async fn perform(
         &self,
@@ -195,7 +204,7 @@ impl Task<'_> {
         notes: Option<Notebook<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
-        let Self { ready, lock, ticket, ledger, events, output, cancel, .. } = self;
+        let Self { ready, lock, owned_task, ledger, events, output, cancel, .. } = self;
         let (config, request) = (&ready.config, &ready.request);
         events.emit(EventKind::TaskStarted {
             repo: config.root.display().to_string(),
@@ -211,7 +220,7 @@ impl Task<'_> {
         let audit = match audit {
             Ok(audit) => audit,
             Err(error) => {
-                let (code, diagnosis) = (error.code(), edges::in_words(&error));
+                let (code, diagnosis) = (error.code(), start_end_records::in_words(&error));
                 let (notes, trouble) = (notes.as_ref(), (code, diagnosis.as_str()));
                 return Ok(editor::end_before_work(&brief, notes, events, None, trouble));
             }
@@ -219,16 +228,16 @@ impl Task<'_> {
         let gate = match &ready.engine {
             None => None,
             Some(engine) => match self.gate(engine).await {
-                Gate::Ready(image) => Some((engine.clone(), image)),
-                Gate::Cancelled => return Ok(cancelled()),
-                Gate::Missing { code, message } => {
+                ImageLookup::Ready(image) => Some((engine.clone(), image)),
+                ImageLookup::Cancelled => return Ok(cancelled()),
+                ImageLookup::Missing { code, message } => {
                     let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
                     let head = audit.head();
                     return Ok(editor::end_before_work(&brief, notes, events, head, trouble));
                 }
             },
         };
-        let work = Work {
+        let work = EditorParts {
             ready: Ready::clone(ready),
             held: lock.root().clone(),
             brief,
@@ -242,26 +251,27 @@ impl Task<'_> {
         let assembled = tokio::select! {
             // What is being compiled then ends with the process.
             () = cancel.cancelled() => return Ok(cancelled()),
-            assembled = tokio::task::spawn_blocking(move || team::assemble(work)) => assembled,
+            assembled = tokio::task::spawn_blocking(move || assemble::assemble(work)) => assembled,
         };
         let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(stopped) => Err(failed("the team cannot be put together")(stopped)),
+            Err(stopped) => Err(failed("the editor cannot be assembled")(stopped)),
         });
         // What was opened by its path is the directory that is locked.
-        let Team { mut editor, writer, overlay } = match (lock.root().stays(), assembled) {
-            (Ok(()), Ok(team)) => team,
+        let AssembledEditor { mut editor, writer, overlay } = match (lock.root().stays(), assembled)
+        {
+            (Ok(()), Ok(assemble)) => assemble,
             (Err(moved), _) => return Ok(cannot_work(RootMoved::CODE, moved.to_string())),
             (_, Err(error)) => return Ok(cannot_work("unknown", error.to_string())),
         };
-        if let Errand::Apply { dry_run } = &ready.errand {
-            let proposal = apply::check(&ticket.desk, &writer, dry_run)?;
+        if let Mode::Apply { dry_run } = &ready.mode {
+            let proposal = apply::check(&owned_task.context, &writer, dry_run)?;
             if let Err(finished) = editor.begin_with(proposal.draft).await {
                 return Ok(finished);
             }
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
-            match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
+            match apply::carry_out(owned_task, &writer, dry_run, events, output, &stopped) {
                 Ok(()) if self.proposes_ignore_rules => {
                     if let Ok(name) = AgentDir::name_in(&config.root) {
                         let wrote = ignore_notes(config, name, events, output);
@@ -275,15 +285,15 @@ impl Task<'_> {
         }
         let mut finished = editor.work().await;
         if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
-            propose(ticket, lock.root().path(), &overlay, draft, events, output);
+            propose(owned_task, lock.root().path(), &overlay, draft, events, output);
         }
         Ok(finished)
     }
 
-    async fn gate(&self, engine: &Engine) -> Gate {
+    async fn gate(&self, engine: &Engine) -> ImageLookup {
         let Self { ready, events, cancel, .. } = self;
         tokio::select! {
-            () = cancel.cancelled() => return Gate::Cancelled,
+            () = cancel.cancelled() => return ImageLookup::Cancelled,
             reaped = engine.reap_orphans() => {
                 if let Err(error) = reaped {
                     let text = format!("left-over containers: {error}");
@@ -292,15 +302,17 @@ impl Task<'_> {
             }
         }
         match engine.ensure_image(&ready.config.pipeline.image, events, cancel).await {
-            Ok(Some(image)) => Gate::Ready(image),
-            Ok(None) => Gate::Cancelled,
-            Err(error) => Gate::Missing { code: error.error_type.as_str(), message: error.message },
+            Ok(Some(image)) => ImageLookup::Ready(image),
+            Ok(None) => ImageLookup::Cancelled,
+            Err(error) => {
+                ImageLookup::Missing { code: error.error_type.as_str(), message: error.message }
+            }
         }
     }
 }
 
 /// What there is to verify with.
-enum Gate {
+enum ImageLookup {
     Ready(ResolvedImage),
     Cancelled,
     Missing { code: &'static str, message: String },

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::audit::edges;
+use super::audit::start_end_records;
+use super::owned_task::{Kept, OwnedTask};
 use super::retention;
-use super::ticket::{Kept, Ticket};
 use crate::output::Output;
 use act_agent::editor::{Finished, State};
 use act_core::Failure;
@@ -22,22 +22,22 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Owes the world a `task_finished`. Dropped without a word, by a panic or a return that forgot it, it says
 /// that the task ended by a fault of ours.
-pub(super) struct LastWord {
+pub(super) struct FinishGuard {
     events: Events,
     ledger: TokenLedger,
     /// None before it was accepted.
-    kept: Option<(Arc<Ticket>, Output)>,
+    kept: Option<(Arc<OwnedTask>, Output)>,
     said: bool,
 }
 
-impl LastWord {
+impl FinishGuard {
     pub(super) fn new(events: Events, ledger: TokenLedger) -> Self {
         Self { events, ledger, kept: None, said: false }
     }
 
     /// In the store as well, before anybody is told.
-    pub(super) fn kept(mut self, ticket: Arc<Ticket>, output: &Output) -> Self {
-        self.kept = Some((ticket, output.clone()));
+    pub(super) fn kept(mut self, owned_task: Arc<OwnedTask>, output: &Output) -> Self {
+        self.kept = Some((owned_task, output.clone()));
         self
     }
 
@@ -74,16 +74,18 @@ impl LastWord {
     /// What is told is what is kept.
     fn tell(&mut self, mut state: TaskState, mut exit: Exit, mut finished: Finished) -> Exit {
         self.said = true;
-        if let Some((ticket, output)) = &self.kept {
+        if let Some((owned_task, output)) = &self.kept {
             let wanted = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
-            let kept = keep(ticket, &wanted, output);
-            if let Some(Instead { ended, why }) = self.instead(ticket, &wanted, kept) {
+            let kept = keep(owned_task, &wanted, output);
+            if let Some(ActualEnd { ended, why }) = self.instead(owned_task, &wanted, kept) {
                 (state, finished.reason) = (ended.state, ended.reason);
                 exit = Exit::of(ended.exit_code);
                 finished.summary = why.or(finished.summary);
             }
             let ended = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
-            if let Err(error) = edges::end(ticket, &ended, finished.run_id.as_deref()) {
+            if let Err(error) =
+                start_end_records::end(owned_task, &ended, finished.run_id.as_deref())
+            {
                 output.caution(&format!("the end of this task is not recorded: {error}"));
             }
         }
@@ -104,16 +106,16 @@ impl LastWord {
     /// Another end than the wanted one, when that is not what is kept.
     fn instead(
         &self,
-        ticket: &Ticket,
+        owned_task: &OwnedTask,
         wanted: &Ended,
         kept: Result<Kept, StoreError>,
-    ) -> Option<Instead> {
+    ) -> Option<ActualEnd> {
         let infra = |state, reason: &str| Ended {
             state,
             exit_code: Exit::Infra as u8,
             reason: Some(reason.to_owned()),
         };
-        let task_id = &ticket.task_id;
+        let task_id = &owned_task.task_id;
         let (ended, why) = match kept {
             Ok(Kept::Yes) => return None,
             Ok(Kept::Otherwise(ended)) if ended.state == TaskState::Cancelled => (ended, None),
@@ -121,7 +123,7 @@ impl LastWord {
                 let why = "another act took this one for dead and has ended the task";
                 (ended, Some(why.to_owned()))
             }
-            Err(error) if !ticket.is_running() => {
+            Err(error) if !owned_task.is_running() => {
                 let why = format!(
                     "{error}; the end of the task could not be saved: the next act in this repository records it as \
                      cancelled, and `act run --again {task_id}` then runs it again"
@@ -135,7 +137,7 @@ impl LastWord {
                 );
                 self.events.emit(EventKind::Diagnosis { text });
                 // Also that line had to be written.
-                if ticket.is_journaled() {
+                if owned_task.is_journaled() {
                     return None;
                 }
                 let why = format!(
@@ -144,23 +146,23 @@ impl LastWord {
                 (infra(TaskState::InfraError, "end_not_kept"), Some(why))
             }
         };
-        Some(Instead { ended, why })
+        Some(ActualEnd { ended, why })
     }
 }
 
 /// What is told instead of what was wanted.
-struct Instead {
+struct ActualEnd {
     ended: Ended,
     /// In place of the summary.
     why: Option<String>,
 }
 
 /// Tries again for as long as it may help, and makes room for it.
-fn keep(ticket: &Ticket, wanted: &Ended, output: &Output) -> Result<Kept, StoreError> {
+fn keep(owned_task: &OwnedTask, wanted: &Ended, output: &Output) -> Result<Kept, StoreError> {
     let start = Instant::now();
     let mut told = false;
     loop {
-        let error = match ticket.end(wanted) {
+        let error = match owned_task.end(wanted) {
             Err(error) if error.may_pass() => error,
             kept => return kept,
         };
@@ -173,7 +175,8 @@ fn keep(ticket: &Ticket, wanted: &Ended, output: &Output) -> Result<Kept, StoreE
         }
         if !std::mem::replace(&mut told, true) {
             output.caution(&format!("the end of this task cannot be kept yet: {error}"));
-            let room = retention::make_room_while(&ticket.desk, &|| start.elapsed() < patience);
+            let room =
+                retention::make_room_while(&owned_task.context, &|| start.elapsed() < patience);
             // The end is tried again whether there is room now or not.
             let _ = room;
         }
@@ -181,13 +184,13 @@ fn keep(ticket: &Ticket, wanted: &Ended, output: &Output) -> Result<Kept, StoreE
     }
 }
 
-impl Drop for LastWord {
+impl Drop for FinishGuard {
     fn drop(&mut self) {
         if self.said {
             return;
         }
         let finished = Finished { reason: Some("unexpected".into()), ..nothing_known() };
-        // A reader that panics now would end the process before the others have heard.
+        // A reader that panics now would end the process before the others have received the event.
         let told = std::panic::AssertUnwindSafe(|| {
             self.tell(TaskState::InfraError, Exit::Infra, finished);
         });
@@ -216,10 +219,10 @@ mod tests {
         }
     }
 
-    fn story(work: impl FnOnce(LastWord, Events)) -> Vec<serde_json::Value> {
+    fn story(work: impl FnOnce(FinishGuard, Events)) -> Vec<serde_json::Value> {
         let seen = Seen::default();
         let events = Events::new("t-1", vec![Box::new(seen.clone())]);
-        let last = LastWord::new(events.clone(), TokenLedger::default());
+        let last = FinishGuard::new(events.clone(), TokenLedger::default());
         let work = std::panic::AssertUnwindSafe(|| work(last, events));
         let _ = std::panic::catch_unwind(work);
         let seen = seen.0.lock().unwrap();
@@ -253,44 +256,45 @@ mod tests {
 
     struct Place {
         dir: tempfile::TempDir,
-        ticket: Arc<Ticket>,
+        owned_task: Arc<OwnedTask>,
     }
 
     /// A task that waits, or has begun.
     fn accepted(running: bool) -> Place {
-        use crate::task::ticket::Desk;
-        use crate::task::{Errand, RunArgs};
+        use crate::task::owned_task::TaskContext;
+        use crate::task::{Mode, RunArgs};
         use act_records::artifacts::ArtifactDir;
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         std::fs::create_dir(&repo).unwrap();
         let artifacts = Arc::new(ArtifactDir::open(&dir.path().join("a"), &repo).unwrap());
         let store = crate::task::preflight::store(&artifacts).unwrap();
-        let desk = Desk::new(store, artifacts, &repo).unwrap();
+        let context = TaskContext::new(store, artifacts, &repo).unwrap();
         let args = RunArgs {
             text: "x".into(),
             repo: repo.clone(),
             verbose: false,
             allow_paths: vec![],
             max_tokens: None,
-            errand: Errand::Run { baseline: false },
+            mode: Mode::Run { baseline: false },
             script: None,
         };
-        let (ticket, _) = desk.submit(&args, &repo).unwrap();
-        assert!(!running || ticket.start().unwrap());
-        Place { dir, ticket: Arc::new(ticket) }
+        let (owned_task, _) = context.submit(&args, &repo).unwrap();
+        assert!(!running || owned_task.start().unwrap());
+        Place { dir, owned_task: Arc::new(owned_task) }
     }
 
     /// What is told, and what the store has, when a success cannot be kept as it should.
-    fn told(place: &Place, spoil: impl FnOnce(&Ticket)) -> (serde_json::Value, Exit) {
+    fn told(place: &Place, spoil: impl FnOnce(&OwnedTask)) -> (serde_json::Value, Exit) {
         let seen = Seen::default();
         let output = Output::new(crate::output::Style::default());
-        let mut sinks: Vec<Box<dyn Sink>> = place.ticket.journal(&output).0.into_iter().collect();
+        let mut sinks: Vec<Box<dyn Sink>> =
+            place.owned_task.journal(&output).0.into_iter().collect();
         sinks.push(Box::new(seen.clone()));
-        let events = Events::new(place.ticket.task_id.as_str(), sinks);
-        let last = LastWord::new(events, TokenLedger::default());
-        let last = last.kept(Arc::clone(&place.ticket), &output);
-        spoil(&place.ticket);
+        let events = Events::new(place.owned_task.task_id.as_str(), sinks);
+        let last = FinishGuard::new(events, TokenLedger::default());
+        let last = last.kept(Arc::clone(&place.owned_task), &output);
+        spoil(&place.owned_task);
         let success = Finished { state: State::Success, reason: None, ..nothing_known() };
         let exit = last.say(success);
         let told = seen.0.lock().unwrap().last().unwrap().clone();
@@ -298,8 +302,8 @@ mod tests {
         (told, exit)
     }
 
-    fn forget_row(ticket: &Ticket) {
-        let db = rusqlite::Connection::open(ticket.desk.store.path()).unwrap();
+    fn forget_row(owned_task: &OwnedTask) {
+        let db = rusqlite::Connection::open(owned_task.context.store.path()).unwrap();
         db.execute("DELETE FROM tasks", []).unwrap();
     }
 
@@ -309,8 +313,8 @@ mod tests {
         let place = accepted(true);
         let (end, exit) = told(&place, forget_row);
         assert_eq!((end["state"].as_str(), exit), (Some("SUCCESS"), Exit::Ok));
-        let artifacts = &place.ticket.desk.artifacts;
-        let line = artifacts.last_line(&place.ticket.task_id).unwrap().unwrap();
+        let artifacts = &place.owned_task.context.artifacts;
+        let line = artifacts.last_line(&place.owned_task.task_id).unwrap().unwrap();
         assert!(line.contains(r#""state":"SUCCESS""#), "{line}");
 
         let place = accepted(true);
@@ -321,9 +325,9 @@ mod tests {
             return;
         };
         let journal = place.dir.path().join("a/state/journal");
-        let path = journal.join(format!("{}.jsonl", place.ticket.task_id));
+        let path = journal.join(format!("{}.jsonl", place.owned_task.task_id));
         assert!(path.exists());
-        place.ticket.replace_journal(full);
+        place.owned_task.replace_journal(full);
         let (end, exit) = told(&place, forget_row);
         assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));
         assert_eq!(end["reason"], "end_not_kept");
@@ -333,14 +337,18 @@ mod tests {
     fn an_end_that_others_have_kept_is_told_as_they_have() {
         // TASK-30
         let place = accepted(true);
-        let (end, exit) = told(&place, |ticket| {
+        let (end, exit) = told(&place, |owned_task| {
             let interrupted = Ended {
                 state: TaskState::InfraError,
                 exit_code: 4,
                 reason: Some("interrupted".into()),
             };
             assert!(
-                ticket.desk.store.end(&ticket.task_id, &ticket.desk.this, &interrupted).unwrap()
+                owned_task
+                    .context
+                    .store
+                    .end(&owned_task.task_id, &owned_task.context.this, &interrupted)
+                    .unwrap()
             );
         });
         assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));

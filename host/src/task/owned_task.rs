@@ -21,7 +21,7 @@ use act_workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
 #[derive(Debug, Clone)]
-pub(super) struct Desk {
+pub(super) struct TaskContext {
     pub(super) store: Arc<Store>,
     pub(super) artifacts: Arc<ArtifactDir>,
     /// Identity of the repository's root.
@@ -31,7 +31,7 @@ pub(super) struct Desk {
     pub(super) audit: Audit,
 }
 
-impl Desk {
+impl TaskContext {
     pub(super) fn new(
         store: Arc<Store>,
         artifacts: Arc<ArtifactDir>,
@@ -54,7 +54,11 @@ impl Desk {
     }
 
     /// Accepted when this returns; behind all others.
-    pub(super) fn submit(&self, args: &RunArgs, root: &Path) -> Result<(Ticket, u32), StoreError> {
+    pub(super) fn submit(
+        &self,
+        args: &RunArgs,
+        root: &Path,
+    ) -> Result<(OwnedTask, u32), StoreError> {
         let id = TaskId::random();
         // Before its row: from another container only the lock on it shows that this process lives.
         let journal = self.artifacts.create_journal(id.as_str());
@@ -70,7 +74,7 @@ impl Desk {
             // Best effort: nobody looks for one without a row.
             let _ = self.artifacts.remove_journal(id.as_str());
         }
-        Ok((Ticket::new(self.clone(), id.as_str(), journal), position?))
+        Ok((OwnedTask::new(self.clone(), id.as_str(), journal), position?))
     }
 
     /// Takes over the task that the parent process accepted (`--detach`). Returns `None` when the task has ended or was
@@ -83,10 +87,10 @@ impl Desk {
         &self,
         task_id: &str,
         from: &Process,
-    ) -> Result<Option<Ticket>, StoreError> {
+    ) -> Result<Option<OwnedTask>, StoreError> {
         let journal = self.artifacts.resume_journal(task_id);
         if self.store.take_over(task_id, from, &self.this)? {
-            return Ok(Some(Ticket::new(self.clone(), task_id, journal)));
+            return Ok(Some(OwnedTask::new(self.clone(), task_id, journal)));
         }
         if self.store.task(task_id)?.is_none() && journal.is_ok() {
             // Cancelled in this moment, without a trace.
@@ -126,8 +130,8 @@ impl Desk {
 }
 
 #[derive(Debug)]
-pub(super) struct Ticket {
-    pub(super) desk: Desk,
+pub(super) struct OwnedTask {
+    pub(super) context: TaskContext,
     pub(super) task_id: String,
     /// Its turn has come.
     running: AtomicBool,
@@ -148,10 +152,10 @@ pub(super) enum Kept {
     Otherwise(Ended),
 }
 
-impl Ticket {
-    fn new(desk: Desk, task_id: &str, journal: io::Result<Journal>) -> Self {
+impl OwnedTask {
+    fn new(context: TaskContext, task_id: &str, journal: io::Result<Journal>) -> Self {
         Self {
-            desk,
+            context,
             task_id: task_id.to_owned(),
             running: AtomicBool::new(false),
             _lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
@@ -163,7 +167,7 @@ impl Ticket {
 
     /// The log in its name, about the repository as it is now.
     pub(super) fn begin_audit(&self, root: &Path) -> Result<Audit, AuditError> {
-        let audit = self.desk.audit_here(root)?.of_task(&self.task_id);
+        let audit = self.context.audit_here(root)?.of_task(&self.task_id);
         Ok(self.audit.get_or_init(|| audit).clone())
     }
 
@@ -200,7 +204,7 @@ impl Ticket {
 
     /// Whether it could: it was not taken out of the line meanwhile. May be asked again after an error.
     pub(super) fn start(&self) -> Result<bool, StoreError> {
-        let Desk { store, this, .. } = &self.desk;
+        let TaskContext { store, this, .. } = &self.context;
         let mut started = store.start(&self.task_id, this)?;
         if !started {
             let ours = |task: TaskRecord| task.state == TaskState::Running && task.owner == *this;
@@ -214,7 +218,7 @@ impl Ticket {
     /// Written down before anybody is told. Given up before its turn it leaves no trace. May be asked again after an
     /// error.
     pub(super) fn end(&self, how: &Ended) -> Result<Kept, StoreError> {
-        let Desk { store, artifacts, this, .. } = &self.desk;
+        let TaskContext { store, artifacts, this, .. } = &self.context;
         if how.state == TaskState::Cancelled && !self.is_running() {
             let given_up = store.give_up(&self.task_id, this)?;
             if given_up {
