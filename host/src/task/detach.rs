@@ -8,8 +8,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
-use super::owned_task::{OwnedTask, TaskContext};
-use super::runner::{self, Accepted};
+use super::queue::{OwnedTask, TaskContext};
+use super::run::{self, Accepted};
 use super::{RunArgs, preflight, retention, signals};
 use crate::output::Output;
 use act_core::Failure;
@@ -157,12 +157,12 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
     match preflight::check(&args).await {
         Ok(ready) => {
             let accepted = Accepted { owned_task, position, args, ready };
-            let exit = runner::follow(accepted, output, &cancel).await;
+            let exit = run::follow(accepted, output, &cancel).await;
             retention::make_room(&context, &cancel, output).await;
             anchoring::anchor(&context.audit, &repo_root, &cancel, output).await;
             Ok(exit)
         }
-        Err(failure) => Ok(runner::refuse(owned_task, &failure, output)),
+        Err(failure) => Ok(run::refuse(owned_task, &failure, output)),
     }
 }
 

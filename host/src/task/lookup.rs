@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::owned_task::TaskContext;
+use super::queue::TaskContext;
 use super::{preflight, queue};
 use act_audit::Audit;
 use act_core::Failure;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::apply;
-use super::owned_task::TaskContext;
+use super::apply::Proposal;
 use super::policy;
-use super::proposal::Proposal;
 use super::queue;
+use super::queue::TaskContext;
 use super::secret_scan;
 use super::{Mode, RunArgs};
 use act_agent::editor::TaskRequest;

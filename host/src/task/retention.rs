@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
-use super::owned_task::TaskContext;
+use super::queue::TaskContext;
 use crate::output::Output;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_core::RunId;

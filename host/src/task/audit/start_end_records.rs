@@ -1,8 +1,8 @@
 //! What the audit log hears of a task as a whole: that it began and by which gate, and how it ended.
 
 use crate::task::Mode;
-use crate::task::owned_task::OwnedTask;
 use crate::task::preflight::Ready;
+use crate::task::queue::OwnedTask;
 use act_agent::editor::Brief;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_records::store::Ended;
