@@ -296,10 +296,10 @@ pub(crate) async fn remove_container(docker: &Docker, name: &str) {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None, said aloud, where mounting is not allowed.
+    /// Returns `None`, after a report that the test is skipped, where mounting is not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a file system needs root");
+            act_core::testing::skip("mounting a file system needs root");
             return None;
         }
         std::fs::create_dir_all(at).unwrap();
@@ -323,10 +323,10 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// None, said aloud, where mounting is not allowed.
+    /// Returns `None`, after a report that the test is skipped, where mounting is not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a file system needs root");
+            act_core::testing::skip("mounting a file system needs root");
             return None;
         }
         std::fs::create_dir_all(at).unwrap();

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::components::{
+use crate::harness::Act;
+use crate::harness::components::{
     approve, asking, components, grants, need, packed, scout, sha256_of, tool, without_engine,
 };
-use crate::harness::Act;
 
 /// Events and their reasons, of these kinds alone.
 fn told(act: &Act, kinds: &[&str]) -> Vec<(String, String)> {

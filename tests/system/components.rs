@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{approve, components, need, packed, scout, tool};
+use crate::harness::components::{approve, components, need, packed, scout, tool};
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::components::{
+use crate::harness::components::{
     approve, components, grants, need, packed, scout, sha256_of, without_engine,
 };
 use crate::harness::{Act, Done, program};

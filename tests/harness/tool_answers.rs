@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::harness::Done;
+use super::Done;
 
 /// What the tools answered in the last request of the Editor, in order.
 pub(crate) fn answers(told: &Done) -> Vec<Value> {

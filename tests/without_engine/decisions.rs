@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::components::{
+use crate::harness::components::{
     approve, components, grants, need, packed, scout, sha256_of, tool, without_engine,
 };
 use crate::harness::{Act, Running, program};

@@ -1,14 +1,5 @@
-//! `act components`: what may take part, who says so, and that nothing a repository ships can widen it.
-//!
-//! The component of these stories is the hostile one, which does what its question says.
-
-mod administrator;
-mod approving;
-mod changed;
-mod compiled;
-mod shown;
-mod taking_part;
-mod tries;
+//! Components as their authors pack them and users approve them. The component of these stories is the hostile one, which
+//! does what its question says.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Act, Done};
+use super::{Act, Done};
 
 const REPORT: &str = r#"{"type":["object","array"]}"#;
 
 /// A component as its author packs it: with this version and these needs.
-pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
+pub(crate) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     let from = match (&manifest["kind"], &manifest["name"]) {
         (kind, _) if kind == "tool" => "hostile-tool.wasm",
         (_, name) if name == "caller" => "hostile-http.wasm",
@@ -44,31 +35,30 @@ pub(super) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     path
 }
 
-pub(super) fn need(grant: &str) -> Value {
+pub(crate) fn need(grant: &str) -> Value {
     json!({"grant": grant, "why": "for a test"})
 }
 
-pub(super) fn scout(version: &str, needs: &[Value]) -> Value {
+pub(crate) fn scout(version: &str, needs: &[Value]) -> Value {
     json!({"kind": "scout", "name": "hostile", "version": version, "about": "Does as it is told.",
         "needs": needs, "report": serde_json::from_str::<Value>(REPORT).unwrap()})
 }
 
-pub(super) fn tool() -> Value {
+pub(crate) fn tool() -> Value {
     let parameters = json!({"type": "array", "items": {"type": "string"}});
     json!({"kind": "tool", "name": "hostile-tool", "version": "1", "about": "Tools.",
         "needs": [need("repo.read"), need("repo.write")],
         "tools": [{"name": "read", "description": "Reads.", "parameters": parameters}]})
 }
 
-pub(super) fn sha256_of(path: &Path) -> String {
+pub(crate) fn sha256_of(path: &Path) -> String {
     act_workspace::digest(&fs::read(path).unwrap())
 }
 
-pub(super) fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {
+pub(crate) fn components<const N: usize>(arguments: [&str; N]) -> Vec<OsString> {
     std::iter::once("components").chain(arguments).map(OsString::from).collect()
 }
-
-pub(super) fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done {
+pub(crate) fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done {
     let sha256 = sha256_of(path);
     let mut arguments = components(["approve"]);
     arguments.push(path.into());
@@ -78,28 +68,12 @@ pub(super) fn approve(act: &Act, path: &Path, name: &str, more: &[&str]) -> Done
     act.clone().act(arguments)
 }
 
-fn listed(act: &Act) -> Value {
-    let told = act.clone().act(components(["--json"])).status(0);
-    told.document("components")
-}
-
-fn state_of(act: &Act, name: &str) -> Value {
-    let list = listed(act);
-    let all = list["components"].as_array().unwrap();
-    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{list:#}"))["state"]
-        .clone()
-}
-
-pub(super) fn grants(act: &Act) -> PathBuf {
+pub(crate) fn grants(act: &Act) -> PathBuf {
     act.repo().parent().unwrap().join("config/act/grants.toml")
 }
 
-fn stored(act: &Act, sha256: &str) -> PathBuf {
-    act.artifacts().join(format!("state/components/{sha256}.wasm"))
-}
-
 /// A repository whose `agent.yaml` asks for the component in `tools/x.wasm`.
-pub(super) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
+pub(crate) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
     let path = packed(&act, "tools/x.wasm", &scout("1", &[need("repo.read")]));
     let mut request = json!({"name": "probe", "path": "tools/x.wasm", "sha256": sha256_of(&path), "kind": "scout"});
     for (key, value) in more.as_object().into_iter().flatten() {
@@ -112,6 +86,6 @@ pub(super) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
     (act.file("agent.yaml", yaml.to_string()), path)
 }
 
-pub(super) fn without_engine() -> Act {
+pub(crate) fn without_engine() -> Act {
     Act::new().file("answer.txt", "none\n").without_engine()
 }

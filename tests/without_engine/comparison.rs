@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use act_component::{builtin, custom_section};
 use serde_json::{Value, json};
 
-use super::components::{approve, components, need, packed, scout, sha256_of, without_engine};
 use crate::harness::Act;
+use crate::harness::components::{
+    approve, components, need, packed, scout, sha256_of, without_engine,
+};
 use crate::harness::script::{opening, script};
 
 /// The Scout B that comes along, in other bytes: its own author's next version.
