@@ -42,8 +42,7 @@ pub(crate) struct World {
 fn audit(dir: &Path) -> Audit {
     let path = dir.join("audit");
     std::fs::create_dir(&path).unwrap();
-    let state = rustix::fs::open(&path, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty());
-    let state = state.unwrap();
+    let state = act_fs::Dir::open(&path).unwrap();
     let store = Store::open(&state, &path).unwrap();
     Audit::new(state, &path, Arc::new(store), Secrets::default())
 }

@@ -480,7 +480,7 @@ impl TaskContext {
         self.audit.ready()?;
         Ok(self
             .audit
-            .about(act_audit::Place { identity: self.repo.clone(), head: head_commit(root) }))
+            .about(act_audit::RepoIdentity { identity: self.repo.clone(), head: head_commit(root) }))
     }
 
     /// Accepted when this returns; behind all others.

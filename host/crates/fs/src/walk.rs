@@ -1,8 +1,8 @@
-//! All names below a directory, in no order: each directory is opened inside of the one before, so no name leads
-//! anywhere else, whoever moves things meanwhile.
+//! Walking a tree by handle. Each directory is opened inside the one above it, so a name that is moved meanwhile leads
+//! nowhere else.
 //!
-//! The caller drives: [`Names::next`] names what comes; what the caller wants to look into it opens, in a way of its
-//! own, and hands to [`Names::enter`]. Two handles are held for each level, so the caller bounds the depth.
+//! The caller drives: [`Walk::next`] returns the next entry, and the caller opens those that it wants to enter, in its
+//! own way, and hands them to [`Walk::enter`]. Two handles are open for each level, so the caller bounds the depth.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,9 +10,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Dir, FileType, Mode, openat};
 use rustix::io::Errno;
 
-use super::DIRECTORY;
+use super::dir::DIRECTORY;
 
-pub struct Names {
+/// A walk over all names below a directory, in no order.
+pub struct Walk {
     at: Level,
     above: Vec<Level>,
 }
@@ -20,29 +21,38 @@ pub struct Names {
 struct Level {
     listing: Dir,
     handle: OwnedFd,
-    /// From the top, empty or with a slash at its end.
+    /// The path from the top: empty, or with a slash at its end.
     path: Vec<u8>,
 }
 
-pub struct Found {
+/// One name in a directory.
+pub struct Entry {
     pub name: CString,
-    /// As the listing says; some file systems leave it unknown.
+    /// The kind that the listing reports; some file systems leave it unknown.
     pub kind: FileType,
 }
 
-impl Names {
-    pub fn of(top: OwnedFd) -> Result<Self, Errno> {
+impl Walk {
+    /// Begins a walk in `top`.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn new(top: OwnedFd) -> Result<Self, Errno> {
         Ok(Self { at: Level::new(top, vec![])?, above: vec![] })
     }
 
-    pub fn next(&mut self) -> Result<Option<Found>, Errno> {
+    /// Returns the next entry of the directory that was entered last, and continues above it when it has no more.
+    ///
+    /// # Errors
+    /// The error of the system while listing.
+    pub fn next(&mut self) -> Result<Option<Entry>, Errno> {
         loop {
             match self.at.listing.read() {
                 Some(entry) => {
                     let entry = entry?;
                     let name = entry.file_name();
                     if !matches!(name.to_bytes(), b"." | b"..") {
-                        return Ok(Some(Found { name: name.to_owned(), kind: entry.file_type() }));
+                        return Ok(Some(Entry { name: name.to_owned(), kind: entry.file_type() }));
                     }
                 }
                 None => match self.above.pop() {
@@ -53,27 +63,33 @@ impl Names {
         }
     }
 
-    /// The directory that holds what was named last.
+    /// Returns the directory that holds the last entry.
     pub fn here(&self) -> BorrowedFd<'_> {
         self.at.handle.as_fd()
     }
 
-    /// Of that directory; the top has 1.
+    /// Returns the level of that directory; the top has 1.
     pub fn depth(&self) -> usize {
         self.above.len() + 1
     }
 
-    /// Of what was named last, from the top.
+    /// Returns the path of the last entry from the top.
     pub fn path(&self, name: &CStr) -> Vec<u8> {
         [&self.at.path, name.to_bytes()].concat()
     }
 
-    /// The directory that was named last; a link is an error.
+    /// Opens the last entry as a directory.
+    ///
+    /// # Errors
+    /// A link or another kind of file is refused.
     pub fn open(&self, name: &CStr) -> Result<OwnedFd, Errno> {
         openat(self.here(), name, DIRECTORY, Mode::empty())
     }
 
-    /// Goes on in the directory that was named last.
+    /// Continues inside the last entry, which the caller has opened.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
     pub fn enter(&mut self, name: &CStr, handle: OwnedFd) -> Result<(), Errno> {
         let mut path = self.path(name);
         path.push(b'/');
@@ -103,9 +119,9 @@ mod tests {
             fs::write(dir.path().join(file), "").unwrap();
         }
         std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
-        let mut names = Names::of(fs::File::open(dir.path()).unwrap().into()).unwrap();
+        let mut names = Walk::new(fs::File::open(dir.path()).unwrap().into()).unwrap();
         let mut seen = vec![];
-        while let Some(Found { name, .. }) = names.next().unwrap() {
+        while let Some(Entry { name, .. }) = names.next().unwrap() {
             seen.push((names.depth(), String::from_utf8(names.path(&name)).unwrap()));
             if let Ok(inside) = names.open(&name) {
                 names.enter(&name, inside).unwrap();

@@ -1,22 +1,26 @@
-//! The logs that were set aside, back to the first one: whether they still tell what was before.
+//! The archived logs, back to the first one: whether they still show what was before, and what the user has accepted that
+//! cannot be known any more. A gap is accepted exactly as it was when the user accepted it; whatever has changed since then
+//! is not accepted.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use super::accepted::Accepted;
-use super::error::AuditError;
-use super::file::{LogFile, NAME};
-use super::reader::AuditReader;
-use super::verification::{Bad, EarlierLog, History, UnknownRun, Verification};
-use super::verify::{Before, OfManifest, Rest, Verifier};
+use act_fs::Dir;
 
-/// As many as can be set aside.
-const MOST: usize = 1000;
+use super::chain::AuditReader;
+use super::error::AuditError;
+use super::log::{LogFile, NAME};
+use super::record::{Decision, Entry, Event, NAMES, Record};
+use super::verify::{
+    Bad, Before, EarlierLog, History, ManifestFacts, Rest, UnknownRun, Verification, Verifier,
+};
+
+/// Maximum number of logs that `act audit restart` can archive under a name each.
+const MAX_ARCHIVED: usize = 1000;
 
 /// The log in the directory `state`, which `path` names, and all those before it.
 pub fn verify_all(
-    state: &OwnedFd,
+    state: &Dir,
     path: &Path,
     mut verifier: Verifier,
 ) -> Result<Verification, AuditError> {
@@ -25,7 +29,7 @@ pub fn verify_all(
     let Some((mut before, mut rest)) = verifier.before() else { return Ok(verifier.finish()) };
     let mut accepted = verifier.accepted();
     let mut found = verifier.finish();
-    for _ in 0..MOST {
+    for _ in 0..MAX_ARCHIVED {
         let restart = before.restart;
         let looked = look(state, path, before, rest)?;
         rest = looked.rest;
@@ -57,7 +61,7 @@ impl Verification {
         let gap = self.earlier.iter().any(|log| log.missing.is_some());
         let (headless, runs): (BTreeMap<_, _>, _) =
             rest.runs.into_iter().partition(|(_, manifest)| manifest.head.is_none());
-        let runs: BTreeMap<String, OfManifest> = runs;
+        let runs: BTreeMap<String, ManifestFacts> = runs;
         self.runs_without_head = headless.into_keys().collect();
         match runs.keys().next() {
             Some(run) if !gap => {
@@ -67,7 +71,7 @@ impl Verification {
             }
             _ => {
                 let unknown = runs.into_iter().map(|(run_id, manifest)| {
-                    let OfManifest { head, sha256, stored: _ } = manifest;
+                    let ManifestFacts { head, sha256, stored: _ } = manifest;
                     let (head, accepted_seq) = (head.unwrap_or_default(), None);
                     let run = UnknownRun { run_id, head, sha256, accepted_seq };
                     UnknownRun { accepted_seq: accepted.run(&run), ..run }
@@ -119,7 +123,7 @@ struct Looked {
 type Missing = (&'static str, String);
 
 /// One of them: the very file that was set aside, sound in itself up to what the store remembered then.
-fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
+fn look(state: &Dir, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
     let seq = before.head.as_ref().map_or(0, |head| head.seq);
     let mut log = EarlierLog {
         name: before.name.clone(),
@@ -146,7 +150,7 @@ fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Look
     // What stands behind that head may be the very reason why it was set aside.
     let last = before.head.as_ref().map(|head| head.seq);
     let mut verifier =
-        Verifier::new(before.head, rest.runs, rest.asked).restarted(rest.restarts).aside();
+        Verifier::new(before.head, rest.runs, rest.asked).restarted(rest.restarts).archived();
     read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
     let (mut accepted, next, rest) = (verifier.accepted(), verifier.begun(), verifier.rest());
     let disputes = verifier.disputes();
@@ -163,7 +167,7 @@ fn look(state: &OwnedFd, path: &Path, before: Before, rest: Rest) -> Result<Look
 }
 
 fn open(
-    state: &OwnedFd,
+    state: &Dir,
     path: &Path,
     before: &Before,
     log: &mut EarlierLog,
@@ -178,7 +182,7 @@ fn open(
     if !is_ours(&before.name) {
         return missing("no_name", "it is no name of ours");
     }
-    let file = match LogFile::aside(state, &before.name, path) {
+    let file = match LogFile::archived(state, &before.name, path) {
         Ok(Some(file)) => file,
         Ok(None) => return missing("absent", "it is not there"),
         Err(error) => return missing("foreign", &error.to_string()),
@@ -193,4 +197,104 @@ fn open(
 fn is_ours(name: &str) -> bool {
     let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".jsonl"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Maximum number of accepted gaps to remember, so that a log full of them cannot exhaust memory.
+const MAX_ACCEPTED: usize = 100_000;
+
+/// Found in the records that are in their place; the latest word counts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Accepted {
+    /// By the number of the record with which the next log begins.
+    logs: BTreeMap<u64, Word>,
+    /// What was said and the number, by run.
+    runs: BTreeMap<String, (String, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Word {
+    reason: String,
+    sha256: Option<String>,
+    seq: u64,
+}
+
+impl Accepted {
+    pub(super) fn take(&mut self, record: &Record) {
+        if record.event != Event::GapAccepted.as_str()
+            || self.logs.len() + self.runs.len() > MAX_ACCEPTED
+        {
+            return;
+        }
+        if let Some(restart) = record.counts.get("restart") {
+            let word = Word {
+                reason: record.reason.clone().unwrap_or_default(),
+                sha256: record.digests.get("found").cloned(),
+                seq: record.seq,
+            };
+            self.logs.insert(*restart, word);
+        }
+        for (run, said) in record.names.iter().filter_map(|name| name.split_once(' ')) {
+            self.runs.insert(run.to_owned(), (said.to_owned(), record.seq));
+        }
+    }
+
+    /// With what an earlier log says; ours is the later word.
+    pub(super) fn after(&mut self, earlier: Self) {
+        for (restart, word) in earlier.logs {
+            self.logs.entry(restart).or_insert(word);
+        }
+        for (run, word) in earlier.runs {
+            self.runs.entry(run).or_insert(word);
+        }
+    }
+
+    /// The record by which this very state of a missing log was accepted.
+    pub(super) fn log(&self, log: &EarlierLog) -> Option<u64> {
+        let word = self.logs.get(&log.restart)?;
+        let same = Some(&word.reason) == log.reason.as_ref() && word.sha256 == log.sha256;
+        same.then_some(word.seq)
+    }
+
+    /// The same of an unknown run, whose manifest was this one.
+    pub(super) fn run(&self, run: &UnknownRun) -> Option<u64> {
+        let (known, seq) = self.runs.get(&run.run_id)?;
+        (*known == said(run)).then_some(*seq)
+    }
+}
+
+impl Verification {
+    /// What has to be recorded for it to be accepted: everything that is missing or unknown and was not yet.
+    pub fn to_accept(&self) -> Vec<Entry> {
+        let logs = self.earlier.iter().filter(|log| log.is_open()).map(of_log);
+        let runs: Vec<_> =
+            self.runs_unknown.iter().filter(|run| run.accepted_seq.is_none()).collect();
+        logs.chain(runs.chunks(NAMES).map(of_runs)).collect()
+    }
+}
+
+fn of_log(log: &EarlierLog) -> Entry {
+    let entry = Entry::new(Event::GapAccepted)
+        .object(&log.name)
+        .decision(Decision::Allow)
+        .reason(log.reason.as_deref().unwrap_or_default())
+        .count("restart", log.restart)
+        .count("needed_seq", log.seq)
+        .count("records", log.records)
+        .digest("found", log.sha256.as_deref());
+    match &log.head {
+        Some(head) => entry.count("last_seq", head.seq).digest("head", Some(&head.hash)),
+        None => entry,
+    }
+}
+
+fn of_runs(runs: &[&UnknownRun]) -> Entry {
+    Entry::new(Event::GapAccepted)
+        .decision(Decision::Allow)
+        .reason("runs_unknown")
+        .names(runs.iter().map(|run| format!("{} {}", run.run_id, said(run))))
+}
+
+/// By which its manifest is known again.
+fn said(run: &UnknownRun) -> String {
+    format!("{} {}", run.head, run.sha256)
 }

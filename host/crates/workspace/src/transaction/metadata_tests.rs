@@ -66,13 +66,13 @@ fn the_words_of_a_user_are_kept_and_what_was_granted_to_the_old_bytes_is_not() {
 fn more_words_than_are_carried_stand_in_nobodys_way() {
     let repo = Fixture::new(&[("a", "one")]);
     let file = repo.root.join("a");
-    let names = (0..MAX_NOTES + 20).map(|number| format!("user.{number}"));
+    let names = (0..MAX_ATTRIBUTES + 20).map(|number| format!("user.{number}"));
     // A file system may hold fewer.
     let kept = |name: &String| rustix::fs::setxattr(&file, name, b"x", XattrFlags::empty()).is_ok();
     let names: Vec<_> = names.take_while(kept).collect();
     edit(&writer(&repo), "a").unwrap();
     let left = names.iter().filter(|name| get(&file, name).is_some()).count();
-    assert_eq!(left, names.len().min(MAX_NOTES));
+    assert_eq!(left, names.len().min(MAX_ATTRIBUTES));
 }
 
 #[test]
@@ -155,10 +155,10 @@ mod lists_of_access {
     fn one_that_cannot_be_kept_refuses_the_write() {
         let repo = Fixture::new(&[("a", "one")]);
         let file = File::open(repo.root.join("a")).unwrap();
-        let mut like = Likeness::of(&file).unwrap();
-        like.give(&file).unwrap();
+        let mut like = Metadata::of(&file).unwrap();
+        like.apply_to(&file).unwrap();
         like.access = vec![Some(b"no list at all".to_vec()), None];
-        let refused = like.give(&file).unwrap_err().to_string();
+        let refused = like.apply_to(&file).unwrap_err().to_string();
         assert!(refused.contains("its list of access (system.posix_acl_access)"), "{refused}");
     }
 
