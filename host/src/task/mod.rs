@@ -11,6 +11,8 @@ pub mod capabilities;
 mod claim;
 mod comparison;
 pub(crate) mod component_loader;
+pub mod component_scout;
+mod component_tools;
 mod detach;
 mod earlier_report;
 mod facts;

@@ -33,11 +33,11 @@ use super::recorder::TimingSink;
 use super::retention;
 use super::signals;
 use crate::output::Output;
-use act_agent::context::Notebook;
+use act_agent::context::NotesWriter;
 use act_agent::editor;
-use act_agent::editor::Brief;
 use act_agent::editor::Finished;
 use act_agent::editor::State;
+use act_agent::editor::TaskInput;
 use act_audit::Audit;
 use act_audit::AuditError;
 use act_config::Config;
@@ -195,7 +195,7 @@ async fn start_work(
     let notes = notes.map(|agent| {
         brief.host_wrote =
             prepare_notes(&ready.config, &agent, proposes_ignore_rules, events, output);
-        Notebook::new(agent).without(output.secrets().clone())
+        NotesWriter::new(agent).without(output.secrets().clone())
     });
     let audit = start_end_records::begin(ready, owned_task, &brief);
     let cancel = &cancel;
@@ -241,18 +241,18 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, owned_task: &OwnedTask, output: &Output) -> Brief {
+fn brief(ready: &Ready, owned_task: &OwnedTask, output: &Output) -> TaskInput {
     let (config, context) = (&ready.config, &owned_task.context);
     let found =
         earlier_report::find(&context.store, &context.repo, &config.root).unwrap_or_else(|error| {
             output.caution(&format!("begins without the stuck report, if there is one: {error}"));
             None
         });
-    Brief {
+    TaskInput {
         task_id: owned_task.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
-        unheld: {
+        not_enforced: {
             let boundaries = ready.request.boundaries().iter();
             boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
         },
@@ -324,8 +324,8 @@ impl RunningTask<'_> {
     /// A refusal is the end of a task whose turn came for something that does not hold any more.
     async fn perform(
         &self,
-        brief: Brief,
-        notes: Option<Notebook<AgentDir>>,
+        brief: TaskInput,
+        notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
         let Self { ready, lock, owned_task, ledger, events, output, cancel, .. } = self;
@@ -399,7 +399,7 @@ impl RunningTask<'_> {
                 Ok(()) if self.proposes_ignore_rules => {
                     if let Ok(name) = AgentDir::name_in(&config.root) {
                         let wrote = ignore_notes(config, name, events, output);
-                        editor.brief.host_wrote.extend(wrote);
+                        editor.input.host_wrote.extend(wrote);
                     }
                 }
                 Ok(()) => {}
