@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use act_audit::{Audit, Restart, Head, CheckpointStore, CheckpointError};
+use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
 use act_config::Step;
 use act_core::RunId;
 use act_core::event::Events;
@@ -153,7 +153,7 @@ impl Story {
     pub(super) fn run(mut self) -> Told {
         let root = self.root();
         let state = OwnedFd::from(fs::File::open(self.dir.path()).unwrap());
-        let audit = Audit::new(state, self.dir.path(), Arc::new(Memory), Secrets::default());
+        let audit = Audit::new(state.into(), self.dir.path(), Arc::new(Memory), Secrets::default());
         let model = Arc::new(Script {
             turns: Mutex::new(std::mem::take(&mut self.turns)),
             hooks: Mutex::new(std::mem::take(&mut self.hooks)),
@@ -170,7 +170,8 @@ impl Story {
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
         let logs = Arc::clone(&verifier);
         let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
-        let file_tool = |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
+        let file_tool =
+            |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
         let (used, tools) = self.real.take().unwrap_or_else(|| {
             let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
             (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
