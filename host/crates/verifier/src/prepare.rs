@@ -9,16 +9,17 @@ use std::sync::Arc;
 use bollard::models::{Mount, VolumeCreateRequest};
 use tokio_util::sync::CancellationToken;
 
-use super::ca_bundle;
-use super::copy_view::Directory;
-use super::docker_verifier::Downloads;
-use super::elsewhere::Depot;
-use super::environment::CA_BUNDLE;
-use super::pipeline::Gate;
-use super::request::{bind, scaffold, volume};
-use super::source_writes::{Place, SourceWatch};
-use super::view::{COPY, Size, View, WORKSPACE, choose};
-use super::{copy_view, overlay};
+use crate::ca_bundle;
+use crate::copy_view;
+use crate::copy_view::Directory;
+use crate::docker_verifier::Downloads;
+use crate::environment::CA_BUNDLE;
+use crate::pipeline::Gate;
+use crate::remote_engine::Depot;
+use crate::request::{bind, scaffold, volume};
+use crate::source_writes::{Place, SourceWatch};
+use crate::view::{COPY, Size, View, WORKSPACE, choose};
+use crate::view::{overlay_obstacle, overlay_volume};
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
 use act_records::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
 use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head_commit, special};
@@ -27,40 +28,40 @@ use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head
 const MAX_MASKS: usize = 64;
 
 /// Where the git directory of a linked worktree is.
-pub(super) const LENT_GIT: &str = "/artifacts/git";
+pub(crate) const LENT_GIT: &str = "/artifacts/git";
 
-pub(super) struct Order {
-    pub(super) repo: PathBuf,
-    pub(super) gate: Arc<Gate>,
-    pub(super) include: Arc<PathGlobs>,
-    pub(super) artifacts: Arc<ArtifactDir>,
-    pub(super) image_digest: String,
-    pub(super) downloads: Downloads,
+pub(crate) struct Order {
+    pub(crate) repo: PathBuf,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) include: Arc<PathGlobs>,
+    pub(crate) artifacts: Arc<ArtifactDir>,
+    pub(crate) image_digest: String,
+    pub(crate) downloads: Downloads,
     /// Of the container, and of the overlay's volume.
-    pub(super) name: String,
-    pub(super) labels: HashMap<String, String>,
+    pub(crate) name: String,
+    pub(crate) labels: HashMap<String, String>,
     /// An overlay was tried and the engine could not.
-    pub(super) without_overlay: bool,
+    pub(crate) without_overlay: bool,
 }
 
-pub(super) struct Prepared {
-    pub(super) view: View,
-    pub(super) watch: SourceWatch,
-    pub(super) mounts: Vec<Mount>,
-    pub(super) volume: Option<VolumeCreateRequest>,
+pub(crate) struct Prepared {
+    pub(crate) view: View,
+    pub(crate) watch: SourceWatch,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
-    pub(super) files: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     /// None where it is on the engine.
-    pub(super) cache: Option<Cache>,
-    pub(super) digest: String,
-    pub(super) commit: Option<String>,
-    pub(super) warnings: Vec<Warning>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) digest: String,
+    pub(crate) commit: Option<String>,
+    pub(crate) warnings: Vec<Warning>,
     /// Holds the run's files on an engine that does not see ours.
-    pub(super) depot: Option<Depot>,
+    pub(crate) depot: Option<Depot>,
 }
 
 /// Cancelled work ends with an error of kind `Interrupted`.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     order: &Order,
     run: &RunDir,
     cancel: &CancellationToken,
@@ -71,7 +72,7 @@ pub(super) fn prepare(
     let obstacle = if order.without_overlay {
         Some("the engine cannot mount an overlay here".to_owned())
     } else {
-        unseen.clone().or_else(|| overlay::obstacle(run.path(), true))
+        unseen.clone().or_else(|| overlay_obstacle(run.path(), true))
     };
     let view = choose_view(order, &set, obstacle)?;
     if view == View::Readonly
@@ -81,7 +82,7 @@ pub(super) fn prepare(
     }
     let mut warnings = vec![];
     let mut mounts = vec![scaffold()];
-    let mut overlay_volume = None;
+    let mut new_volume = None;
     let (place, tree) = match view {
         View::Copy => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
@@ -92,7 +93,7 @@ pub(super) fn prepare(
         }
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
-            overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
+            new_volume = Some(overlay_volume(&order.name, &dirs.path, order.labels.clone()));
             mounts.push(volume(&order.name, WORKSPACE, false));
             (Place::Upper(dirs.upper), read_tree(&set)?)
         }
@@ -131,7 +132,7 @@ pub(super) fn prepare(
         view,
         watch,
         mounts,
-        volume: overlay_volume,
+        volume: new_volume,
         files: vec![],
         cache: Some(cache),
         digest,
@@ -149,7 +150,7 @@ fn unread(error: io::Error) -> InfraError {
     InfraError::from_io("read the repository", &error)
 }
 
-pub(super) fn sources(order: &Order) -> Result<CopySet, InfraError> {
+pub(crate) fn sources(order: &Order) -> Result<CopySet, InfraError> {
     CopySet::of(&order.repo, &order.include).map_err(|error| unread(io::Error::other(error)))
 }
 
@@ -173,7 +174,7 @@ fn copied(
     Ok((copy, path, tree))
 }
 
-pub(super) fn choose_view(
+pub(crate) fn choose_view(
     order: &Order,
     set: &CopySet,
     obstacle: Option<String>,
@@ -232,11 +233,11 @@ fn lend_git(
 }
 
 /// The `.git` file of a linked worktree, for the steps.
-pub(super) fn git_pointer(inside: &Path) -> String {
+pub(crate) fn git_pointer(inside: &Path) -> String {
     format!("gitdir: {LENT_GIT}/{}\n", inside.display())
 }
 
-pub(super) fn git_elsewhere() -> Warning {
+pub(crate) fn git_elsewhere() -> Warning {
     Warning {
         code: WarningCode::GitUnavailable,
         step: None,

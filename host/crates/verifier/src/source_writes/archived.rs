@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-pub(super) fn differences(watch: &SourceWatch, archive: impl Read) -> io::Result<Found> {
+pub(crate) fn differences(watch: &SourceWatch, archive: impl Read) -> io::Result<Found> {
     let sizes: HashSet<u64> = watch.sources.values().map(|source| source.size).collect();
     let mut archive = ArchiveReader::new(archive);
     let mut found = Found::default();
