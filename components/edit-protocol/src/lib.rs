@@ -16,7 +16,7 @@ mod snapshot;
 pub use edit::{Edit, check_text, edit_line, edit_lines, edit_many, full_rewrite};
 pub use lines::{BYTE_ORDER_MARK, Document, Line, SNIFFED, is_binary};
 pub use number::{index, version};
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use snapshot::{BadDocument, Decision, MAX_VERSION, Snapshot};
 
 /// Whether `current` is the version that the caller has read.

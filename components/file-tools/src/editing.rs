@@ -6,7 +6,7 @@ use crate::reading::{MAX_FILE, slice, whole};
 use act_kit::tool::{Change, EditError, EditableRepository, Outcome};
 use act_kit::world::{Refusal, Version};
 use edit_protocol::{
-    Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
+    Document, Edit, Reason, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
 };
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -73,7 +73,7 @@ pub(crate) fn rewrite(
 /// What an edit leaves can be edited again.
 fn within(size: usize) -> Result<(), Refused> {
     match size as u64 > MAX_FILE {
-        true => Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE)),
+        true => Err(Refused::new(Reason::TooLarge).with("size", size).with("max_size", MAX_FILE)),
         false => Ok(()),
     }
 }
@@ -86,7 +86,7 @@ fn fresh(
 ) -> Result<Trouble, Trouble> {
     let file = whole(repository, path)?;
     let document = Document::parse(&file.bytes)?;
-    Ok(Refused::stale(file.version.number).around(&document, place).into())
+    Ok(Refused::stale(file.version.number).by_host().around(&document, place).into())
 }
 
 pub(crate) fn create(
@@ -145,7 +145,7 @@ fn expected_version(
 fn stale(repository: &impl EditableRepository, path: &str, error: EditError) -> Trouble {
     match error {
         EditError::Conflict((_, Some(now))) => {
-            with_lines(repository, path, Refused::stale(now.number)).into()
+            with_lines(repository, path, Refused::stale(now.number).by_host()).into()
         }
         error => error.into(),
     }
@@ -163,16 +163,16 @@ fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused
 /// A file that the component cannot see may still have a protected name. The host knows the rule, so it is asked to write;
 /// no file has an empty digest, so it never does.
 fn unseen(repository: &impl EditableRepository, path: &str, trouble: Trouble) -> Trouble {
-    match &trouble {
-        Trouble::Refused(refused) if refused.reason == "not_found" => {}
-        _ => return trouble,
+    let Trouble::Refused(refused) = trouble else { return trouble };
+    if refused.reason != Reason::NotFound {
+        return refused.into();
     }
     let nothing = Version { number: 0, digest: String::new() };
     match repository.apply(Change::Replace((path.to_owned(), nothing, vec![]))) {
         Err(error @ (EditError::Protected(_) | EditError::Refused(Refusal::Denied(_)))) => {
             error.into()
         }
-        _ => trouble,
+        _ => refused.by_host().into(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::answer::{Refused, Trouble};
 use crate::path;
 use act_kit::tool::Outcome;
 use act_kit::world::{Entry, Kind, Repository, Selection, Slice, Version};
-use edit_protocol::Document;
+use edit_protocol::{Document, Reason};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,9 @@ pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, 
     let found = repository.list_all(&want, SEEN)?;
     let (entries, mut truncated) = (found.items, found.truncated);
     if entries.is_empty() && !path.is_empty() {
-        return Err(Refused::new("not_found").message("nothing there, or nothing in view").into());
+        return Err(Refused::new(Reason::NotFound)
+            .message("nothing there, or nothing in view")
+            .into());
     }
     let leaves = entries.iter().filter(|entry| entry.kind != Kind::Directory).collect::<Vec<_>>();
     let names = match leaves.len() > LISTED {
@@ -105,10 +107,10 @@ pub(crate) fn read(
     let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
     if start > end {
         let message = format!("start {start} is behind end {end}");
-        return Err(Refused::new("bad_arguments").message(&message).into());
+        return Err(Refused::new(Reason::BadArguments).message(&message).into());
     }
     if start > count {
-        return Err(Refused::new("index_out_of_bounds")
+        return Err(Refused::new(Reason::IndexOutOfBounds)
             .with("max_index", document.max_index())
             .into());
     }
@@ -181,7 +183,10 @@ pub(crate) struct Whole {
 pub(crate) fn whole(repository: &impl Repository, path: &str) -> Result<Whole, Trouble> {
     let (mut bytes, size, version) = slice(repository, path, 0, MAX_FILE)?;
     if size > MAX_FILE {
-        return Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE).into());
+        return Err(Refused::new(Reason::TooLarge)
+            .with("size", size)
+            .with("max_size", MAX_FILE)
+            .into());
     }
     while (bytes.len() as u64) < size {
         let (more, _, now) = slice(repository, path, bytes.len() as u64, MAX_FILE)?;

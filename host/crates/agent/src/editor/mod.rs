@@ -25,7 +25,6 @@ mod phase;
 mod planning;
 mod plans;
 mod prompt;
-mod refused_edit;
 mod replan;
 mod request;
 mod reread;
