@@ -11,7 +11,7 @@ use edit_protocol::{
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// What becomes of a file's bytes.
+/// An edit of an existing file.
 pub(crate) enum Rewrite {
     Line { index: usize, new: String },
     Lines(Edit),
@@ -20,7 +20,7 @@ pub(crate) enum Rewrite {
 }
 
 impl Rewrite {
-    /// The lines that it is about, for a refusal that concerns the whole.
+    /// Returns the lines that the edit is about, for the lines that a refusal shows.
     fn place(&self) -> Range<usize> {
         match self {
             Self::Line { index, .. } => *index..index.saturating_add(1),
@@ -32,7 +32,7 @@ impl Rewrite {
         }
     }
 
-    /// The new bytes, or the refusal as it is shown to the model.
+    /// Computes the new bytes of the file.
     fn bytes(&self, document: &Document<'_>) -> Result<Vec<u8>, Refused> {
         let here =
             |refusal: edit_protocol::Refusal| Refused::from(refusal).around(document, self.place());
@@ -48,7 +48,11 @@ impl Rewrite {
     }
 }
 
-/// Edits a file that exists.
+/// Edits an existing file.
+///
+/// # Errors
+///
+/// A refusal with the current lines around the edit.
 pub(crate) fn rewrite(
     repository: &impl EditableRepository,
     path: &str,
@@ -70,7 +74,7 @@ pub(crate) fn rewrite(
     }
 }
 
-/// What an edit leaves can be edited again.
+/// Checks that the result of an edit is small enough to be edited again.
 fn within(size: usize) -> Result<(), Refused> {
     match size as u64 > MAX_FILE {
         true => Err(Refused::new(Reason::TooLarge).with("size", size).with("max_size", MAX_FILE)),
@@ -128,7 +132,11 @@ pub(crate) fn rename(
     Ok(changed(&to, now.as_ref(), None))
 }
 
-/// The version of a file of any content and size, if it is the expected one.
+/// Returns the version of a file of any content and size.
+///
+/// # Errors
+///
+/// `version_mismatch` when it is not the expected one, or the host's refusal.
 fn expected_version(
     repository: &impl EditableRepository,
     path: &str,
@@ -151,7 +159,7 @@ fn stale(repository: &impl EditableRepository, path: &str, error: EditError) -> 
     }
 }
 
-/// How the file begins now, if it is text of a size that is shown.
+/// Adds the first lines of the file, if it is text and small enough.
 fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused) -> Refused {
     let Ok(file) = whole(repository, path) else { return refused };
     match Document::parse(&file.bytes) {
