@@ -91,7 +91,7 @@ fn history_shows_every_task_also_from_elsewhere() {
             ("propose it again", "PROPOSED", None),
             ("think for ever", "CANCELLED", Some("cancelled")),
             ("be interrupted", "INFRA_ERROR", Some("interrupted")),
-            ("wait for a turn", "QUEUED", None),
+            ("wait for a turn", "CANCELLED", Some("owner_died")),
         ];
         let expected = expected
             .map(|(text, state, why)| (text.to_owned(), state.to_owned(), why.map(str::to_owned)));
@@ -111,9 +111,10 @@ fn status_and_queue_are_those_of_the_repository() {
     assert_eq!(status["stuck_report"]["path"], "agent/stuck_report.md", "{status:#}");
     assert_eq!(status["stuck_report"]["origin"], "own", "{status:#}");
     assert_eq!(status["stuck_report"]["resolved"], false, "{status:#}");
-    assert_eq!(status["queued"], 1, "{status:#}");
+    // Its process is dead, so the first look has recorded its end.
+    assert_eq!(status["queued"], 0, "{status:#}");
     let queue = document(&act, "queue", &["queue"]);
-    assert_eq!(queue["queued"][0]["text"], "wait for a turn", "{queue:#}");
+    assert_eq!(queue["queued"], json!([]), "{queue:#}");
 }
 
 #[test]
