@@ -13,6 +13,7 @@ use super::fixture::Fixture;
 use act_component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services, ToolOutcome};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::Model;
+use act_model::scripted::ScriptedModel;
 use act_workspace::{RepoWriter, WriteRules};
 
 /// Denials that are named.
@@ -63,7 +64,7 @@ impl<'a> Probe<'a> {
         self.ended.is_ok() && self.limits.is_ok()
     }
 
-    fn services(&self, model: Option<&Arc<dyn Model>>) -> Services {
+    fn services(&self, model: Option<&Arc<ScriptedModel>>) -> Services {
         let scout = self.component.manifest.kind == act_component::Kind::Scout;
         let role = self.component.manifest.name.clone();
         let view = if scout {
@@ -75,7 +76,7 @@ impl<'a> Probe<'a> {
             view,
             versions: Some(self.writer.versions().clone()),
             writer: (!scout).then(|| Arc::clone(&self.writer)),
-            model: model.map(|model| (Arc::clone(model), role)),
+            model: model.map(|model| (Arc::clone(model) as Arc<dyn Model>, role)),
             attempt: 1,
             events: Events::new("", vec![Box::new(self.heard.clone())]),
         }
@@ -85,7 +86,7 @@ impl<'a> Probe<'a> {
         &mut self,
         what: &str,
         question: ScoutQuestion,
-        model: &Arc<dyn Model>,
+        model: &Arc<ScriptedModel>,
     ) -> Result<String, ComponentFailure> {
         let (never, started) = (CancellationToken::new(), Instant::now());
         let services = self.services(Some(model));
