@@ -9,9 +9,8 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::hands::{Answer, Hands};
-use super::refused_edit::{RefusedEdit, refused_edit};
 use act_component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
-use act_core::event::{EventKind, Events};
+use act_core::event::Events;
 use act_model::{Model, ToolSpec};
 use act_workspace::{ChangedFile, FileText, RepoWriter, Untested};
 
@@ -49,27 +48,14 @@ impl ComponentHands {
         self
     }
 
-    /// Refusals of the writer were counted and told where they happened; those of the tool itself are here.
+    /// Calls a tool. Refused edits are counted and recorded where the component asks for them or reports them.
     async fn perform(&self, tool: &str, arguments: &str, cancel: &CancellationToken) -> Answer {
         if let Some((name, tool)) = tool.split_once(JOINT)
             && let Some(other) = self.others.iter().find(|other| other.manifest.name == name)
         {
             return self.ask(other, tool, arguments, cancel).await;
         }
-        let before = self.writer.refused();
-        let answer = self.ask(&self.files, tool, arguments, cancel).await;
-        if answer.is_error
-            && !cancel.is_cancelled()
-            && before == self.writer.refused()
-            && let Some(refused) = refused_edit(tool, arguments, &answer.json)
-        {
-            self.writer.refuse(refused.reason);
-            let RefusedEdit { path, op, reason } = refused;
-            self.files.tell_refused_edit(&path, op, reason);
-            let (op, reason) = (op.to_owned(), reason.to_owned());
-            self.services.events.emit(EventKind::EditRefused { path, op, reason });
-        }
-        answer
+        self.ask(&self.files, tool, arguments, cancel).await
     }
 
     async fn ask(

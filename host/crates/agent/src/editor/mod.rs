@@ -24,7 +24,6 @@ mod phase;
 mod planning;
 mod plans;
 mod prompt;
-mod refused_edit;
 mod replan;
 mod request;
 mod reread;
