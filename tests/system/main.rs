@@ -36,6 +36,7 @@ mod json;
 mod lifecycle;
 mod metrics;
 mod new_component;
+mod notes;
 mod past;
 mod proposed;
 mod published;

@@ -119,7 +119,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
         opening("obey").into_iter().chain(hostile).chain(attempt("right\n")).chain([done()]);
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     expected.insert("answer.txt".to_owned(), "right\n".to_owned());
-    expected.insert(".gitignore".to_owned(), "agent/\n".to_owned());
+    expected.insert(".gitignore".to_owned(), "/agent/\n".to_owned());
     assert_eq!(tree(&told.repo()), expected);
     let reasons = reasons(&told);
     assert_eq!(reasons.len(), count, "{reasons:?}");

@@ -6,6 +6,7 @@
 //! trusted: it cannot name a key, the address of a model or a grant.
 
 mod agent_yaml;
+mod budget;
 mod environment;
 mod error;
 mod load;
@@ -17,6 +18,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use budget::{DEFAULT_MAX_TOKENS, token_budget};
 pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
@@ -34,6 +36,10 @@ pub struct Config {
     pub step_timeout: Duration,
     pub scout_timeout: Duration,
     pub components: Vec<ComponentRequest>,
+    /// Token budget that the repository sets for a task; `None` if it sets none.
+    pub max_tokens: Option<u64>,
+    /// Whether a task may add the line to the root's `.gitignore` that hides act's notes.
+    pub gitignore: bool,
     /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
 }

@@ -85,8 +85,9 @@ impl IgnoreRules {
         }
     }
 
-    pub(super) fn has_git(&self) -> bool {
-        self.tree.is_some()
+    /// Whether git tracks a file in the directory `path`, or `path` itself.
+    pub(super) fn tracks_below(&self, path: &[u8]) -> bool {
+        self.is_tracked(path, true)
     }
 
     pub(super) fn outermost(&self) -> Arc<DirRules> {

@@ -19,6 +19,7 @@ mod likeness;
 mod listing;
 mod lock;
 mod note;
+mod notes_dir;
 mod overlay;
 mod own_places;
 mod patch;
@@ -47,7 +48,7 @@ mod view;
 mod walk;
 mod work_tree;
 
-pub use agent_dir::{AGENT_DIR, AgentDir, HostWriteError};
+pub use agent_dir::{AgentDir, HostWriteError};
 pub use apply::{MAX_WRITE, RepoWriter};
 pub use change::{Applied, Change, ChangedFile, EditError, Holds, Left};
 pub use copy_set::{
@@ -55,11 +56,12 @@ pub use copy_set::{
 };
 pub use exclusion::Rule;
 pub use git_dir::{GitPlace, git_place};
-pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
+pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, hidden_by_unanchored_line};
 pub use globs::{GlobError, PathGlobs};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
 pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
+pub use notes_dir::{NOTES_DIRS, notes_dir};
 pub use overlay::Overlay;
 pub use patch::patch;
 pub use proposal::{Blob, ProposedFile, Stands, is_repo_path};

@@ -14,12 +14,12 @@ const MAX_TAKEN: u32 = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    #[error("failed to write agent/{name}: {source}")]
-    Write { name: String, source: io::Error },
-    #[error("failed to list agent/: {0}")]
-    List(#[source] io::Error),
-    #[error("agent/ has no number left for a snapshot; move old context files away")]
-    Full,
+    #[error("failed to write {path}: {source}")]
+    Write { path: String, source: io::Error },
+    #[error("failed to list {dir}/: {source}")]
+    List { dir: String, source: io::Error },
+    #[error("{dir}/ has no number left for a snapshot; move old context files away")]
+    Full { dir: String },
 }
 
 /// The file's name in `agent/`.
@@ -59,24 +59,35 @@ impl<F: AgentFiles> Notebook<F> {
         self
     }
 
+    /// The name of the directory, relative to the repository's root.
+    pub fn dir(&self) -> &str {
+        self.files.dir()
+    }
+
     /// Writes a snapshot under the next free number and never over another; says where.
     pub fn snapshot(&self, snapshot: &Snapshot<'_>) -> Result<Written, ContextError> {
-        let first = next_number(&self.files.list().map_err(ContextError::List)?);
+        let first =
+            next_number(&self.files.list().map_err(|source| ContextError::List {
+                dir: self.files.dir().to_owned(),
+                source,
+            })?);
         for number in (first..=LAST_NUMBER).take(MAX_TAKEN as usize) {
             let name = snapshot_name(number);
             let text = snapshot.render(number);
             match self.files.create_new(&name, self.secrets.redact(&text).as_bytes()) {
                 Ok(()) => {
-                    let linked =
-                        self.files.link_latest(&name).map_err(write_error("context_latest.md"));
+                    let linked = self
+                        .files
+                        .link_latest(&name)
+                        .map_err(self.write_error("context_latest.md"));
                     let not_linked = linked.err().map(|error| error.to_string());
-                    return Ok(Written { path: path(&name), not_linked });
+                    return Ok(Written { path: self.path(&name), not_linked });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(write_error(&name)(error)),
+                Err(error) => return Err(self.write_error(&name)(error)),
             }
         }
-        Err(ContextError::Full)
+        Err(ContextError::Full { dir: self.files.dir().to_owned() })
     }
 
     /// Overwrites the summary of an earlier success; answers its path.
@@ -97,18 +108,19 @@ impl<F: AgentFiles> Notebook<F> {
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
-        self.files.replace(name, text.as_bytes()).map_err(write_error(name))?;
-        Ok(path(name))
+        self.files.replace(name, text.as_bytes()).map_err(self.write_error(name))?;
+        Ok(self.path(name))
     }
-}
 
-fn path(name: &str) -> String {
-    format!("agent/{name}")
-}
+    /// The path of one of the files, from the repository's root.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.files.dir())
+    }
 
-fn write_error(name: &str) -> impl FnOnce(io::Error) -> ContextError {
-    let name = name.to_owned();
-    move |source| ContextError::Write { name, source }
+    fn write_error(&self, name: &str) -> impl FnOnce(io::Error) -> ContextError {
+        let path = self.path(name);
+        move |source| ContextError::Write { path, source }
+    }
 }
 
 fn snapshot_name(number: u32) -> String {
@@ -142,6 +154,10 @@ mod tests {
     }
 
     impl AgentFiles for Memory {
+        fn dir(&self) -> &str {
+            "agent"
+        }
+
         fn create_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
             if self.files.borrow().contains_key(name)
                 || self.hidden.iter().any(|taken| taken == name)
@@ -235,10 +251,10 @@ mod tests {
     fn a_directory_without_free_number_is_said_and_not_searched_for_ever() {
         let files = Memory::default();
         files.replace("context_999999.md", b"").unwrap();
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full)));
+        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full { .. })));
         let hidden = (1..=MAX_TAKEN).map(snapshot_name).collect();
         let files = Memory { hidden, ..Memory::default() };
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full)));
+        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full { .. })));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Summary {
     pub boundaries_unheld: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
+    /// Files that act itself wrote into the repository, beside its notes.
+    pub host_wrote: Vec<String>,
     /// By role.
     pub tokens: BTreeMap<String, ModelUsage>,
     /// What the pipeline said before the first edit.
@@ -96,6 +98,7 @@ impl Summary {
             ("Changed, and not in the tree that was verified", &self.untested),
             ("Boundaries that were not enforced", &self.boundaries_unheld),
             ("Edits that were refused", &self.edits_refused),
+            ("Written by act itself", &self.host_wrote),
             ("Warnings of the run", &self.warnings),
         ];
         if !self.tokens.is_empty() {

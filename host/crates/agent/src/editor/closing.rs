@@ -46,6 +46,7 @@ impl Session<'_> {
                 .collect(),
             untested: self.untested(),
             boundaries_unheld: self.editor.brief.unheld.clone(),
+            host_wrote: self.editor.brief.host_wrote.clone(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
             baseline: self
@@ -303,6 +304,7 @@ pub(super) fn write_report(
         task_text: brief.request.text().to_owned(),
         state: state.as_str().to_owned(),
         reason: ending.reason().to_owned(),
+        host_wrote: brief.host_wrote.clone(),
         explanation: explanation.clone().filter(|_| infrastructure.is_none()),
         infrastructure,
         ..report

@@ -65,7 +65,7 @@ impl Ending {
             Self::HardStop => None,
             Self::ModelIdle { how } => Some(how),
             Self::Budget => Some(
-                "the tokens that this task may spend are spent; allow more with --max-tokens, or ask for less",
+                "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml and policy.toml can only lower it), or split the task",
             ),
             Self::ContextFull { said: text } | Self::Infra { diagnosis: text, .. } => Some(text),
         }

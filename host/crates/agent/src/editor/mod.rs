@@ -68,6 +68,8 @@ pub struct Brief {
     pub package: Option<String>,
     /// Items of `Boundaries:` that no rule holds to.
     pub unheld: Vec<String>,
+    /// Files that act itself wrote into the repository for this task, beside its notes.
+    pub host_wrote: Vec<String>,
     /// Our own unresolved stuck report of an earlier task in this repository; nothing else of the past.
     pub stuck_report: Option<EarlierReport>,
 }

@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use super::{SourceWatch, as_path};
 use crate::build_product::is_product_directory;
 use act_fs::{Found, Names};
-use act_workspace::AGENT_DIR;
 
 /// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
 const MAX_DEPTH: usize = 128;
@@ -25,6 +24,11 @@ pub(super) enum Met<'a> {
 }
 
 impl SourceWatch {
+    /// Whether `name` at the root is the directory of act's notes, which is no source.
+    pub(super) fn is_notes_dir(&self, name: &[u8]) -> bool {
+        self.set.notes_dir().is_some_and(|notes| notes.as_bytes() == name)
+    }
+
     /// Whether what lies in a directory can matter.
     fn enters(&self, name: &CStr, path: &[u8]) -> bool {
         self.has_below(path)
@@ -46,7 +50,7 @@ impl SourceWatch {
         while let Some(Found { name, .. }) = names.next()? {
             let (name, depth) = (name.as_c_str(), names.depth());
             if name.to_bytes().eq_ignore_ascii_case(b".git")
-                || (depth == 1 && name.to_bytes() == AGENT_DIR.as_bytes())
+                || (depth == 1 && self.is_notes_dir(name.to_bytes()))
             {
                 continue;
             }
