@@ -41,7 +41,7 @@ fn help_is_a_result_and_names_every_exit_code() {
     for row in [
         "  0    SUCCESS",
         "  1    refused",
-        "  2    the",
+        "  2    inv",
         "  3    STUCK",
         "  4    INFRA",
         "  130  CAN",
