@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_agent::scout::{ComponentScout, Scout};
+use super::component_scout::ComponentScout;
+use act_agent::scout::Scout;
 use act_component::builtin::Builtin;
 use act_component::registry::Member;
 use act_component::{ComponentHost, Grant, Kind, LoadedComponent, Services};
@@ -38,7 +39,7 @@ pub(super) fn view(root: &Path) -> Result<RepoView, Incomplete> {
 }
 
 /// Loads components and lends Scouts what they work with.
-pub(super) struct Staff<'a> {
+pub(super) struct ComponentLoader<'a> {
     pub(super) host: ComponentHost,
     /// What the user approved; loaded in place of a built-in component or beside them.
     pub(super) members: &'a [Member],
@@ -50,7 +51,7 @@ pub(super) struct Staff<'a> {
     pub(super) events: &'a Events,
 }
 
-impl Staff<'_> {
+impl ComponentLoader<'_> {
     /// The built-in component, or the one that the user put in its place, which then has its name.
     pub(super) fn load(
         &self,
