@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use act_agent::editor::{Abort, Answer, Session, Tool, ToolOutput};
 use act_component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
-use act_core::event::{EventKind, Events};
+use act_core::event::Events;
 use act_model::{Model, ToolSpec};
 use act_workspace::RepoWriter;
 
