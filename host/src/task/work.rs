@@ -17,7 +17,7 @@ use super::ticket::Ticket;
 use super::{Errand, apply, earlier_report};
 use crate::output::Output;
 use act_agent::context::NotesWriter;
-use act_agent::editor::{self, TaskInput, Finished, State};
+use act_agent::editor::{self, Finished, State, TaskInput};
 use act_audit::{Audit, AuditError};
 use act_config::Config;
 use act_core::Failure;

@@ -170,7 +170,8 @@ impl Story {
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
         let logs = Arc::clone(&verifier);
         let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
-        let file_tool = |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
+        let file_tool =
+            |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
         let (used, tools) = self.real.take().unwrap_or_else(|| {
             let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
             (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
