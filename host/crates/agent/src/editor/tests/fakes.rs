@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use act_audit::{Audit, Beginning, Head, Keeper, Unkept};
+use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
 use act_config::Step;
 use act_core::RunId;
 use act_core::event::Events;
@@ -446,28 +446,28 @@ impl Tool for FileTool {
 /// A keeper that remembers nothing: each test has a log of its own.
 struct Memory;
 
-impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Memory {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep(&self, _: &Head) -> Result<(), Unkept> {
+    fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarted(&self, _: &Head, _: &str) -> Result<(), Unkept> {
+    fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         Ok(BTreeMap::new())
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 }
