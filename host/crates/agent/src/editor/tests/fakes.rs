@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -152,7 +151,7 @@ impl Story {
     /// Runs the task to its end; every turn of the script must be used.
     pub(super) fn run(mut self) -> Told {
         let root = self.root();
-        let state = OwnedFd::from(fs::File::open(self.dir.path()).unwrap());
+        let state = act_fs::Dir::open(self.dir.path()).unwrap();
         let audit = Audit::new(state, self.dir.path(), Arc::new(Memory), Secrets::default());
         let model = Arc::new(Script {
             turns: Mutex::new(std::mem::take(&mut self.turns)),
@@ -443,7 +442,7 @@ impl Tool for FileTool {
     }
 }
 
-/// A keeper that remembers nothing: each test has a log of its own.
+/// A store that remembers nothing: each test has a log of its own.
 struct Memory;
 
 impl CheckpointStore for Memory {
