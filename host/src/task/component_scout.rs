@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::{QueryFailure, Question, Scout};
+use act_agent::scout::{QueryFailure, Question, Scout};
 use act_component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services};
 use act_model::ModelErrorKind;
 

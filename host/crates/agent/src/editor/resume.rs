@@ -1,26 +1,23 @@
-//! What a dry run leaves to the task that applies it: the plan in force, what the Scouts said, and the Editor's
-//! own account. The files themselves are the workspace's.
+//! The draft of a dry run, and the task that applies it.
 
 use serde::{Deserialize, Serialize};
 
-use super::phase::Phase;
-use super::prompt::{self, Assignment, Known};
-use super::session::{End, Left, Session};
-use super::strategy::Changes;
-use super::tools::{Done, Goals, Plan};
-use super::turns::Step;
-use super::{Editor, Finished, State};
-use crate::context::{Moment, ScoutPayload, Strategy};
+use super::finish::cancelled;
+use super::plan::{Changes, Plan, PlanGoals};
+use super::prompt::{self, ResumeContext, TaskSpec};
+use super::tools::{Done, ToolOutput};
+use super::{Abort, ConversationExit, Editor, Finished, Phase, Session, State};
+use crate::context::{ScoutPayload, SnapshotKind, Strategy};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
     plan: Plan,
-    goals: Goals,
+    goals: PlanGoals,
     reports: Vec<Report>,
     decisions: Vec<String>,
     had_tests: Option<bool>,
-    /// None where the Editor stopped without a word.
+    /// `None` where the Editor stopped without `done`.
     account: Option<Done>,
 }
 
@@ -37,8 +34,8 @@ struct Report {
 const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
     fortieth turn): look whether all of it is there.";
 
-/// How a task goes on after what was proposed has been verified.
-pub(super) enum TakenUp {
+/// How a task continues when it begins, or after its proposal was verified.
+pub(super) enum Resumed {
     Finished(Option<Done>),
     /// The first message of the conversation that mends it.
     Opening(String),
@@ -50,8 +47,8 @@ impl Editor {
     pub async fn begin_with(&mut self, draft: Draft) -> Result<(), Finished> {
         self.draft = Some(draft.clone());
         let mut session = Session::new(self);
-        session.know(draft);
-        match session.snapshot(Moment::TaskStart) {
+        session.restore(draft);
+        match session.snapshot(SnapshotKind::TaskStart) {
             Ok(()) => Ok(()),
             Err(end) => Err(session.end(end).await),
         }
@@ -62,7 +59,7 @@ impl Session<'_> {
     /// The end of a dry run.
     pub(super) fn propose(&self, done: Option<Done>) -> Finished {
         if self.editor.cancel.is_cancelled() {
-            return super::closing::cancelled();
+            return cancelled();
         }
         let reports = self.reports.iter().cloned().map(|report| Report {
             scout: report.scout,
@@ -74,7 +71,7 @@ impl Session<'_> {
             plan,
             goals: self.plans.goals().clone(),
             reports: reports.collect(),
-            decisions: self.decided.lines(),
+            decisions: self.decisions.lines(),
             had_tests: self.has_tests,
             account: done.clone(),
         });
@@ -93,38 +90,42 @@ impl Session<'_> {
     }
 
     /// The changes of a proposal stand in the repository: its plan is in force and its verification is the first.
-    pub(super) async fn take_up(&mut self, draft: &Draft) -> Result<TakenUp, End> {
+    pub(super) async fn resume(&mut self, draft: &Draft) -> Result<Resumed, Abort> {
         let account = draft.account.clone();
-        self.know(draft.clone());
+        self.restore(draft.clone());
         self.phase = Phase::Working;
         match self.verify().await? {
-            Step::Leave(Left::Finished(done)) => Ok(TakenUp::Finished(done.or(account))),
-            Step::Leave(Left::Replan { number, attempt }) => {
-                Ok(TakenUp::Opening(self.start_replan(number, attempt)))
+            ToolOutput::Exit(ConversationExit::Finished(done)) => {
+                Ok(Resumed::Finished(done.or(account)))
             }
-            Step::Answer(_) if self.phase == Phase::Closing && self.tree_is_green().await? => {
-                Ok(TakenUp::Finished(account))
+            ToolOutput::Exit(ConversationExit::Replan { number, attempt }) => {
+                Ok(Resumed::Opening(self.start_replan(number, attempt)))
             }
-            Step::Answer(_) => {
+            ToolOutput::Answer(_)
+                if self.phase == Phase::Closing && self.tree_is_green().await? =>
+            {
+                Ok(Resumed::Finished(account))
+            }
+            ToolOutput::Answer(_) => {
                 let tried = self.plans.so_far();
                 let green = self.phase == Phase::Closing;
-                let word = |task: Assignment<'_>, known: Known<'_>| {
-                    prompt::after_apply(task, known, green)
+                let message = |task: TaskSpec<'_>, context: ResumeContext<'_>| {
+                    prompt::after_apply(task, context, green)
                 };
-                Ok(TakenUp::Opening(self.facts_with(&tried, word)))
+                Ok(Resumed::Opening(self.message_with_facts(&tried, message)))
             }
         }
     }
 
     /// Plan, reports and decisions of the dry run are in force.
-    fn know(&mut self, draft: Draft) {
+    fn restore(&mut self, draft: Draft) {
         let Draft { plan, goals, reports, decisions, had_tests, account: _ } = draft;
-        self.tried.add_strategy(&plan.strategy);
+        self.history.add_strategy(&plan.strategy);
         let text = plan.strategy.trim().to_owned();
         self.strategies.begin(Strategy { text, ..Strategy::default() }, Changes::default());
-        self.plans.take_up(plan, goals);
+        self.plans.restore(plan, goals);
         self.has_tests = had_tests;
-        self.decided.restore(decisions);
+        self.decisions.restore(decisions);
         self.reports = reports
             .into_iter()
             .map(|report| ScoutPayload {
