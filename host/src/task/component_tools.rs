@@ -21,8 +21,8 @@ const CALL: Duration = Duration::from_secs(30);
 /// Separates the name of a component from that of its tool. No component has it in its name.
 const SEPARATOR: &str = "__";
 
-/// The tools of the file tools, then those of the others. Only the file tools may be scoped to a package, and a refusal of
-/// theirs counts as a refused edit.
+/// The tools of the file tools, then those of the others. Only the file tools may be scoped to a package. Refused edits are
+/// counted where a component asks for them or reports them (`repo/edit`).
 pub(super) fn component_tools(
     files: LoadedComponent,
     others: Vec<LoadedComponent>,
