@@ -5,12 +5,12 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::dry_run::{GREEN, after_reading, named, proposal, repository};
-use super::json::lines as events;
 use super::lifecycle::until;
-use super::untouched::fingerprint;
 use crate::harness::Act;
+use crate::harness::json::lines as events;
+use crate::harness::proposals::{GREEN, after_reading, named, proposal, repository};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tree::fingerprint;
 
 /// TASK-41, CLI-51: the model is not needed for what is green.
 #[test]

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::components::{approve, packed, tool};
+use crate::harness::components::{approve, packed, tool};
 use crate::harness::script::{attempt, done, hypotheses, opening, plan, script};
 use crate::harness::{Act, Done, containers_of, image};
 

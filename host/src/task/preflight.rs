@@ -12,7 +12,7 @@ use super::queue;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use act_agent::editor::TaskRequest;
-use act_audit::{Audit, AuditError, Keeper};
+use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
 use act_component::{ComponentHost, Grant, builtin};
 use act_config::{ComponentRequest, Config, ModelAccess};
@@ -302,7 +302,7 @@ pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
     })?;
     let secrets = act_config::secrets(|name| std::env::var(name).ok());
-    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(store);
+    let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(store);
     Ok(Audit::new(state, &path, keeper, secrets))
 }
 

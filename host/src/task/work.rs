@@ -16,8 +16,8 @@ use super::team::{self, Team, Work};
 use super::ticket::Ticket;
 use super::{Errand, apply, earlier_report};
 use crate::output::Output;
-use act_agent::context::Notebook;
-use act_agent::editor::{self, Brief, Finished, State};
+use act_agent::context::NotesWriter;
+use act_agent::editor::{self, TaskInput, Finished, State};
 use act_audit::{Audit, AuditError};
 use act_config::Config;
 use act_core::Failure;
@@ -71,7 +71,7 @@ pub(super) async fn start(
     let notes = notes.map(|agent| {
         brief.host_wrote =
             prepare_notes(&ready.config, &agent, proposes_ignore_rules, events, output);
-        Notebook::new(agent).without(output.secrets().clone())
+        NotesWriter::new(agent).without(output.secrets().clone())
     });
     let audit = edges::begin(ready, ticket, &brief);
     let cancel = &cancel;
@@ -108,18 +108,18 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
+fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> TaskInput {
     let (config, desk) = (&ready.config, &ticket.desk);
     let found =
         earlier_report::find(&desk.store, &desk.repo, &config.root).unwrap_or_else(|error| {
             output.caution(&format!("begins without the stuck report, if there is one: {error}"));
             None
         });
-    Brief {
+    TaskInput {
         task_id: ticket.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
-        unheld: {
+        not_enforced: {
             let boundaries = ready.request.boundaries().iter();
             boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
         },
@@ -191,8 +191,8 @@ impl Task<'_> {
     /// A refusal is the end of a task whose turn came for something that does not hold any more.
     async fn perform(
         &self,
-        brief: Brief,
-        notes: Option<Notebook<AgentDir>>,
+        brief: TaskInput,
+        notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
         let Self { ready, lock, ticket, ledger, events, output, cancel, .. } = self;
@@ -265,7 +265,7 @@ impl Task<'_> {
                 Ok(()) if self.proposes_ignore_rules => {
                     if let Ok(name) = AgentDir::name_in(&config.root) {
                         let wrote = ignore_notes(config, name, events, output);
-                        editor.brief.host_wrote.extend(wrote);
+                        editor.input.host_wrote.extend(wrote);
                     }
                 }
                 Ok(()) => {}

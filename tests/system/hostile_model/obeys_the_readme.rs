@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{by_every_route, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tool_answers::reasons;
 use crate::harness::{Act, image};
-use crate::tool_answers::reasons;
 
 /// Security line 71: a model that obeys a README asking for hooks, changes of the gate, secrets and a false
 /// report. The tree holds only what was allowed, no secret was seen, and the end is that of any task.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{by_every_route, denied, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tool_answers::{answers, reasons, refused};
 use crate::harness::{Act, image};
-use crate::tool_answers::{answers, reasons, refused};
 
 /// Security lines 51 and 52: git's files, the gate and our own are out of reach by every route; the model
 /// hears so and the loop goes on to a green run.

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{by_every_route, denied, fingerprint};
 use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::tool_answers::{reasons, refused};
 use crate::harness::{Act, image};
-use crate::tool_answers::{reasons, refused};
 
 /// Security line 57: a directory that is a link to the outside is no way out.
 #[test]

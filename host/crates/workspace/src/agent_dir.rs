@@ -15,10 +15,9 @@ use rustix::io::Errno;
 use super::exclusion::is_temporary;
 use super::handle::DIRECTORY;
 use super::notes_dir::notes_dir;
-use super::place::{self, Temp};
 use super::scan::scan;
 use super::stop::StopCheck;
-use super::sweep;
+use super::transaction::{self, Temp};
 use super::view::Kind;
 
 /// The directory of act's notes. The name says `agent` because that is what it is called in most repositories.
@@ -115,7 +114,7 @@ impl AgentDir {
         let name = Self::name_in(root)?;
         let root = open_root(root)?;
         if let Some(found) = Self::existing(&root, name)? {
-            sweep::clear(&found.dir);
+            transaction::clear(&found.dir);
             return Ok(found);
         }
         match rustix::fs::mkdirat(&root, name, Mode::from_raw_mode(0o777)) {
@@ -171,7 +170,7 @@ impl AgentDir {
     /// Written once: whatever has the name already, also a link to nowhere, stays as it is.
     pub fn create_new(&self, name: &str, bytes: &[u8]) -> Result<(), HostWriteError> {
         let temp = self.temp(name, bytes)?;
-        match place::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
+        match transaction::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(HostWriteError::Exists { name: name.to_owned() }),
             Err(errno) => Err(failed(name, errno)),

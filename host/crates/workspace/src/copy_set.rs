@@ -17,9 +17,9 @@ use super::handle::{self, DIRECTORY, READ, Root};
 use super::ignored::IgnoreRules;
 use super::notes_dir::notes_dir_of;
 use super::stop::StopCheck;
-use super::versions::hex;
 use super::view::Kind;
 use super::walk::{Found, Walk, name_of};
+use act_fs::hex;
 
 /// Files and links in one set at most.
 const MAX_FILES: usize = 2_000_000;

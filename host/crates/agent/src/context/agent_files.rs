@@ -55,14 +55,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::context::{EditorState, Moment, Notebook, Snapshot, Written};
+    use crate::context::{EditorState, NotesWriter, Snapshot, SnapshotKind, Written};
 
     fn write(root: &std::path::Path) -> Written {
         let editor = EditorState::default();
-        let notebook = Notebook::new(AgentDir::open(root).unwrap());
+        let notebook = NotesWriter::new(AgentDir::open(root).unwrap());
         let snapshot = Snapshot {
             taken: act_core::clock::now(),
-            moment: Moment::TaskStart,
+            kind: SnapshotKind::TaskStart,
             task_id: "t-abc123",
             task_text: "x",
             scouts: &[],

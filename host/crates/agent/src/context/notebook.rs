@@ -43,12 +43,12 @@ pub struct Written {
 }
 
 /// The files of `agent/`, as the Editor writes them.
-pub struct Notebook<F> {
+pub struct NotesWriter<F> {
     files: F,
     secrets: Secrets,
 }
 
-impl<F: AgentFiles> Notebook<F> {
+impl<F: AgentFiles> NotesWriter<F> {
     pub fn new(files: F) -> Self {
         Self { files, secrets: Secrets::default() }
     }
@@ -142,7 +142,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::context::{EditorState, Moment};
+    use crate::context::{EditorState, SnapshotKind};
 
     /// `agent/` in memory; `hidden` names are taken but not listed, as by a racing writer.
     #[derive(Default)]
@@ -183,15 +183,15 @@ mod tests {
         }
     }
 
-    fn take(notebook: &Notebook<Memory>) -> Result<String, ContextError> {
+    fn take(notebook: &NotesWriter<Memory>) -> Result<String, ContextError> {
         write(notebook).map(|written| written.path)
     }
 
-    fn write(notebook: &Notebook<Memory>) -> Result<Written, ContextError> {
+    fn write(notebook: &NotesWriter<Memory>) -> Result<Written, ContextError> {
         let editor = EditorState::default();
         notebook.snapshot(&Snapshot {
             taken: act_core::clock::now(),
-            moment: Moment::TaskStart,
+            kind: SnapshotKind::TaskStart,
             task_id: "t-abc123",
             task_text: "x",
             scouts: &[],
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn snapshots_are_numbered_on_and_the_newest_is_linked() {
         // CONTEXT-1, CONTEXT-5
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         assert_eq!(take(&notebook).unwrap(), "agent/context_001.md");
         assert_eq!(take(&notebook).unwrap(), "agent/context_002.md");
         assert_eq!(notebook.files.latest.borrow().as_deref(), Some("context_002.md"));
@@ -219,7 +219,7 @@ mod tests {
         files.replace("context_001.md", b"shipped by the repository").unwrap();
         let files =
             Memory { hidden: vec!["context_002.md".into(), "context_003.md".into()], ..files };
-        let notebook = Notebook::new(files);
+        let notebook = NotesWriter::new(files);
         assert_eq!(take(&notebook).unwrap(), "agent/context_004.md");
         assert_eq!(notebook.files.files.borrow()["context_001.md"], "shipped by the repository");
         assert!(notebook.files.files.borrow()["context_004.md"].contains("\n- number: 4\n"));
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_a_link_does_not_cost_the_snapshot() {
         // CONTEXT-5, security line 65
-        let notebook = Notebook::new(Memory { latest_is_a_directory: true, ..Memory::default() });
+        let notebook = NotesWriter::new(Memory { latest_is_a_directory: true, ..Memory::default() });
         let written = write(&notebook).unwrap();
         assert_eq!(written.path, "agent/context_001.md");
         assert!(written.not_linked.unwrap().contains("context_latest.md"));
@@ -251,16 +251,16 @@ mod tests {
     fn a_directory_without_free_number_is_said_and_not_searched_for_ever() {
         let files = Memory::default();
         files.replace("context_999999.md", b"").unwrap();
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full { .. })));
+        assert!(matches!(take(&NotesWriter::new(files)), Err(ContextError::Full { .. })));
         let hidden = (1..=MAX_TAKEN).map(snapshot_name).collect();
         let files = Memory { hidden, ..Memory::default() };
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full { .. })));
+        assert!(matches!(take(&NotesWriter::new(files)), Err(ContextError::Full { .. })));
     }
 
     #[test]
     fn summary_and_report_replace_the_earlier_ones() {
         // CONTEXT-6
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         for what in ["first", "second"] {
             let summary = Summary { what: what.into(), ..Summary::default() };
             assert_eq!(notebook.summary(&summary).unwrap(), "agent/summary.md");
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn what_a_person_reads_has_no_effect_on_a_terminal() {
         // CONTEXT-9
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         let words = "gr\u{1b}[2Jeen\u{7} \u{9b}1m\u{202e}txt";
         notebook.summary(&Summary { what: words.into(), ..Summary::default() }).unwrap();
         let explanation = Some(words.to_owned());

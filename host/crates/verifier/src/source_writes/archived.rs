@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::found::Found;
 use super::{Change, MAX_PATH, Source, SourceWatch};
+use act_fs::hex;
 use act_records::artifacts::{ArchiveEntry, ArchiveReader};
-use act_workspace::{digest, hex};
+use act_workspace::digest;
 
 /// Names in one view at most; no tree that could be copied has more.
 const MAX_ENTRIES: usize = 4_000_000;

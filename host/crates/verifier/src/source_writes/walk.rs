@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{SourceWatch, as_path};
 use crate::build_product::is_product_directory;
-use act_fs::{Found, Names};
+use act_fs::{Entry, Walk};
 
 /// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
 const MAX_DEPTH: usize = 128;
@@ -41,13 +41,13 @@ impl SourceWatch {
         root: BorrowedFd<'_>,
         meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut names = match Names::of(root.try_clone_to_owned()?) {
+        let mut names = match Walk::new(root.try_clone_to_owned()?) {
             Err(Errno::ACCESS) => {
                 return meet(Met::Directory { path: b"", handle: None, stat: None });
             }
             names => names?,
         };
-        while let Some(Found { name, .. }) = names.next()? {
+        while let Some(Entry { name, .. }) = names.next()? {
             let (name, depth) = (name.as_c_str(), names.depth());
             if name.to_bytes().eq_ignore_ascii_case(b".git")
                 || (depth == 1 && self.is_notes_dir(name.to_bytes()))
