@@ -9,6 +9,8 @@
     reason = "a measurement that cannot go on panics"
 )]
 
+#[path = "../../tests/harness/engine.rs"]
+mod engine;
 #[path = "../../tests/harness/mod.rs"]
 mod harness;
 #[path = "../../tests/container/image.rs"]

@@ -10,6 +10,8 @@
     reason = "a measurement that cannot go on panics"
 )]
 
+#[path = "../../tests/harness/engine.rs"]
+mod engine;
 #[path = "../../tests/harness/mod.rs"]
 mod harness;
 #[path = "../../tests/container/image.rs"]
