@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_a_link_does_not_cost_the_snapshot() {
         // CONTEXT-5, security line 65
-        let notebook = NotesWriter::new(Memory { latest_is_a_directory: true, ..Memory::default() });
+        let notebook =
+            NotesWriter::new(Memory { latest_is_a_directory: true, ..Memory::default() });
         let written = write(&notebook).unwrap();
         assert_eq!(written.path, "agent/context_001.md");
         assert!(written.not_linked.unwrap().contains("context_latest.md"));

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use act_audit::{Audit, Beginning, Head, Keeper, Unkept};
+use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
 use act_config::Step;
 use act_core::RunId;
 use act_core::event::Events;
@@ -170,7 +170,8 @@ impl Story {
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
         let logs = Arc::clone(&verifier);
         let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
-        let file_tool = |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
+        let file_tool =
+            |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
         let (used, tools) = self.real.take().unwrap_or_else(|| {
             let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
             (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
@@ -442,31 +443,31 @@ impl Tool for FileTool {
     }
 }
 
-/// A keeper that remembers nothing: each test has a log of its own.
+/// A checkpoint store that remembers nothing: each test has its own log.
 struct Memory;
 
-impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Memory {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep(&self, _: &Head) -> Result<(), Unkept> {
+    fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarted(&self, _: &Head, _: &str) -> Result<(), Unkept> {
+    fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         Ok(BTreeMap::new())
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 }

@@ -67,7 +67,8 @@ fn the_first_request_is_the_golden_one() {
         };
         let ledger = TokenLedger::limited(None);
         let model = connect(access, Deadlines::default(), Events::silent(), ledger).unwrap();
-        let task = "Fix the answer.\n\nConstraints:\n- keep the file\n\nBoundaries:\n- answer.txt\n";
+        let task =
+            "Fix the answer.\n\nConstraints:\n- keep the file\n\nBoundaries:\n- answer.txt\n";
         let told = Story::new().task(task).with(model, file_tools()).run();
         assert_eq!(told.state(), ("STUCK", Some("model_idle")), "{:?}", told.finished);
         let request = server.requests().remove(0);
