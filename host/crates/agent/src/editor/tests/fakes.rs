@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
+use act_audit::{Audit, Beginning, Head, Keeper, Unkept};
 use act_config::Step;
 use act_core::RunId;
 use act_core::event::Events;
@@ -443,31 +443,31 @@ impl Tool for FileTool {
     }
 }
 
-/// A checkpoint store that remembers nothing: each test has its own log.
+/// A keeper that remembers nothing: each test has a log of its own.
 struct Memory;
 
-impl CheckpointStore for Memory {
-    fn head(&self) -> Result<Option<Head>, CheckpointError> {
+impl Keeper for Memory {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
         Ok(None)
     }
 
-    fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
+    fn keep(&self, _: &Head) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> {
+    fn restarted(&self, _: &Head, _: &str) -> Result<(), Unkept> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
         Ok(BTreeMap::new())
     }
 
-    fn grants(&self) -> Result<Option<String>, CheckpointError> {
+    fn grants(&self) -> Result<Option<String>, Unkept> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
+    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
         Ok(())
     }
 }
