@@ -93,9 +93,7 @@ impl Answer {
     fn bytes(&self) -> usize {
         match self {
             Self::Report(report) => report.len(),
-            Self::Outcome(outcome) => {
-                outcome.text.len() + outcome.data.as_ref().map_or(0, String::len)
-            }
+            Self::Outcome(outcome) => outcome.text.len(),
         }
     }
 }
@@ -244,6 +242,7 @@ fn query(
         runtime: Handle::current(),
         clock: Clock { started: Instant::now(), wall },
         log_left: grant.limits.log_bytes,
+        reported_refusals: 0,
         names_left: grant.limits.host_call_bytes,
         grant: grant.clone(),
         voice,
@@ -374,11 +373,9 @@ async fn call(
         (Pre::Tool(pre), Job::Call { tool, arguments }) => {
             let tools = pre.instantiate_async(&mut *store).await?;
             let answer = tools.agentcommand_tool_tool().call_call(store, &tool, &arguments).await?;
-            let outcome = answer.map(|outcome| ToolOutcome {
-                text: outcome.text,
-                data: outcome.data,
-                is_error: outcome.is_error,
-            });
+            // `data` has no reader: what a tool refuses comes through `repo/edit.report-refusal`.
+            let outcome = answer
+                .map(|outcome| ToolOutcome { text: outcome.text, is_error: outcome.is_error });
             Ok(outcome.map(Answer::Outcome).map_err(|failure| match failure {
                 Tool::UnknownTool => GuestFailure::UnknownTool,
                 Tool::BadArguments(why) => GuestFailure::BadArguments(line(why)),

@@ -11,10 +11,10 @@ use super::admission::Mismatch;
 const OURS: [(&str, Version); 7] = [
     ("agentcommand:model", Version { major: 1, minor: 0 }),
     ("agentcommand:progress", Version { major: 1, minor: 0 }),
-    ("agentcommand:repo", Version { major: 1, minor: 2 }),
+    ("agentcommand:repo", Version { major: 1, minor: 3 }),
     ("agentcommand:scout", Version { major: 1, minor: 0 }),
     ("agentcommand:tool", Version { major: 1, minor: 0 }),
-    ("agentcommand:types", Version { major: 1, minor: 0 }),
+    ("agentcommand:types", Version { major: 1, minor: 1 }),
     ("wasi", Version { major: 0, minor: 2 }),
 ];
 
@@ -97,11 +97,12 @@ mod tests {
     #[test]
     fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
         for (name, says) in [
+            ("agentcommand:repo/read@1.3.0", "ok"),
             ("agentcommand:repo/read@1.2.0", "ok"),
             ("agentcommand:repo/read@1.1.7", "ok"),
             ("agentcommand:repo/read@1.0.0", "ok"),
-            ("agentcommand:repo/read@1.3.0", "interface_newer"),
-            ("agentcommand:repo/whatever@1.3.0", "interface_newer"),
+            ("agentcommand:repo/read@1.4.0", "interface_newer"),
+            ("agentcommand:repo/whatever@1.4.0", "interface_newer"),
             ("agentcommand:repo/read@2.0.0", "interface_foreign"),
             ("agentcommand:repo/read@0.1.0", "interface_foreign"),
             ("agentcommand:repo/read@1.2.0-rc.1", "interface_foreign"),
@@ -123,7 +124,7 @@ mod tests {
     fn a_refusal_names_both_versions() {
         for name in ["agentcommand:repo/read@1.9.0", "agentcommand:repo/read@3.0.0"] {
             let told = check([&name.to_owned()]).unwrap_err().to_string();
-            assert!(told.contains(name) && told.contains("1.2"), "{told}");
+            assert!(told.contains(name) && told.contains("1.3"), "{told}");
         }
     }
 

@@ -171,8 +171,6 @@ pub struct ScoutQuestion {
 pub struct ToolOutcome {
     /// For the model.
     pub text: String,
-    /// For events and diffs, as JSON text.
-    pub data: Option<String>,
     pub is_error: bool,
 }
 
@@ -411,13 +409,6 @@ impl LoadedComponent {
             Answer::Outcome(_) => {
                 Err(ComponentFailure::Host("an outcome instead of a report".to_owned()))
             }
-        }
-    }
-
-    /// An edit that the tool itself refused, so that the host never heard of it.
-    pub fn tell_refused_edit(&self, path: &str, op: &str, reason: &str) {
-        if let Some(audited) = &self.audited {
-            audited.edit_refused(path, op, reason);
         }
     }
 

@@ -97,6 +97,8 @@ pub(super) struct Query {
     pub(super) names_left: u64,
     /// Bytes that it may still say to people and journal.
     pub(super) log_left: u64,
+    /// Edits that the component reported as refused by itself.
+    pub(super) reported_refusals: usize,
 }
 
 /// Reading the repository.

@@ -131,7 +131,7 @@ mod tests {
         let need = |grant: &str| Need { grant: grant.into(), why: "x".into(), ..Need::default() };
         let needs = [need("repo.read"), need("llm")];
         let imports: Vec<String> = [
-            "agentcommand:repo/read@1.2.0",
+            "agentcommand:repo/read@1.3.0",
             "agentcommand:model/chat@1.0.0",
             "wasi:http/types@0.2.6",
         ]

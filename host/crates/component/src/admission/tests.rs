@@ -1,8 +1,8 @@
 use super::*;
 
-const READ: &str = "agentcommand:repo/read@1.2.0";
+const READ: &str = "agentcommand:repo/read@1.3.0";
 const CHAT: &str = "agentcommand:model/chat@1.0.0";
-const EDIT: &str = "agentcommand:repo/edit@1.2.0";
+const EDIT: &str = "agentcommand:repo/edit@1.3.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.6";
 const TCP: &str = "wasi:sockets/tcp@0.2.6";
 const HTTP: &str = "wasi:http/outgoing-handler@0.2.6";

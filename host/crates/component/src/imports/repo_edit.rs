@@ -2,15 +2,20 @@
 
 use super::denied;
 use super::repo_read::version;
-use crate::bindings::edit::{self, EditError, Host};
+use crate::bindings::edit::{self, EditError, Host, Operation};
 use crate::bindings::types;
 use crate::bindings::types::Refusal;
 use crate::failure::Ended;
 use crate::state::{Query, State};
 use act_core::event::EventKind;
 use act_workspace::{Applied, Change, Version};
+use edit_protocol::Reason;
 
 const GRANT: &str = "repo.write";
+/// Refusals that one call may report. A tool call is one edit, so that a tool needs few.
+const REPORTED_REFUSALS: usize = 8;
+/// Bytes of the path in a report.
+const REPORTED_PATH: usize = 200;
 
 impl Host for State {
     fn apply(
@@ -26,6 +31,32 @@ impl Host for State {
             Some(Err(error)) => Err(refusal(error)),
         })
     }
+
+    fn report_refusal(
+        &mut self,
+        operation: Operation,
+        path: String,
+        reason: types::Reason,
+    ) -> wasmtime::Result<()> {
+        let op = match operation {
+            Operation::Create => "create",
+            Operation::Replace => "replace",
+            Operation::Delete => "delete",
+            Operation::Move => "move",
+        };
+        Ok(self.query.record_refusal(op, &path, from_wit(reason))?)
+    }
+}
+
+fn from_wit(reason: types::Reason) -> Reason {
+    macro_rules! convert {
+        ($($case:ident $word:literal,)*) => {
+            match reason {
+                $(types::Reason::$case => Reason::$case,)*
+            }
+        };
+    }
+    edit_protocol::for_each_reason!(convert)
 }
 
 impl Query {
@@ -62,7 +93,10 @@ impl Query {
         let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
         let mut named = changes.iter().flat_map(Change::names);
         let path = named.find(|path| !self.grant.may_write(&plain(path)))?;
-        Some(act_workspace::EditError::Forbidden { path: path.to_owned(), reason: "boundary" })
+        Some(act_workspace::EditError::Forbidden {
+            path: path.to_owned(),
+            reason: Reason::Boundary,
+        })
     }
 
     /// A move is told for both of its names.
@@ -83,6 +117,28 @@ impl Query {
                 edit(to, version, None, after);
             }
         }
+    }
+
+    /// Counts and records an edit that the component refused by itself. The component decides what it reports, so the
+    /// number of reports and the length of a path are bounded.
+    fn record_refusal(&mut self, op: &str, path: &str, reason: Reason) -> Result<(), Ended> {
+        self.go_on()?;
+        let Some(writer) = self.writer.clone() else { return Ok(()) };
+        if self.reported_refusals >= REPORTED_REFUSALS {
+            return Ok(());
+        }
+        self.reported_refusals += 1;
+        writer.refuse(reason);
+        let path = &path[..path.floor_char_boundary(REPORTED_PATH.min(path.len()))];
+        if let Some(audited) = &self.audited {
+            audited.edit_refused(path, op, reason.word());
+        }
+        self.voice.tell(EventKind::EditRefused {
+            path: path.to_owned(),
+            op: op.to_owned(),
+            reason: reason.word().to_owned(),
+        });
+        Ok(())
     }
 
     fn tell_refused(&mut self, changes: &[Change], error: &act_workspace::EditError) {
@@ -149,7 +205,9 @@ fn refusal(error: act_workspace::EditError) -> EditError {
         Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),
         Error::Exists { path } => EditError::Exists(path),
         Error::NotFound { .. } => EditError::Refused(Refusal::NotFound),
-        Error::Forbidden { reason: "excluded", .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Forbidden { reason: Reason::Excluded, .. } => {
+            EditError::Refused(Refusal::Denied(text))
+        }
         Error::Untested { .. } => EditError::Refused(Refusal::Denied(text)),
         Error::Forbidden { path, .. } => EditError::Protected((path, text)),
         Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {

@@ -43,7 +43,14 @@ impl State {
 
     fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
         match error {
-            SelectionError::View(error) => self.refuse_view("", error),
+            SelectionError::View(error) => {
+                // The record of a denial names the path that was refused.
+                let asked = match error {
+                    ViewError::Excluded { path, .. } | ViewError::NotPermitted { path, .. } => path,
+                    _ => "",
+                };
+                self.refuse_view(asked, error)
+            }
             _ => Refusal::Invalid(format!("bad_arguments: {error}")),
         }
     }
