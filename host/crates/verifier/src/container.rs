@@ -10,6 +10,7 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, StartContainerOptions};
 use tokio_util::sync::CancellationToken;
 
+use crate::container_audit;
 use crate::docker_error::{EngineError, Phase};
 use crate::docker_verifier::unrecorded;
 use crate::engine::{Engine, QUICK, WORK};
@@ -18,7 +19,6 @@ use crate::oom::KillCounter;
 use crate::oom::OomWatch;
 use crate::passwd::put_file;
 use crate::request::ContainerRequest;
-use crate::walls;
 use act_audit::Audit;
 use act_core::verification::{ErrorType, InfraError};
 
@@ -67,7 +67,7 @@ impl Container {
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let body = request.body();
-        audit.append(walls::requested(&name, &body)).map_err(unrecorded)?;
+        audit.append(container_audit::requested(&name, &body)).map_err(unrecorded)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.create_volume(volume).await?;
@@ -95,7 +95,7 @@ impl Container {
             let inspect =
                 || engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
             let found = engine.settled(inspect).await?;
-            audit.append(walls::inspected(&name, &found)).map_err(unrecorded)?;
+            audit.append(container_audit::inspected(&name, &found)).map_err(unrecorded)?;
             oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
         };

@@ -14,19 +14,19 @@ use crate::owner;
 use crate::passwd::PASSWD;
 use crate::passwd::with_user;
 use crate::pipeline::Gate;
-use crate::pipeline::Judged;
+use crate::pipeline::StepResults;
 use crate::pipeline::oom_warning;
 use crate::pipeline::run_steps;
 use crate::pipeline::settle;
-use crate::prepare::Order;
 use crate::prepare::Prepared;
+use crate::prepare::RunSpec;
 use crate::prepare::prepare;
-use crate::remote_engine::Depot;
-use crate::remote_engine::prepare_elsewhere;
+use crate::remote_engine::VolumeStore;
+use crate::remote_engine::prepare_remote;
 use crate::request::ContainerRequest;
 use crate::request::StepUser;
 use crate::request::bind;
-use crate::source_writes::SourceWatch;
+use crate::source_writes::TreeDiff;
 use crate::step::ContainerSteps;
 use crate::step::RunLog;
 use crate::view::View;
@@ -146,23 +146,23 @@ impl DockerVerifier {
         let repo = self.repo.path().to_owned();
         // Also of a run that never gets a container.
         let commit = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
-        let mut facts = Facts { commit, ..Facts::default() };
+        let mut metadata = RunMetadata { commit, ..RunMetadata::default() };
         let judged = match self.record_start(&run_id, attempt).await {
-            Ok(()) => self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra),
+            Ok(()) => self.execute(&run, &mut metadata, cancel).await.unwrap_or_else(infra),
             Err(error) => infra(error),
         };
         let Some(judged) = judged else {
             self.record_cancelled(&run_id);
             // Nobody is left to hear that it failed.
-            let _ = self.reclaim(&run, &facts).await;
+            let _ = self.reclaim(&run, &metadata).await;
             let run = run.clone();
             let cleanup = blocking(move || run.remove_scratch());
             // What is left then goes with the run's directory.
             let _ = tokio::time::timeout(CANCELLED_CLEANUP, cleanup).await;
             return None;
         };
-        self.clean(&run, &mut facts).await;
-        let verification = self.conclude(&run, facts, judged, start).await;
+        self.clean(&run, &mut metadata).await;
+        let verification = self.finalize(&run, metadata, judged, start).await;
         let verdict = &verification.verdict;
         self.events.emit(EventKind::VerifyFinished {
             run_id,
@@ -179,12 +179,12 @@ impl DockerVerifier {
     }
 
     /// From the tree to the verdict; `None` when cancelled. No container is left when this returns.
-    async fn judge(
+    async fn execute(
         &self,
         run: &Arc<RunDir>,
-        facts: &mut Facts,
+        metadata: &mut RunMetadata,
         cancel: &CancellationToken,
-    ) -> Result<Option<Judged>, InfraError> {
+    ) -> Result<Option<StepResults>, InfraError> {
         let include = PathGlobs::new(&self.gate.pipeline.include).map_err(|error| {
             InfraError::new(
                 ErrorType::ContainerCreation,
@@ -195,18 +195,18 @@ impl DockerVerifier {
         self.repo.stays().map_err(root_moved)?;
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
-        let Some(started) = self.start(run, &include, facts, cancel).await? else {
+        let Some(started) = self.start(run, &include, metadata, cancel).await? else {
             return Ok(None);
         };
         // In this order, so that the files outlive the container whatever happens.
-        let Started { depot, container, watch, view } = started;
+        let StartedRun { store, container, watch, view } = started;
 
         let mut steps = ContainerSteps {
             container: &container,
             gate: &self.gate,
             view,
             watch: Some(watch),
-            depot: depot.as_ref(),
+            store: store.as_ref(),
             run,
             log: &mut log,
             events: &self.events,
@@ -228,41 +228,41 @@ impl DockerVerifier {
             }
         }
         // Nothing can reach the repository, so it is read while the container ends.
-        let (removed, after) = tokio::join!(container.remove(), self.look_again(include, cancel));
+        let (removed, after) = tokio::join!(container.remove(), self.digest_after(include, cancel));
         let mut warnings = vec![];
         if let Err(error) = removed {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
             warnings.push(Warning { code: WarningCode::ContainerLeft, step: None, message });
-            facts.container_left = true;
+            metadata.container_left = true;
         }
-        if let Some(depot) = depot {
-            let fetch = judged.is_some() && !facts.container_left;
-            warnings.extend(self.empty(depot, run, fetch, cancel).await);
+        if let Some(store) = store {
+            let fetch = judged.is_some() && !metadata.container_left;
+            warnings.extend(self.empty(store, run, fetch, cancel).await);
         }
         let (Some(mut judged), Some(after)) = (judged, after) else { return Ok(None) };
         judged.warnings.append(&mut warnings);
         let infra = matches!(judged.verdict, Verdict::Infra(_));
-        facts.tail = (log.printed() || !infra).then(|| log.tail());
-        judged.verdict = compare(judged.verdict, after, self.repo.stays(), facts);
+        metadata.tail = (log.printed() || !infra).then(|| log.tail());
+        judged.verdict = compare(judged.verdict, after, self.repo.stays(), metadata);
         Ok(Some(judged))
     }
 }
 
-fn infra(error: InfraError) -> Option<Judged> {
-    Some(Judged { verdict: Verdict::Infra(error), commands: vec![], warnings: vec![] })
+fn infra(error: InfraError) -> Option<StepResults> {
+    Some(StepResults { verdict: Verdict::Infra(error), commands: vec![], warnings: vec![] })
 }
 
 /// Beyond the steps' own time, before a forgotten container ends by itself.
 const LIFETIME_SLACK: u64 = 600;
 /// A cancelled run does not wait longer than this for its own files.
-pub(crate) const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
+const CANCELLED_CLEANUP: Duration = Duration::from_millis(250);
 
 /// A run that can begin its steps.
-pub(crate) struct Started {
-    pub(crate) depot: Option<Depot>,
+struct StartedRun {
+    pub(crate) store: Option<VolumeStore>,
     pub(crate) container: Container,
-    pub(crate) watch: SourceWatch,
+    pub(crate) watch: TreeDiff,
     pub(crate) view: View,
 }
 
@@ -270,15 +270,15 @@ impl DockerVerifier {
     /// A running container over a prepared view; None when cancelled. An engine that turns out not to see our
     /// files is sent them, and an overlay that nobody asked for by name gives way to a copy where the engine
     /// cannot mount it.
-    pub(crate) async fn start(
+    async fn start(
         &self,
         run: &Arc<RunDir>,
         include: &Arc<PathGlobs>,
-        facts: &mut Facts,
+        metadata: &mut RunMetadata,
         cancel: &CancellationToken,
-    ) -> Result<Option<Started>, InfraError> {
+    ) -> Result<Option<StartedRun>, InfraError> {
         // To their end, cancelled or not: removing what the engine is still making would miss it.
-        facts.elsewhere = !self.engine.find_sight(run, &self.image).await?;
+        metadata.elsewhere = !self.engine.shares_files(run, &self.image).await?;
         let passwd = self.passwd(run).await?;
         if cancel.is_cancelled() {
             return Ok(None);
@@ -287,20 +287,20 @@ impl DockerVerifier {
         loop {
             let order = self.order(run, include, without_overlay);
             let (name, labels) = (order.name.clone(), order.labels.clone());
-            let prepared = if !facts.elsewhere {
+            let prepared = if !metadata.elsewhere {
                 self.prepare(order, run, cancel).await?
             } else {
                 let (engine, image, ids) = (&self.engine, &self.image, self.user().ids());
-                prepare_elsewhere(engine, image, order, run, ids, &self.audit, cancel).await?
+                prepare_remote(engine, image, order, run, ids, &self.audit, cancel).await?
             };
             let Some(prepared) = prepared else { return Ok(None) };
-            let Prepared { view, watch, mut mounts, volume, mut files, cache, depot, .. } =
+            let Prepared { view, watch, mut mounts, volume, mut files, cache, store, .. } =
                 prepared;
-            (facts.digest, facts.commit) = (Some(prepared.digest), prepared.commit);
-            (facts.view, facts.cache) = (Some(view), cache);
-            facts.warnings.extend(prepared.warnings);
+            (metadata.digest, metadata.commit) = (Some(prepared.digest), prepared.commit);
+            (metadata.view, metadata.cache) = (Some(view), cache);
+            metadata.warnings.extend(prepared.warnings);
             if let Some(text) = passwd.clone() {
-                if !facts.elsewhere {
+                if !metadata.elsewhere {
                     let lent = run.lend_file("passwd", &text);
                     let lent = lent.map_err(|error| InfraError::from_io("lend a file", &error))?;
                     mounts.push(bind(&lent, PASSWD, true)?);
@@ -312,30 +312,33 @@ impl DockerVerifier {
             let (image, audit) = (&self.image, &self.audit);
             match Container::start(&self.engine, name, request, image, audit, cancel).await {
                 Ok(Some(container)) => {
-                    return Ok(Some(Started { depot, container, watch, view }));
+                    return Ok(Some(StartedRun { store, container, watch, view }));
                 }
                 Ok(None) => {
-                    if let Some(depot) = depot {
-                        depot.remove().await?;
+                    if let Some(store) = store {
+                        store.remove().await?;
                     }
                     return Ok(None);
                 }
                 Err(error) if error.error_type != ErrorType::ContainerCreation => {
                     return Err(error);
                 }
-                Err(_) if !facts.elsewhere && self.engine.was_blind(run, &self.image).await? => {
-                    facts.elsewhere = true;
-                    facts.warnings.clear();
+                Err(_)
+                    if !metadata.elsewhere
+                        && self.engine.shares_no_files(run, &self.image).await? =>
+                {
+                    metadata.elsewhere = true;
+                    metadata.warnings.clear();
                 }
                 Err(error)
                     if view == View::Overlay && self.gate.pipeline.workspace == Workspace::Auto =>
                 {
                     without_overlay = true;
-                    facts.warnings = vec![copied_instead(&error)];
+                    metadata.warnings = vec![copied_instead(&error)];
                 }
                 Err(error) => return Err(error),
             }
-            facts.cache = None;
+            metadata.cache = None;
             let run = run.clone();
             blocking(move || run.remove_scratch())
                 .await
@@ -343,8 +346,8 @@ impl DockerVerifier {
         }
     }
 
-    fn order(&self, run: &RunDir, include: &Arc<PathGlobs>, without_overlay: bool) -> Order {
-        Order {
+    fn order(&self, run: &RunDir, include: &Arc<PathGlobs>, without_overlay: bool) -> RunSpec {
+        RunSpec {
             repo: self.repo.path().to_owned(),
             gate: self.gate.clone(),
             include: include.clone(),
@@ -391,7 +394,7 @@ impl DockerVerifier {
     /// None when cancelled.
     async fn prepare(
         &self,
-        order: Order,
+        order: RunSpec,
         run: &Arc<RunDir>,
         cancel: &CancellationToken,
     ) -> Result<Option<Prepared>, InfraError> {
@@ -440,7 +443,7 @@ fn copied_instead(error: &InfraError) -> Warning {
 
 impl DockerVerifier {
     /// The tree's digest once more; None when cancelled.
-    pub(crate) async fn look_again(
+    async fn digest_after(
         &self,
         include: Arc<PathGlobs>,
         cancel: &CancellationToken,
@@ -455,26 +458,26 @@ impl DockerVerifier {
 }
 
 /// A run of a directory that was replaced says nothing about the repository.
-pub(crate) fn root_moved(moved: RootMoved) -> InfraError {
+fn root_moved(moved: RootMoved) -> InfraError {
     let message =
         format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
     InfraError::new(ErrorType::Unknown, message)
 }
 
 /// What the tree after the run makes of the verdict.
-pub(crate) fn compare(
+fn compare(
     verdict: Verdict,
     after: io::Result<Result<String, CopyError>>,
     stays: Result<(), RootMoved>,
-    facts: &mut Facts,
+    metadata: &mut RunMetadata,
 ) -> Verdict {
     if let Err(moved) = stays {
         return Verdict::Infra(root_moved(moved));
     }
-    match (after, &facts.digest) {
+    match (after, &metadata.digest) {
         (Ok(Ok(after)), Some(before)) => {
             let verdict = settle(verdict, before, &after);
-            facts.digest_after = Some(after);
+            metadata.digest_after = Some(after);
             verdict
         }
         // It changes even now.
@@ -494,7 +497,7 @@ pub(crate) fn compare(
 
 /// What a run learns beside its verdict.
 #[derive(Default)]
-pub(crate) struct Facts {
+struct RunMetadata {
     /// None as long as it is not decided.
     pub(crate) view: Option<View>,
     /// The engine does not see our files.
@@ -511,11 +514,11 @@ pub(crate) struct Facts {
 
 impl DockerVerifier {
     /// Writes the manifest and answers. Nothing of the run changes after this.
-    pub(crate) async fn conclude(
+    async fn finalize(
         &self,
         run: &Arc<RunDir>,
-        facts: Facts,
-        judged: Judged,
+        metadata: RunMetadata,
+        judged: StepResults,
         start: DateTime<Utc>,
     ) -> Verification {
         let mut verdict = judged.verdict;
@@ -530,7 +533,7 @@ impl DockerVerifier {
             task_id: self.task_id.clone(),
             timestamp_start: act_core::clock::seconds(start),
             timestamp_end: act_core::clock::seconds(act_core::clock::now()),
-            commit_sha: facts.commit,
+            commit_sha: metadata.commit,
             status: verdict.status(),
             reason: verdict.fail_reason(),
             commands_executed: judged.commands,
@@ -540,17 +543,19 @@ impl DockerVerifier {
                 container_image: self.image.reference.clone(),
             },
             image_digest: self.image.digest.clone(),
-            tree_digest: facts.digest,
-            tree_digest_after: facts.digest_after,
+            tree_digest: metadata.digest,
+            tree_digest_after: metadata.digest_after,
             pipeline_sha256: self.gate.sha256.clone(),
-            workspace: facts.view.map_or_else(|| asked.to_owned(), |view| view.as_str().to_owned()),
+            workspace: metadata
+                .view
+                .map_or_else(|| asked.to_owned(), |view| view.as_str().to_owned()),
             engine: self.engine.identity().clone(),
             components: self.components.clone(),
             audit_head: None,
             act_version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let mut warnings = judged.warnings;
-        warnings.extend(facts.warnings);
+        warnings.extend(metadata.warnings);
         match self.record_end(&manifest, &warnings, &verdict).await {
             Ok(hash) => manifest.audit_head = Some(hash),
             // Without its records a run proves nothing.
@@ -572,7 +577,7 @@ impl DockerVerifier {
         Verification {
             run_id: Some(run.id().clone()),
             verdict,
-            tail: facts.tail,
+            tail: metadata.tail,
             artifact_paths: blocking(move || dir.artifact_paths()).await.unwrap_or_default(),
             manifest,
             warnings,
@@ -599,7 +604,7 @@ pub(crate) fn unrecorded(error: AuditError) -> InfraError {
 
 impl DockerVerifier {
     /// Without this record the gate does not run, and not without room for the one of its end.
-    pub(crate) async fn record_start(&self, run_id: &str, attempt: u32) -> Result<(), InfraError> {
+    async fn record_start(&self, run_id: &str, attempt: u32) -> Result<(), InfraError> {
         self.audit.ready().map_err(unrecorded)?;
         let components = self.components.iter();
         let entry = self
@@ -612,7 +617,7 @@ impl DockerVerifier {
     }
 
     /// The hash of the record, for the manifest, which lacks nothing else.
-    pub(crate) async fn record_end(
+    async fn record_end(
         &self,
         manifest: &Manifest,
         warnings: &[Warning],
@@ -640,7 +645,7 @@ impl DockerVerifier {
     }
 
     /// Nobody waits for it: it is on the disk with the end of the task.
-    pub(crate) fn record_cancelled(&self, run_id: &str) {
+    fn record_cancelled(&self, run_id: &str) {
         let _ =
             self.audit.append(self.by_this_gate(Event::GateFinished, run_id).reason("cancelled"));
     }
@@ -670,7 +675,7 @@ impl DockerVerifier {
     /// Fetches the artifacts of a run whose container is gone if `wanted`, and removes what held them.
     pub(crate) async fn empty(
         &self,
-        depot: Depot,
+        store: VolumeStore,
         run: &Arc<RunDir>,
         wanted: bool,
         cancel: &CancellationToken,
@@ -683,7 +688,7 @@ impl DockerVerifier {
             let fetched = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Ok(None),
-                fetched = fetch(&depot, run) => fetched,
+                fetched = fetch(&store, run) => fetched,
             };
             match fetched {
                 Ok(incomplete) => {
@@ -694,7 +699,7 @@ impl DockerVerifier {
                 Err(error) => warn(WarningCode::ArtifactsIncomplete, error.message),
             }
         }
-        if let Err(error) = depot.remove().await {
+        if let Err(error) = store.remove().await {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
             warn(WarningCode::ContainerLeft, message);
@@ -703,29 +708,29 @@ impl DockerVerifier {
     }
 
     /// Where the caller is not root, root's files in the run's directory become the caller's.
-    pub(crate) async fn reclaim(&self, run: &RunDir, facts: &Facts) -> Result<(), InfraError> {
+    async fn reclaim(&self, run: &RunDir, metadata: &RunMetadata) -> Result<(), InfraError> {
         let ids = (geteuid().as_raw(), getegid().as_raw());
-        let by_root = self.gate.pipeline.user == User::Root || facts.view == Some(View::Overlay);
-        if ids.0 == 0 || !by_root || self.engine.is_rootless() || facts.elsewhere {
+        let by_root = self.gate.pipeline.user == User::Root || metadata.view == Some(View::Overlay);
+        if ids.0 == 0 || !by_root || self.engine.is_rootless() || metadata.elsewhere {
             return Ok(());
         }
-        let cache = facts.cache.as_ref().map(Cache::path);
+        let cache = metadata.cache.as_ref().map(Cache::path);
         reclaim(&self.engine, &self.image, &self.audit, run.path(), cache, ids).await
     }
 
     /// Not while something may still write there; then retention removes what is left.
-    pub(crate) async fn clean(&self, run: &Arc<RunDir>, facts: &mut Facts) {
-        if facts.container_left {
+    async fn clean(&self, run: &Arc<RunDir>, metadata: &mut RunMetadata) {
+        if metadata.container_left {
             return;
         }
-        if let Err(error) = self.reclaim(run, facts).await {
-            facts.warnings.push(Warning {
+        if let Err(error) = self.reclaim(run, metadata).await {
+            metadata.warnings.push(Warning {
                 code: WarningCode::CleanupFailed,
                 step: None,
                 message: format!("root's files in the run's directory stay root's: {error}"),
             });
         }
-        let (run, cache) = (run.clone(), facts.cache.take());
+        let (run, cache) = (run.clone(), metadata.cache.take());
         let cleaned = blocking(move || {
             let mut swept = Swept::default();
             if let Some(cache) = cache {
@@ -736,7 +741,7 @@ impl DockerVerifier {
             Ok(swept)
         });
         let mut warn = |code: WarningCode, message: String| {
-            facts.warnings.push(Warning { code, step: None, message });
+            metadata.warnings.push(Warning { code, step: None, message });
         };
         match cleaned.await {
             Ok(swept) if swept == Swept::default() => {}
@@ -756,12 +761,12 @@ impl DockerVerifier {
 }
 
 /// What the steps wrote, into the run's directory; the answer says what is missing there.
-async fn fetch(depot: &Depot, run: &Arc<RunDir>) -> Result<Option<String>, InfraError> {
+async fn fetch(store: &VolumeStore, run: &Arc<RunDir>) -> Result<Option<String>, InfraError> {
     let mut allowance = ARTIFACTS;
     let (mut entries, mut cut) = (0, false);
     for part in STEP_PARTS {
         let run = run.clone();
-        let received = depot.read_part(part, move |archive| {
+        let received = store.read_part(part, move |archive| {
             let left_out = run.receive(part, archive, &mut allowance)?;
             Ok((left_out, allowance))
         });
@@ -782,7 +787,7 @@ async fn fetch(depot: &Depot, run: &Arc<RunDir>) -> Result<Option<String>, Infra
 const LIMIT: Duration = Duration::from_secs(90);
 
 /// Makes `ids` the owner of everything in the run's directory and in `cache`, links themselves included.
-pub(crate) async fn reclaim(
+async fn reclaim(
     engine: &Engine,
     image: &ResolvedImage,
     audit: &Audit,
@@ -800,7 +805,7 @@ pub(crate) async fn reclaim(
     let name = run.file_name().unwrap_or_default().to_string_lossy();
     let deadline = act_core::clock::now().timestamp() + 600;
     let labels = owner::labels(Process::this(), &name, deadline);
-    let request = ContainerRequest::chore(image, mounts, 600, labels);
+    let request = ContainerRequest::helper(image, mounts, 600, labels);
     let never = CancellationToken::new();
     let name = format!("act-{name}-reclaim");
     let Some(container) = Container::start(engine, name, request, image, audit, &never).await?

@@ -7,7 +7,7 @@ use crate::docker_error::Phase;
 use crate::docker_error::io_cause;
 use crate::owner::RUN_ID;
 use crate::owner::is_orphan;
-use crate::remote_engine::Sight;
+use crate::remote_engine::FileSharing;
 use act_core::process;
 use act_core::process::Process;
 use act_core::verification::EngineIdentity;
@@ -58,7 +58,7 @@ pub struct Engine {
     identity: EngineIdentity,
     rootless: bool,
     /// Whether it sees the files of this machine.
-    pub(crate) sight: Arc<Sight>,
+    pub(crate) sharing: Arc<FileSharing>,
 }
 
 /// Of the machine that the engine runs on.
@@ -266,8 +266,8 @@ impl Engine {
         };
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
-        let sight = Arc::new(Sight::of(host, podman, info.name.as_deref()));
-        Ok(Self { docker, host: host.to_owned(), identity, rootless, sight })
+        let sharing = Arc::new(FileSharing::of(host, podman, info.name.as_deref()));
+        Ok(Self { docker, host: host.to_owned(), identity, rootless, sharing })
     }
 }
 
@@ -327,7 +327,7 @@ const MAX_FILE: u64 = 1024 * 1024;
 
 /// Where an engine listens, and who we are to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
+struct Address {
     pub(crate) host: String,
     /// A directory with `ca.pem`, `cert.pem` and `key.pem`: then the connection is TLS.
     pub(crate) certificates: Option<PathBuf>,
@@ -341,7 +341,7 @@ impl Address {
 }
 
 /// `env` answers for the process environment.
-pub(crate) fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
+fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let home = set("HOME").map(PathBuf::from);
     let client = set("DOCKER_CONFIG")

@@ -144,7 +144,7 @@ const SILENCE: Duration = Duration::from_secs(180);
 const MAX_LAYERS: usize = 512;
 
 impl Engine {
-    pub(crate) async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
+    async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
         let (name, tag) = split_reference(image);
         let options = CreateImageOptions {
             from_image: Some(name.to_owned()),
@@ -369,7 +369,7 @@ pub(crate) async fn passwd_of(
         return Ok(Some(known));
     }
     let guard = Guard::arm(engine, name, vec![]);
-    let request = ContainerRequest::chore(image, vec![], 1, labels);
+    let request = ContainerRequest::helper(image, vec![], 1, labels);
     let asked = async {
         let created = engine.create(name, request.body()).await;
         created.map_err(|error| creation_failed(image, error))?;

@@ -100,7 +100,7 @@ pub(crate) struct KillCounter {
 }
 
 impl KillCounter {
-    /// None where the cgroup is not in sight: the engine is on another machine, or this is a container. `root`
+    /// None where the cgroup is not in sharing: the engine is on another machine, or this is a container. `root`
     /// is that of the file system. A process whose cgroup does not name the container is another one.
     pub(crate) fn find(root: &Path, pid: u32, container_id: &str) -> Option<Self> {
         let groups = read(&root.join(format!("proc/{pid}/cgroup")))?;

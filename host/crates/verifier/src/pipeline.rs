@@ -59,7 +59,7 @@ pub(crate) enum StepEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Judged {
+pub(crate) struct StepResults {
     pub verdict: Verdict,
     pub commands: Vec<CommandExecuted>,
     pub warnings: Vec<Warning>,
@@ -70,9 +70,12 @@ pub(crate) const KILLED: i64 = 137;
 
 /// Runs the steps in order; the first one that does not succeed is the last one that runs. Returns `None` when the run
 /// was cancelled.
-pub(crate) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Option<Judged> {
+pub(crate) async fn run_steps(
+    pipeline: &Pipeline,
+    runner: &mut dyn StepRunner,
+) -> Option<StepResults> {
     let warnings = cut_off_warning(pipeline).into_iter().collect();
-    let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings };
+    let mut judged = StepResults { verdict: Verdict::Pass, commands: vec![], warnings };
     for (number, step) in (1..).zip(&pipeline.steps) {
         let mut report = runner.run(number, step).await;
         judged.commands.push(record(step, &report));
@@ -225,7 +228,7 @@ mod tests {
         assert!(judged.warnings[0].message.ends_with("gives it to \"s1\""));
     }
 
-    fn wrote(policy: SourceWrites, end: StepEnd) -> Judged {
+    fn wrote(policy: SourceWrites, end: StepEnd) -> StepResults {
         let told = vec![SourceWrite { path: "a.snap".into(), change: "new".into() }];
         let writes = Writes { told, more: 0 };
         let mut script = Script { ends: vec![(end, false)], writes, ran: vec![] };
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(red.commands[0].source_writes.len(), 1);
     }
 
-    fn judged(ends: Vec<(StepEnd, bool)>) -> (Judged, Vec<String>) {
+    fn judged(ends: Vec<(StepEnd, bool)>) -> (StepResults, Vec<String>) {
         let mut script = Script { ends, writes: Writes::default(), ran: vec![] };
         let pipeline = pipeline(script.ends.len());
         let judged =

@@ -15,9 +15,9 @@ use crate::copy_view::Directory;
 use crate::docker_verifier::Downloads;
 use crate::environment::CA_BUNDLE;
 use crate::pipeline::Gate;
-use crate::remote_engine::Depot;
-use crate::request::{bind, scaffold, volume};
-use crate::source_writes::{Place, SourceWatch};
+use crate::remote_engine::VolumeStore;
+use crate::request::{artifacts_tmpfs, bind, volume};
+use crate::source_writes::{Backing, TreeDiff};
 use crate::view::{COPY, Size, View, WORKSPACE, choose};
 use crate::view::{overlay_obstacle, overlay_volume};
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
@@ -30,7 +30,7 @@ const MAX_MASKS: usize = 64;
 /// Where the git directory of a linked worktree is.
 pub(crate) const LENT_GIT: &str = "/artifacts/git";
 
-pub(crate) struct Order {
+pub(crate) struct RunSpec {
     pub(crate) repo: PathBuf,
     pub(crate) gate: Arc<Gate>,
     pub(crate) include: Arc<PathGlobs>,
@@ -46,7 +46,7 @@ pub(crate) struct Order {
 
 pub(crate) struct Prepared {
     pub(crate) view: View,
-    pub(crate) watch: SourceWatch,
+    pub(crate) watch: TreeDiff,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
@@ -57,12 +57,12 @@ pub(crate) struct Prepared {
     pub(crate) commit: Option<String>,
     pub(crate) warnings: Vec<Warning>,
     /// Holds the run's files on an engine that does not see ours.
-    pub(crate) depot: Option<Depot>,
+    pub(crate) store: Option<VolumeStore>,
 }
 
 /// Cancelled work ends with an error of kind `Interrupted`.
 pub(crate) fn prepare(
-    order: &Order,
+    order: &RunSpec,
     run: &RunDir,
     cancel: &CancellationToken,
 ) -> Result<Prepared, InfraError> {
@@ -81,7 +81,7 @@ pub(crate) fn prepare(
         return Err(InfraError::new(ErrorType::ContainerCreation, why));
     }
     let mut warnings = vec![];
-    let mut mounts = vec![scaffold()];
+    let mut mounts = vec![artifacts_tmpfs()];
     let mut new_volume = None;
     let (place, tree) = match view {
         View::Copy => {
@@ -89,17 +89,17 @@ pub(crate) fn prepare(
             let (copy, path, tree) = copied(&set, order, run, cancel)
                 .map_err(doing("copy the repository for the run"))?;
             mounts.push(bind(&path, COPY, false)?);
-            (Place::Copy(copy), tree)
+            (Backing::Copy(copy), tree)
         }
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
             new_volume = Some(overlay_volume(&order.name, &dirs.path, order.labels.clone()));
             mounts.push(volume(&order.name, WORKSPACE, false));
-            (Place::Upper(dirs.upper), read_tree(&set)?)
+            (Backing::OverlayUpper(dirs.upper), read_tree(&set)?)
         }
         View::Readonly => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            (Place::Sealed, read_tree(&set)?)
+            (Backing::ReadOnly, read_tree(&set)?)
         }
     };
     let digest = tree.digest.clone();
@@ -126,7 +126,7 @@ pub(crate) fn prepare(
         mounts.push(bind(&copy, CA_BUNDLE, true)?);
     }
     let watch =
-        SourceWatch::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
+        TreeDiff::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
     let commit = head_commit(&order.repo);
     Ok(Prepared {
         view,
@@ -138,7 +138,7 @@ pub(crate) fn prepare(
         digest,
         commit,
         warnings,
-        depot: None,
+        store: None,
     })
 }
 
@@ -150,7 +150,7 @@ fn unread(error: io::Error) -> InfraError {
     InfraError::from_io("read the repository", &error)
 }
 
-pub(crate) fn sources(order: &Order) -> Result<CopySet, InfraError> {
+pub(crate) fn sources(order: &RunSpec) -> Result<CopySet, InfraError> {
     CopySet::of(&order.repo, &order.include).map_err(|error| unread(io::Error::other(error)))
 }
 
@@ -161,7 +161,7 @@ fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
 /// The copy that the steps work in, by handle and by path.
 fn copied(
     set: &CopySet,
-    order: &Order,
+    order: &RunSpec,
     run: &RunDir,
     cancel: &CancellationToken,
 ) -> io::Result<(OwnedFd, PathBuf, Tree)> {
@@ -175,7 +175,7 @@ fn copied(
 }
 
 pub(crate) fn choose_view(
-    order: &Order,
+    order: &RunSpec,
     set: &CopySet,
     obstacle: Option<String>,
 ) -> Result<View, InfraError> {
@@ -185,7 +185,7 @@ pub(crate) fn choose_view(
 }
 
 /// Held by another run of the same repository, it stays that run's alone.
-fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
+fn cache(order: &RunSpec, run: &RunDir) -> io::Result<Cache> {
     if order.downloads == Downloads::Own {
         return run.private_cache();
     }
@@ -197,10 +197,10 @@ fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
 
 /// Whether the repository's own `.git` directory is mounted in the copy.
 fn lend_git(
-    order: &Order,
+    order: &RunSpec,
     run: &RunDir,
     view: View,
-    place: &Place,
+    place: &Backing,
     mounts: &mut Vec<Mount>,
     warnings: &mut Vec<Warning>,
 ) -> Result<bool, InfraError> {
@@ -210,13 +210,13 @@ fn lend_git(
     match found {
         GitPlace::None => Ok(false),
         GitPlace::Directory => {
-            let Place::Copy(copy) = place else { return Ok(false) };
+            let Backing::Copy(copy) = place else { return Ok(false) };
             copy_view::ensure_directory(copy, ".git".as_ref()).map_err(failed)?;
             mounts.push(bind(&order.repo.join(".git"), &target, true)?);
             Ok(true)
         }
         GitPlace::Linked { common, inside } => {
-            if let Place::Copy(copy) = place {
+            if let Backing::Copy(copy) = place {
                 copy_view::ensure_file(copy, ".git").map_err(failed)?;
             }
             let pointer = git_pointer(&inside);

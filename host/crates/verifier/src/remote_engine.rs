@@ -4,6 +4,7 @@
 use crate::blocking::blocking;
 use crate::ca_bundle;
 use crate::container::Guard;
+use crate::container_audit;
 use crate::copy_view;
 use crate::docker_error::EngineError;
 use crate::docker_error::Phase;
@@ -18,24 +19,23 @@ use crate::owner;
 use crate::pack::Packer;
 use crate::pack::bytes_within;
 use crate::prepare::LENT_GIT;
-use crate::prepare::Order;
 use crate::prepare::Prepared;
+use crate::prepare::RunSpec;
 use crate::prepare::choose_view;
 use crate::prepare::git_elsewhere;
 use crate::prepare::git_pointer;
 use crate::prepare::sources;
 use crate::request::ContainerRequest;
+use crate::request::artifacts_tmpfs;
 use crate::request::bind;
 use crate::request::new_volume;
-use crate::request::scaffold;
 use crate::request::volume;
-use crate::source_writes::Place;
-use crate::source_writes::SourceWatch;
+use crate::source_writes::Backing;
+use crate::source_writes::TreeDiff;
 use crate::view::COPY;
 use crate::view::View;
 use crate::view::WORKSPACE;
 use crate::view::overlay_obstacle;
-use crate::walls;
 use act_audit::Audit;
 use act_core::process;
 use act_core::process::Process;
@@ -83,13 +83,13 @@ const SEEN_AT: &str = "/act-sight";
 
 /// What is known, or believed until it is disproved.
 #[derive(Debug, Default)]
-pub(crate) struct Sight {
+pub(crate) struct FileSharing {
     known: OnceLock<bool>,
     /// Nobody asks before something goes wrong.
     believed: bool,
 }
 
-impl Sight {
+impl FileSharing {
     pub(crate) fn of(host: &str, podman: bool, hostname: Option<&str>) -> Self {
         let known = |sees: bool| Self { known: OnceLock::from(sees), believed: false };
         if host.starts_with("unix://") {
@@ -121,17 +121,17 @@ fn is_loopback(host: &str) -> bool {
 impl Engine {
     /// As far as it is known or believed.
     pub(crate) fn sees_files(&self) -> bool {
-        self.sight.so_far() == Some(true)
+        self.sharing.so_far() == Some(true)
     }
 
     /// Asked once per engine, if at all. `run` lends the file, whose directory has a name that no other machine
     /// has.
-    pub(crate) async fn find_sight(
+    pub(crate) async fn shares_files(
         &self,
         run: &RunDir,
         image: &ResolvedImage,
     ) -> Result<bool, InfraError> {
-        match self.sight.so_far() {
+        match self.sharing.so_far() {
             Some(sees) => Ok(sees),
             None => self.look(run, image).await,
         }
@@ -139,12 +139,12 @@ impl Engine {
 
     /// After the engine could not make a container with our files: whether it was wrong to believe that it
     /// sees them.
-    pub(crate) async fn was_blind(
+    pub(crate) async fn shares_no_files(
         &self,
         run: &RunDir,
         image: &ResolvedImage,
     ) -> Result<bool, InfraError> {
-        if self.is_podman() || self.sight.known.get().is_some() {
+        if self.is_podman() || self.sharing.known.get().is_some() {
             return Ok(false);
         }
         self.look(run, image).await.map(|sees| !sees)
@@ -152,7 +152,7 @@ impl Engine {
 
     async fn look(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
         let sees = self.show(run, image).await?;
-        Ok(*self.sight.known.get_or_init(|| sees))
+        Ok(*self.sharing.known.get_or_init(|| sees))
     }
 
     async fn show(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
@@ -164,7 +164,7 @@ impl Engine {
         let deadline = act_core::clock::now().timestamp();
         let mounts = vec![bind(&file, SEEN_AT, true)?];
         let labels = owner::labels(Process::this(), run.id().as_str(), deadline);
-        let request = ContainerRequest::chore(image, mounts, 1, labels);
+        let request = ContainerRequest::helper(image, mounts, 1, labels);
         let seen = match self.create(&name, request.body()).await {
             Ok(()) => {
                 let options = ContainerArchiveInfoOptions { path: SEEN_AT.to_owned() };
@@ -206,10 +206,10 @@ enum Git {
 }
 
 /// `ids` are whom the steps run as. None when cancelled; what was sent until then is gone.
-pub(crate) async fn prepare_elsewhere(
+pub(crate) async fn prepare_remote(
     engine: &Engine,
     image: &ResolvedImage,
-    order: Order,
+    order: RunSpec,
     run: &Arc<RunDir>,
     ids: (u32, u32),
     audit: &Audit,
@@ -222,28 +222,28 @@ pub(crate) async fn prepare_elsewhere(
     let planned = blocking(move || Ok(plan(&order, &there))).await;
     let plan = planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
     // To its end: removing what the engine is still making would miss it.
-    let mut depot = Depot::create(engine, &name, image, labels.clone(), ids).await?;
+    let mut store = VolumeStore::create(engine, &name, image, labels.clone(), ids).await?;
     if downloads == Downloads::Kept
-        && let Some(cache) = CacheThere::hold(engine, image, &repo, &labels, ids, audit).await?
+        && let Some(cache) = RemoteCache::hold(engine, image, &repo, &labels, ids, audit).await?
     {
-        depot.keep(cache);
+        store.keep(cache);
     }
     let filled = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        filled = fill(&depot, plan, package, ids, cancel) => Some(filled),
+        filled = fill(&store, plan, package, ids, cancel) => Some(filled),
     };
     match filled {
-        Some(prepared) => Ok(Some(Prepared { depot: Some(depot), ..prepared? })),
+        Some(prepared) => Ok(Some(Prepared { store: Some(store), ..prepared? })),
         None => {
-            depot.remove().await?;
+            store.remove().await?;
             Ok(None)
         }
     }
 }
 
 async fn fill(
-    depot: &Depot,
+    store: &VolumeStore,
     plan: Plan,
     package: Option<String>,
     ids: (u32, u32),
@@ -255,7 +255,7 @@ async fn fill(
         Git::None | Git::Whole(_) => None,
     };
     let (mountpoint, stop) = (matches!(git, Git::Whole(_)), cancel.clone());
-    let sent = depot.send_tree(ids, move |packer| {
+    let sent = store.send_tree(ids, move |packer| {
         // What must exist whatever the tree holds: where the steps work, and where git is mounted.
         if let Some(package) = &package {
             packer.directory(package.as_ref())?;
@@ -272,27 +272,27 @@ async fn fill(
     let (set, tree) = sent.await?;
     let targets = git_targets(&git, view);
     if let Git::Whole(path) | Git::Linked(path, _) = git {
-        depot.send_git(ids, move |packer| packer.all_of(open(&path)?)).await?;
+        store.send_git(ids, move |packer| packer.all_of(open(&path)?)).await?;
     }
-    let place = if view == View::Readonly { Place::Sealed } else { Place::Engine };
+    let place = if view == View::Readonly { Backing::ReadOnly } else { Backing::Remote };
     let digest = tree.digest.clone();
-    let watch = SourceWatch::new(set, tree, place)
+    let watch = TreeDiff::new(set, tree, place)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
     Ok(Prepared {
         view,
         watch,
-        mounts: depot.mounts(view, &targets),
+        mounts: store.mounts(view, &targets),
         volume: None,
         files: certificates.map(|text| (CA_BUNDLE, text.into_bytes())).into_iter().collect(),
         cache: None,
         digest,
         commit,
         warnings,
-        depot: None,
+        store: None,
     })
 }
 
-fn plan(order: &Order, run: &RunDir) -> Result<Plan, InfraError> {
+fn plan(order: &RunSpec, run: &RunDir) -> Result<Plan, InfraError> {
     let set = sources(order)?;
     let view = choose_view(order, &set, overlay_obstacle(run.path(), false))?;
     let certificates = order.gate.pipeline.ca_bundle.as_deref().map(ca_bundle::certificates);
@@ -360,13 +360,13 @@ const CACHE: &str = "cache";
 const TREE: &str = "/act/tree";
 const GIT: &str = "/act/git";
 
-pub(crate) struct Depot {
+pub(crate) struct VolumeStore {
     engine: Engine,
     /// Of the container that holds the volumes, and of the volumes but for their endings.
     name: String,
     guard: Guard,
     /// None where the run has a cache of its own.
-    cache: Option<CacheThere>,
+    cache: Option<RemoteCache>,
 }
 
 /// What steps write into.
@@ -374,7 +374,7 @@ fn parts() -> impl Iterator<Item = &'static str> {
     STEP_PARTS.into_iter().chain([CACHE])
 }
 
-impl Depot {
+impl VolumeStore {
     /// Makes the volumes and what steps write into: `tree`, empty, belongs to `ids`, as do the parts. The labels
     /// are those of the run, so that whoever finds it left over knows whose it was.
     pub(crate) async fn create(
@@ -392,16 +392,16 @@ impl Depot {
             .collect();
         let volumes = places.iter().map(|(volume, _)| volume.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
-        let depot = Self { engine: engine.clone(), name, guard, cache: None };
+        let store = Self { engine: engine.clone(), name, guard, cache: None };
         for (volume, _) in &places {
             engine.create_volume(new_volume(volume, labels.clone())).await?;
         }
         let mounts = places.iter().map(|(name, place)| volume(name, place, false)).collect();
-        let request = ContainerRequest::chore(image, mounts, 1, labels);
-        engine.create(&depot.name, request.body()).await?;
+        let request = ContainerRequest::helper(image, mounts, 1, labels);
+        engine.create(&store.name, request.body()).await?;
         // The root of a volume is made by the engine, and some engines let nobody name its owner but from
         // above.
-        depot
+        store
             .send(FILES, ids, |packer| {
                 packer.directory("tree".as_ref())?;
                 parts()
@@ -410,16 +410,16 @@ impl Depot {
                 packer.directory("artifacts/build/tree".as_ref())
             })
             .await?;
-        Ok(depot)
+        Ok(store)
     }
 
-    /// Given back when the depot is removed.
-    pub(crate) fn keep(&mut self, cache: CacheThere) {
+    /// Given back when the store is removed.
+    fn keep(&mut self, cache: RemoteCache) {
         self.cache = Some(cache);
     }
 
     /// The tree that the steps work in, once.
-    pub(crate) async fn send_tree<T: Send + 'static>(
+    async fn send_tree<T: Send + 'static>(
         &self,
         ids: (u32, u32),
         pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<T> + Send + 'static,
@@ -427,7 +427,7 @@ impl Depot {
         self.send(TREE, ids, pack).await
     }
 
-    pub(crate) async fn send_git(
+    async fn send_git(
         &self,
         ids: (u32, u32),
         pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<()> + Send + 'static,
@@ -458,13 +458,13 @@ impl Depot {
     /// the git directory is wanted.
     pub(crate) fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
         let of = |end: &str| format!("{}-{end}", self.name);
-        let mut mounts = vec![scaffold(), volume(&of("tree"), WORKSPACE, true)];
+        let mut mounts = vec![artifacts_tmpfs(), volume(&of("tree"), WORKSPACE, true)];
         let own = parts().filter(|part| *part != CACHE || self.cache.is_none());
         mounts.extend(own.map(|part| volume(&of(part), &format!("/artifacts/{part}"), false)));
         if view == View::Copy {
             mounts.push(volume(&of("tree"), COPY, false));
         }
-        mounts.extend(self.cache.iter().map(CacheThere::mount));
+        mounts.extend(self.cache.iter().map(RemoteCache::mount));
         mounts.extend(git.iter().map(|target| volume(&of("git"), target, true)));
         mounts
     }
@@ -497,20 +497,20 @@ impl Depot {
 }
 
 /// Whose it is; what `act cache` looks for.
-pub(crate) const OWNER: &str = "act.cache.owner";
-pub(crate) const IMAGE: &str = "act.cache.image";
-pub(crate) const REPO: &str = "act.cache.repo";
+const OWNER: &str = "act.cache.owner";
+const IMAGE: &str = "act.cache.image";
+const REPO: &str = "act.cache.repo";
 
 const PLACE: &str = "/act-cache";
 /// Where steps have it.
 const TARGET: &str = "/artifacts/cache";
 
-pub(crate) struct CacheThere {
+struct RemoteCache {
     name: String,
     guard: Guard,
 }
 
-impl CacheThere {
+impl RemoteCache {
     /// None where another run holds it, or where it can be had in no good state. The labels are those of the
     /// run, so that whoever finds its holder left over knows whose it was.
     pub(crate) async fn hold(
@@ -530,7 +530,7 @@ impl CacheThere {
             let whose = whose.map(|(label, value)| (label.to_owned(), value.clone()));
             engine.create_volume(new_volume(&name, HashMap::from(whose))).await?;
             let body = holder(image, &name, labels.clone(), ids);
-            audit.append(walls::requested(&name, &body)).map_err(unrecorded)?;
+            audit.append(container_audit::requested(&name, &body)).map_err(unrecorded)?;
             if let Err(error) = engine.create(&name, body).await {
                 // Engines say differently that a name is taken.
                 let inspect =
@@ -557,7 +557,7 @@ impl CacheThere {
     }
 
     /// Only after the container of the steps is gone.
-    pub(crate) async fn release(self) -> Result<(), EngineError> {
+    async fn release(self) -> Result<(), EngineError> {
         self.guard.remove().await
     }
 }
@@ -568,7 +568,7 @@ fn holder(
     labels: HashMap<String, String>,
     ids: (u32, u32),
 ) -> ContainerCreateBody {
-    let request = ContainerRequest::chore(image, vec![volume(name, PLACE, false)], 1, labels);
+    let request = ContainerRequest::helper(image, vec![volume(name, PLACE, false)], 1, labels);
     ContainerCreateBody { cmd: Some(vec![tidying_script(PLACE, ids)]), ..request.body() }
 }
 
@@ -797,7 +797,7 @@ mod tests {
     // VERIFIER-33
     #[test]
     fn a_socket_is_believed_an_address_elsewhere_is_not_and_loopback_is_tried() {
-        let of = |host: &str| Sight::of(host, false, Some("any")).so_far();
+        let of = |host: &str| FileSharing::of(host, false, Some("any")).so_far();
         assert_eq!(of("unix:///x.sock"), Some(true));
         for host in ["tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"] {
             assert_eq!(of(host), None, "{host}");
@@ -812,7 +812,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn podman_is_never_shown_anything_and_is_here_when_its_machine_has_our_name() {
-        let of = |host: &str, name: &str| Sight::of(host, true, Some(name)).so_far();
+        let of = |host: &str, name: &str| FileSharing::of(host, true, Some(name)).so_far();
         assert_eq!(of("unix:///x.sock", &process::hostname()), Some(true));
         assert_eq!(of("unix:///x.sock", "some-other-machine"), Some(false));
         assert_eq!(of("tcp://127.0.0.1:1", &process::hostname()), Some(false));

@@ -67,7 +67,7 @@ pub(crate) struct ContainerRequest {
 
 impl ContainerRequest {
     /// For a task of our own beside the steps: root, without network, and as small as such a task needs.
-    pub(crate) fn chore(
+    pub(crate) fn helper(
         image: &ResolvedImage,
         mounts: Vec<Mount>,
         lifetime_seconds: u64,
@@ -147,7 +147,7 @@ fn keepalive(seconds: u64) -> String {
 }
 
 /// What the places in `/artifacts` are mounted in: a mount point cannot be moved away, not by root either.
-pub(crate) fn scaffold() -> Mount {
+pub(crate) fn artifacts_tmpfs() -> Mount {
     Mount {
         typ: Some(MountType::TMPFS),
         target: Some("/artifacts".to_owned()),

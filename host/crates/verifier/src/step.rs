@@ -14,8 +14,8 @@ use crate::pipeline::KILLED;
 use crate::pipeline::StepEnd;
 use crate::pipeline::StepReport;
 use crate::pipeline::StepRunner;
-use crate::remote_engine::Depot;
-use crate::source_writes::SourceWatch;
+use crate::remote_engine::VolumeStore;
+use crate::source_writes::TreeDiff;
 use crate::source_writes::Writes;
 use crate::view::View;
 use crate::view::relative_to_repo;
@@ -57,9 +57,9 @@ pub(crate) struct ContainerSteps<'a> {
     pub(crate) gate: &'a Gate,
     pub(crate) view: View,
     /// Away only while it looks.
-    pub(crate) watch: Option<SourceWatch>,
+    pub(crate) watch: Option<TreeDiff>,
     /// Where the tree is, if not on this machine.
-    pub(crate) depot: Option<&'a Depot>,
+    pub(crate) store: Option<&'a VolumeStore>,
     pub(crate) run: &'a RunDir,
     pub(crate) log: &'a mut RunLog,
     pub(crate) events: &'a Events,
@@ -188,9 +188,9 @@ impl ContainerSteps<'_> {
         let Some(mut watch) = self.watch.take() else { return Ok(Writes::default()) };
         let failed =
             |error: std::io::Error| InfraError::from_io("compare the view with the source", &error);
-        let (watch, looked) = match self.depot.filter(|_| watch.is_elsewhere()) {
-            Some(depot) => {
-                let read = depot.read_tree(move |archive| {
+        let (watch, looked) = match self.store.filter(|_| watch.is_elsewhere()) {
+            Some(store) => {
+                let read = store.read_tree(move |archive| {
                     let looked = watch.look_into(archive);
                     Ok((watch, looked))
                 });
@@ -351,7 +351,7 @@ fn exec(gate: &Gate, view: View, step: &Step) -> ExecConfig {
 const FREE_SPACE: u64 = 1024 * 1024;
 
 impl ContainerSteps<'_> {
-    pub(crate) async fn ended_early(&self, number: usize, error: EngineError) -> Broken {
+    async fn ended_early(&self, number: usize, error: EngineError) -> Broken {
         if error.unreachable() {
             return error.into();
         }
@@ -375,12 +375,7 @@ impl ContainerSteps<'_> {
 
     /// What was behind a step's failure: memory, the disk, or the end of the container? A failed step ends the
     /// run, so the container may go to find out.
-    pub(crate) async fn examine(
-        &mut self,
-        step: &Step,
-        end: StepEnd,
-        seen: Kills,
-    ) -> (StepEnd, bool) {
+    async fn examine(&mut self, step: &Step, end: StepEnd, seen: Kills) -> (StepEnd, bool) {
         let oom = &self.container.oom;
         let mut killed = oom.since(seen);
         let StepEnd::Exited(code) = end else { return (end, killed == Some(true)) };
@@ -445,7 +440,7 @@ pub(crate) fn gone(step: &Step, oom_killed: bool) -> InfraError {
 }
 
 /// A step that wanted to write where a view has nothing writable. npm says that the directory is missing.
-pub(crate) fn needs_writable_view(view: View, output: &str) -> Option<String> {
+fn needs_writable_view(view: View, output: &str) -> Option<String> {
     const SIGNS: [&str; 4] =
         ["Read-only file system", "EROFS", "read-only file system", "os error 30"];
     let mkdir = |line: &str| line.contains("ENOENT") && line.contains("mkdir '/workspace");
@@ -511,7 +506,7 @@ impl RunLog {
     }
 
     /// What the current step has printed, as text; none if it was too much to tell.
-    pub(crate) fn heard(&self) -> Option<String> {
+    fn heard(&self) -> Option<String> {
         let heard = &self.step.as_ref()?.heard;
         (heard.dropped() == 0).then(|| String::from_utf8_lossy(heard.bytes()).into_owned())
     }

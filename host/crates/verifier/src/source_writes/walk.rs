@@ -7,7 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::Errno;
 
-use super::{SourceWatch, as_path};
+use super::{TreeDiff, as_path};
 use crate::build_product::is_product_directory;
 use act_fs::{Entry, Walk};
 
@@ -23,7 +23,7 @@ pub(crate) enum Met<'a> {
     Directory { path: &'a [u8], handle: Option<&'a OwnedFd>, stat: Option<&'a Stat> },
 }
 
-impl SourceWatch {
+impl TreeDiff {
     /// Whether `name` at the root is the directory of act's notes, which is no source.
     pub(crate) fn is_notes_dir(&self, name: &[u8]) -> bool {
         self.set.notes_dir().is_some_and(|notes| notes.as_bytes() == name)
