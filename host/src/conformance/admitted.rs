@@ -7,7 +7,7 @@ use super::Options;
 use super::check::{ADMITTED, Checks};
 use act_component::{
     Capability, ComponentHost, Grant, Inspection, Kind, Limits, LoadError, LoadedComponent,
-    Mismatch, NotAComponent, Outbound, usual,
+    AdmissionError, NotAComponent, Outbound, usual,
 };
 use act_core::event::{Event, EventKind, Events, Sink};
 
@@ -69,7 +69,7 @@ fn which(error: &LoadError) -> &'static str {
         | LoadError::Manifest(_) => "manifest",
         LoadError::NotAComponent(_) => "component",
         LoadError::Refused {
-            mismatch: Mismatch::Newer { .. } | Mismatch::Foreign { .. }, ..
+            mismatch: AdmissionError::Newer { .. } | AdmissionError::Foreign { .. }, ..
         } => "interfaces",
         LoadError::WrongKind { .. } | LoadError::ScoutThatEdits { .. } => "kind",
         LoadError::Refused { .. } => "grants",

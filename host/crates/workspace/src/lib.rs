@@ -56,7 +56,7 @@ pub use copy_set::{
 pub use exclusion::Rule;
 pub use git_dir::{GitPlace, git_place};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, git_shows_notes};
-pub use globs::{GlobError, PathGlobs};
+pub use globs::{GlobError, PathGlobs, is_at_or_below};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
 pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
@@ -73,5 +73,5 @@ pub use special::{Special, special};
 pub use tested::Untested;
 pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, bare_digest, digest, hex};
-pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};
+pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError};
 pub use work_tree::prefix_in_git;
