@@ -1,6 +1,6 @@
 //! A run of the gate in the audit log, and no run without it.
 
-use act_verifier::{ErrorType, Status};
+use act_core::verification::{ErrorType, Status};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use act_config::{SourceWrites, User, Workspace};
-use act_verifier::{Engine, ErrorType, FailReason, Status, Verifier};
+use act_core::verification::{ErrorType, FailReason, Status, Verifier};
+use act_verifier::Engine;
 use bollard::Docker;
 use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptions, ListVolumesOptions,

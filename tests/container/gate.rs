@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use act_config::SourceWrites;
 use act_core::event::EventKind;
-use act_verifier::{FailReason, Status};
+use act_core::verification::{FailReason, Status};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{VerifyResponse, World};
 
 const COMMIT: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 
@@ -102,7 +102,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
                 Some(format!("step {name} {exit_code:?}"))
             }
             EventKind::VerifyFinished { run_id, status, .. } => {
-                Some(format!("end {run_id} {status}"))
+                Some(format!("end {run_id} {}", status.as_str()))
             }
             _ => None,
         })
@@ -190,13 +190,14 @@ async fn a_green_run_of_a_tree_that_changed_meanwhile_fails() {
         .step("test", "echo ready; while [ ! -e ../go ]; do sleep 0.05; done; cat code");
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
-    let run = tokio::spawn(async move { act_verifier::Verifier::run(&gate, 1, &cancel).await });
+    let run =
+        tokio::spawn(async move { act_core::verification::Verifier::run(&gate, 1, &cancel).await });
     let run_id = world.run_id().await;
     world.printed("ready").await;
     std::fs::write(world.repo().join("code"), "two").unwrap();
     let go = world.outside().join("artifacts/runs").join(run_id).join("build/go");
     std::fs::write(go, "").unwrap();
-    let response = run.await.unwrap().unwrap();
+    let response = VerifyResponse::from(run.await.unwrap().unwrap());
     assert_eq!((response.status, response.reason), (Status::Fail, Some(FailReason::TreeChanged)));
     assert_eq!(response.tail_log.as_deref(), Some("ready\none"), "the steps saw one tree");
     let manifest = response.manifest.unwrap();

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use act_config::Workspace;
-use act_verifier::{ErrorType, Status};
+use act_core::verification::{ErrorType, Status};
 
 use crate::world::{SmallDisk, World};
 

@@ -5,7 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 use act_core::process::Process;
-use act_verifier::{ResolvedImage, Verifier};
+use act_core::verification::Verifier;
+use act_verifier::ResolvedImage;
 use bollard::models::ContainerCreateBody;
 use bollard::query_parameters::{
     CreateContainerOptions, InspectContainerOptions, RemoveContainerOptions, StartContainerOptions,

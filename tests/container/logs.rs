@@ -1,6 +1,6 @@
 //! What steps print: exact, bounded, in order, and text where text is promised.
 
-use act_verifier::Status;
+use act_core::verification::Status;
 
 use crate::world::World;
 

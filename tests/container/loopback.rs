@@ -1,7 +1,8 @@
 //! The machine's own engine behind a loopback address: what is there has to be tried.
 
 use act_config::Workspace;
-use act_verifier::{Engine, Status};
+use act_core::verification::Status;
+use act_verifier::Engine;
 
 use crate::tunnel::Tunnel;
 use crate::world::World;

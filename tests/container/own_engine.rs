@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use act_core::event::Events;
-use act_verifier::{Engine, ErrorType, Status, Verifier};
+use act_core::verification::{ErrorType, Status, Verifier};
+use act_verifier::Engine;
 use bollard::Docker;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::image;
-use crate::world::World;
+use crate::world::{VerifyResponse, World};
 
 /// How long a starting or stopping engine may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -225,7 +226,7 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         world.printed("ready").await;
         let began = Instant::now();
         own.signal(signal);
-        let response = run.await.unwrap().unwrap();
+        let response = VerifyResponse::from(run.await.unwrap().unwrap());
         assert!(began.elapsed() < Duration::from_secs(longest), "{:?}", began.elapsed());
         assert_eq!(response.status, Status::InfraError, "{response:?}");
         assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable), "{response:?}");
@@ -240,7 +241,7 @@ async fn an_engine_that_is_killed_or_stopped_in_mid_step_is_docker_unavailable()
         world.pipeline.steps[0].command = "true".into();
         let image = engine.ensure_image(image::BUSYBOX, &Events::silent(), &world.cancel).await;
         let gate = world.gate_with(engine, image.unwrap().unwrap());
-        let response = gate.run(1, &world.cancel).await.unwrap();
+        let response = VerifyResponse::from(gate.run(1, &world.cancel).await.unwrap());
         assert_eq!(response.status, Status::Pass, "{response:?}");
     }
 }

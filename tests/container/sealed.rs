@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use act_verifier::{Status, Verifier};
+use act_core::verification::{Status, Verifier};
 use bollard::query_parameters::InspectContainerOptions;
 
 use crate::world::{SmallDisk, World};

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use act_config::Workspace;
-use act_verifier::Status;
+use act_core::verification::Status;
 
 use crate::world::World;
 

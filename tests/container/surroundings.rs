@@ -1,7 +1,8 @@
 //! Users, certificates, caches and git: what surrounds the steps.
 
 use act_config::{User, Workspace};
-use act_verifier::{Downloads, ErrorType, Status};
+use act_core::verification::{ErrorType, Status};
+use act_verifier::Downloads;
 
 use crate::world::World;
 

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use act_core::event::Events;
-use act_verifier::{Engine, ErrorType, FailReason, Status, Verifier};
+use act_core::verification::{ErrorType, FailReason, Status, Verifier};
+use act_verifier::Engine;
 use bollard::query_parameters::RemoveContainerOptions;
 
 use crate::image;
 use crate::proxy::Proxy;
-use crate::world::{SmallDisk, World};
+use crate::world::{SmallDisk, VerifyResponse, World};
 
 // VERIFIER-21, security line 99
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +137,7 @@ async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
     world.printed("ready").await;
     let cut = Instant::now();
     proxy.cut();
-    let response = run.await.unwrap().unwrap();
+    let response = VerifyResponse::from(run.await.unwrap().unwrap());
     // Some 30 ms; in any case before a call of the engine would be given up by itself (20 s).
     assert!(cut.elapsed() < Duration::from_secs(10), "{:?}", cut.elapsed());
     // The engine behind the proxy lives, so what it was not told to remove goes here.
@@ -160,7 +161,7 @@ async fn an_engine_that_is_gone_before_the_run_leaves_no_run() {
     let engine = Engine::connect_to(&proxy.host()).await.unwrap();
     let gate = world.gate_with(engine, world.gate().await.image);
     proxy.cut();
-    let response = gate.run(1, &world.cancel).await.unwrap();
+    let response = VerifyResponse::from(gate.run(1, &world.cancel).await.unwrap());
     assert_eq!(response.error_type, Some(ErrorType::DockerUnavailable));
     assert_eq!((response.run_id, response.tail_log, response.manifest), (None, None, None));
     assert_eq!(std::fs::read_dir(world.artifacts().path().join("runs")).unwrap().count(), 0);
@@ -177,7 +178,7 @@ async fn a_container_that_somebody_removes_is_no_failure_of_the_code() {
     world.printed("ready").await;
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();
-    let response = run.await.unwrap().unwrap();
+    let response = VerifyResponse::from(run.await.unwrap().unwrap());
     assert_eq!(
         (response.status, response.error_type),
         (Status::InfraError, Some(ErrorType::Unknown))

@@ -1,7 +1,8 @@
 //! The three views, and the guard over the source in each of them.
 
+use crate::world::VerifyResponse;
 use act_config::{SourceWrites, Workspace};
-use act_verifier::{ErrorType, FailReason, Status, VerifyResponse};
+use act_core::verification::{ErrorType, FailReason, Status};
 use bollard::query_parameters::InspectContainerOptions;
 
 use crate::world::{Layers, World, until_gone};
@@ -226,7 +227,8 @@ async fn a_cancelled_overlay_leaves_nothing() {
         World::new().await.view(Workspace::Overlay).step("wait", "echo > x; echo ready; sleep 600");
     let gate = world.gate().await;
     let cancel = world.cancel.clone();
-    let run = tokio::spawn(async move { act_verifier::Verifier::run(&gate, 1, &cancel).await });
+    let run =
+        tokio::spawn(async move { act_core::verification::Verifier::run(&gate, 1, &cancel).await });
     let run_id = world.run_id().await;
     world.printed("ready").await;
     world.cancel.cancel();

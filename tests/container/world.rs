@@ -9,9 +9,11 @@ use act_audit::Audit;
 use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::secret::Secrets;
-use act_records::artifacts::{ArtifactDir, ComponentDigest};
+use act_core::verification::ComponentDigest;
+use act_core::verification::{ErrorType, FailReason, Status, Verification, Verifier, Warning};
+use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
-use act_verifier::{DockerVerifier, Downloads, Engine, Gate, Verifier, VerifyResponse};
+use act_verifier::{DockerVerifier, Downloads, Engine, Gate};
 use act_workspace::HeldRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
@@ -187,7 +189,8 @@ impl World {
     }
 
     pub(crate) async fn run(&self) -> VerifyResponse {
-        let response = self.gate().await.run(1, &self.cancel).await.expect("not cancelled");
+        let verification = self.gate().await.run(1, &self.cancel).await;
+        let response = VerifyResponse::from(verification.expect("not cancelled"));
         self.assert_no_container(&response).await;
         response
     }
@@ -251,6 +254,26 @@ impl World {
         if let Some(run_id) = &response.run_id {
             assert_eq!(self.containers_of(run_id).await, 0, "a container was left");
         }
+    }
+}
+
+/// The JSON of a verification, as `act verify --json` prints it.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct VerifyResponse {
+    pub(crate) status: Status,
+    pub(crate) run_id: Option<String>,
+    pub(crate) tail_log: Option<String>,
+    pub(crate) artifact_paths: Vec<String>,
+    pub(crate) manifest: Option<serde_json::Value>,
+    pub(crate) error_type: Option<ErrorType>,
+    pub(crate) error_message: Option<String>,
+    pub(crate) reason: Option<FailReason>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl From<Verification> for VerifyResponse {
+    fn from(verification: Verification) -> Self {
+        serde_json::from_value(serde_json::to_value(verification).unwrap()).unwrap()
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use act_agent::scout::facts_b::FactsB;
-use act_agent::scout::grounding::ground_a;
+use act_agent::scout::grounding::{ground_a, ground_facts_b};
 use act_agent::scout::report_a::ReportA;
 use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
 use act_component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
@@ -206,7 +206,7 @@ async fn scout_b_reports_on_facts_alone_without_a_model() {
     let scout = load(SCOUT_B, Grant::builtin_scout());
     let raw = scout.ask(question.clone(), services.clone(), PLENTY, &never).await.unwrap();
     let facts = FactsB::parse(&raw).unwrap();
-    assert_eq!(facts.ungrounded(&mut lines_in(shop.path())), []);
+    assert_eq!(ground_facts_b(&facts, lines_in(shop.path())), []);
     assert_eq!(facts.summary(), "pip project, tested by `pytest`");
     let install = facts.projects[0].commands.install.as_ref().unwrap();
     assert_eq!(install.command, "pip install -r requirements.txt");
@@ -261,7 +261,7 @@ async fn scout_b_survives_every_manifest_and_says_which_it_cannot_read() {
     let never = CancellationToken::new();
     let raw = scout.ask(question, services, PLENTY, &never).await.unwrap();
     let facts = FactsB::parse(&raw).unwrap();
-    assert_eq!(facts.ungrounded(&mut lines_in(temp.path())), []);
+    assert_eq!(ground_facts_b(&facts, lines_in(temp.path())), []);
     let said = |path: &str| facts.problems.iter().any(|problem| problem.path == path);
     for path in ["package.json", "pyproject.toml", "pom.xml", "requirements.txt"] {
         assert!(said(path), "{path}: {:?}", facts.problems);

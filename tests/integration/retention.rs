@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use act_records::artifacts::{ArtifactDir, Pruned, RunId};
+use act_core::RunId;
+use act_records::artifacts::{ArtifactDir, Pruned};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// One who waits for the whole of it.

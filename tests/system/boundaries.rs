@@ -181,6 +181,21 @@ fn boundaries_are_held_in_the_words_of_users() {
     }
 }
 
+/// TASK-5: a boundary that names a path in other words refuses the task, with the spelling that is enforced.
+#[test]
+fn a_boundary_that_could_mean_its_opposite_refuses_the_task() {
+    let act = Act::new()
+        .files(&[("answer.txt", "none\n"), ("docs/a.md", "mine\n")])
+        .pipeline(image(), &[("test", "true")]);
+    for boundary in ["docs/ is off limits", "docs/\n  stays as it is", "nothing outside docs"] {
+        let text = format!("write the answer\n\nBoundaries:\n- {boundary}\n");
+        let told = act.clone().script("turns: []").run(&text).status(1);
+        told.stderr_has("cannot enforce").stderr_has("`!docs").stderr_has("Constraints:");
+    }
+    let told = act.script("turns: []").act(["run", "--json", "x\n\nBoundaries:\n- keep docs/\n"]).status(1);
+    told.stdout_has("\"code\":\"boundary_unclear\"");
+}
+
 /// TASK-5: a name that is there means that very file, in a package the package's; not every one of that name.
 #[test]
 fn a_boundary_that_is_there_is_that_very_thing() {

@@ -101,36 +101,40 @@ fn a_made_up_run_in_the_summary_is_refused() {
     );
 }
 
-/// EDITOR-33: what the user would have to delete again is sent back, and the conversation goes on.
+/// EDITOR-33: what the user would have to delete again is left out, and the summary says so.
 #[test]
-fn done_with_a_commit_message_is_refused_and_the_next_one_counts() {
-    let message = json!({"what": "fix(answer): write it", "why": "It was missing."});
-    let request =
-        json!({"what": "Wrote it.", "why": "It was missing.", "tests": "This PR adds none."});
+fn text_for_a_commit_is_left_out_of_the_summary() {
+    let done = json!({
+        "what": "Wrote it. fix(answer) was the idea.\n\nCommit message: write the answer\n\n## PR description\n\nAdds it.",
+        "why": "It was missing.\n\nCo-authored-by: A Model <model@example.com>",
+    });
     let turns = opening("write it").into_iter().chain(attempt("right\n"));
-    let turns = turns.chain([call("done", message), call("done", request), done()]);
+    let turns = turns.chain([call("done", done)]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    assert_eq!(reasons(&told), ["bad_arguments"; 2]);
+    assert_eq!(reasons(&told), [""; 0]);
     let summary = told.read("agent/summary.md");
-    assert!(summary.contains("> Wrote the answer."), "{summary}");
-    assert!(!summary.contains("fix(answer)"), "{summary}");
+    assert!(summary.contains("> Wrote it. fix(answer) was the idea.\n\n"), "{summary}");
+    for text in ["Commit message:", "write the answer\n\n", "PR description", "Adds it.", "Co-authored-by"] {
+        let account = summary.split("## How it was verified").next().unwrap();
+        assert!(!account.contains(text), "{text}: {summary}");
+    }
+    let said = "left out of the Editor's account: a commit message, the text of a pull request, a trailer of a commit";
+    assert!(summary.contains(said), "{summary}");
 }
 
-/// EDITOR-33, CONTEXT-7: a claim in other words is sent back, and one in words that nobody foresaw stands beside
-/// what the host knows.
+/// EDITOR-33, CONTEXT-7: whatever the Editor claims stands beside what the host knows.
 #[test]
-fn a_claim_that_work_was_committed_is_refused_or_contradicted() {
-    let says = |what: &str| call("done", json!({"what": what, "why": "It was missing."}));
-    let claims = ["PR opened.", "Committed. Merged to main."].map(says);
-    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain(claims);
-    let turns = turns.chain([says("Alles ist eingecheckt.")]);
+fn a_claim_that_work_was_committed_is_contradicted() {
+    let claim = json!({"what": "Committed. Merged to main. PR opened.", "why": "It was missing."});
+    let turns = opening("write it").into_iter().chain(attempt("right\n"));
+    let turns = turns.chain([call("done", claim)]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    assert_eq!(reasons(&told), ["bad_arguments"; 2]);
+    assert_eq!(reasons(&told), [""; 0]);
     let summary = told.read("agent/summary.md");
-    let fact = "> Alles ist eingecheckt.\n\n- `answer.txt (replace)`\n\nThe changes are in your working tree; \
-                act touched no history, branch or remote of git.\n";
+    let fact = "> Committed. Merged to main. PR opened.\n\n- `answer.txt (replace)`\n\nThe changes are in your \
+                working tree; act touched no history, branch or remote of git.\n";
     assert!(summary.contains(fact), "{summary}");
 }
 
@@ -299,15 +303,12 @@ fn calls_of_one_turn_are_bounded() {
     assert_eq!(reasons(&told.script_used_up()), ["budget"; 16]);
 }
 
-/// EDITOR-3: what a short task costs before anything is said, and in all.
+/// The prompt only grows, so that the provider's cache serves it.
 #[test]
-fn prompts_stay_small_and_only_grow() {
+fn prompts_only_grow() {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let editor = told.requests_of("editor");
-    assert!(editor[0].raw.len() <= 6000, "{} bytes", editor[0].raw.len());
-    let all: usize = told.requests().iter().map(|request| request.raw.len()).sum();
-    assert!(all <= 70_000, "{all} bytes");
     for pair in editor.windows(2) {
         let messages = |at: usize| pair[at].body["messages"].as_array().unwrap().clone();
         let (before, after) = (messages(0), messages(1));

@@ -103,44 +103,50 @@ fn a_summary_says_when_no_test_and_no_reason_was_given() {
     assert!(summary.contains(expected), "{summary}");
 }
 
-/// Plan and reports that disagree about how tests are run.
+/// Plan and reports that disagree about the files.
 fn at_odds(strategy: &str) -> Vec<Value> {
     let mut turns = opening(strategy);
-    turns[1]["call"]["arguments"]["verification_tips"] = json!(["`npx jest` runs everything"]);
-    // The command is the gate's; what it runs is Scout B's to say.
-    turns[2]["call"]["arguments"]["test"]["detected_framework"] = "pytest".into();
+    turns[1]["call"]["arguments"]["repo_map"]["relevant_files"] =
+        json!([{"path": "answer.txt", "purpose": "", "relevance": "primary"}]);
+    turns[2]["call"]["arguments"]["failure_analysis"]["affected_files"] = json!(["agent.yaml"]);
     turns
 }
 
-/// EDITOR-17: the Editor hears of it, says what he goes by, and it stands in the snapshot before any edit.
+/// EDITOR-17: both statements are shown, the Editor decides by `plan`, and that stands in the snapshot before any edit.
 #[test]
-fn a_contradiction_between_the_scouts_is_settled_and_recorded() {
-    let mut decides = call("read", json!({"path": "answer.txt"}));
-    decides["text"] = "I go by pytest:\n# its file is there.".into();
-    let rest = attempt("right\n").into_iter().skip(1);
-    let turns = at_odds("write it").into_iter().chain([decides]).chain(rest).chain([done()]);
+fn a_contradiction_between_the_scouts_is_decided_and_recorded() {
+    let mut decides = plan("write it");
+    decides["call"]["arguments"]["decisions"] = json!([{
+        "about": "which files are affected", "scout_a": "answer.txt", "scout_b": "agent.yaml",
+        "chosen": "answer.txt", "reason": "the step\n# reads it"}]);
+    let turns = at_odds("write it").into_iter().chain([decides]);
+    let turns = turns.chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
     let put = answers(&told)[0]["conflicts"]["found"].clone();
-    assert_eq!(put, json!(["how tests are run: scout-a says jest, scout-b says pytest"]));
+    let about = "which files are affected";
+    assert_eq!(put, json!([{"about": about, "scout_a": "answer.txt", "scout_b": "agent.yaml"}]));
     let snapshot = told.read("agent/context_001.md");
-    let decision = "> how tests are run: scout-a says jest, scout-b says pytest; the Editor: I go by pytest: \
-                    # its file is there.\n";
+    let decision = "> which files are affected: scout-a says answer.txt, scout-b says agent.yaml; chosen: answer.txt, \
+                    because the step # reads it\n";
     assert!(snapshot.contains("- milestone: task_start\n"), "{snapshot}");
     assert!(snapshot.contains(decision), "{snapshot}");
     assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
+    assert!(!snapshot.contains("strategy 2"), "a plan with the same strategy goes on with it: {snapshot}");
     assert_eq!(told.agent_files().len(), 4, "{:?}", told.agent_files());
 }
 
-/// EDITOR-17: a decision is known to later conversations; silence is recorded as such.
+/// EDITOR-17: a conflict without a decision is recorded as such, and later conversations hold it.
 #[test]
-fn a_contradiction_that_nobody_settles_is_recorded_as_open_and_told_again() {
+fn a_contradiction_that_nobody_decides_is_recorded_as_open_and_told_again() {
     let wrong = ["a\n", "b\n", "c\n"].into_iter().flat_map(attempt);
     let turns = at_odds("write it").into_iter().chain(wrong).chain([plan("write it otherwise")]);
     let turns = turns.chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    assert!(told.read("agent/context_001.md").contains("the Editor: (not said)"));
+    let snapshot = told.read("agent/context_001.md");
+    assert!(snapshot.contains("scout-b says agent.yaml; not decided\n"), "{snapshot}");
+    assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
     let opened = told.requests_of("editor").pop().unwrap().body["messages"][1].to_string();
     assert!(opened.contains("Decided where the Scouts disagreed"), "{opened}");
     // A fresh conversation begins with the difference so far.

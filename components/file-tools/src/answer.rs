@@ -1,9 +1,9 @@
-//! What the model reads: `{ok:true,…}` or `{ok:false,reason,…}`.
+//! The answers that the model reads: `{ok:true,…}` or `{ok:false,reason,…}`.
 
-use crate::repository::Denial;
-use act_kit::tool::Outcome;
+use act_kit::tool::{EditError, Outcome};
+use act_kit::world::Refusal;
 use edit_protocol::Document;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::ops::Range;
 
 /// A refusal that the model can act on, as it grows facts on its way out.
@@ -16,6 +16,11 @@ pub(crate) struct Refused {
 impl Refused {
     pub(crate) fn new(reason: &str) -> Self {
         Self { reason: reason.to_owned(), facts: Map::new() }
+    }
+
+    /// The file is at another version than the one that the model has read.
+    pub(crate) fn stale(current: u64) -> Self {
+        Self::new("version_mismatch").with("current_version", current)
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -34,17 +39,12 @@ impl Refused {
         self.with("line_count", document.lines.len()).with("lines", lines.collect::<Map<_, _>>())
     }
 
-    pub(crate) fn into_answer(self, op: &str, path: &str) -> Outcome {
-        let data = json!({"op": op, "path": path, "reason": self.reason});
+    pub(crate) fn into_answer(self) -> Outcome {
         let mut text = Map::new();
         text.insert("ok".to_owned(), Value::from(false));
         text.insert("reason".to_owned(), Value::from(self.reason));
         text.extend(self.facts);
-        Outcome {
-            text: Value::Object(text).to_string(),
-            data: Some(data.to_string()),
-            is_error: true,
-        }
+        Outcome::refusal(Value::Object(text).to_string())
     }
 }
 
@@ -78,27 +78,36 @@ impl From<edit_protocol::Refusal> for Trouble {
     }
 }
 
-impl From<Denial> for Trouble {
-    fn from(denial: Denial) -> Self {
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
         let refused = |text: String, otherwise: &str| {
             let (reason, message) = reason_of(&text, otherwise);
             Self::Refused(Refused::new(reason).message(message))
         };
-        match denial {
-            Denial::NotFound => Refused::new("not_found").into(),
-            Denial::Invalid(text) => refused(text, "bad_arguments"),
-            Denial::Denied(text) => refused(text, "excluded"),
-            Denial::Limit(text) => refused(text, "budget"),
-            Denial::Failed(text) => Self::Failed(text),
-            Denial::Conflict(Some(now)) => {
-                Refused::new("version_mismatch").with("current_version", now.number).into()
+        match refusal {
+            Refusal::NotFound => Refused::new("not_found").into(),
+            Refusal::Invalid(text) => refused(text, "bad_arguments"),
+            Refusal::Denied(text) => refused(text, "excluded"),
+            Refusal::Limit(text) => refused(text, "budget"),
+            Refusal::Stale => Self::Failed("the repository changed during the call".to_owned()),
+            Refusal::Failed(text) => Self::Failed(text),
+        }
+    }
+}
+
+impl From<EditError> for Trouble {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Conflict((_, Some(now))) => Refused::stale(now.number).into(),
+            EditError::Conflict((_, None)) => {
+                Refused::new("not_found").message("the file is gone").into()
             }
-            Denial::Conflict(None) => Refused::new("not_found").message("the file is gone").into(),
-            Denial::Exists(path) => Refused::new("exists").with("path", path).into(),
-            Denial::Protected(path, text) => {
+            EditError::Exists(path) => Refused::new("exists").with("path", path).into(),
+            EditError::Protected((path, text)) => {
                 let (reason, message) = reason_of(&text, "protected");
                 Refused::new(reason).with("path", path).message(message).into()
             }
+            EditError::Refused(refusal) => refusal.into(),
         }
     }
 }
@@ -128,17 +137,18 @@ fn reason_of<'a>(text: &'a str, otherwise: &'a str) -> (&'a str, &'a str) {
 mod tests {
     use super::*;
 
-    fn shown(denial: Denial) -> String {
-        match Trouble::from(denial) {
-            Trouble::Refused(refused) => refused.into_answer("edit_line", "a").text,
+    fn answer(trouble: impl Into<Trouble>) -> String {
+        match trouble.into() {
+            Trouble::Refused(refused) => refused.into_answer().text,
             Trouble::Failed(text) => format!("failed: {text}"),
         }
     }
 
     // TOOLS-4
     #[test]
-    fn the_word_that_a_denial_begins_with_becomes_the_reason() {
-        let protected = |text: &str| shown(Denial::Protected("a".to_owned(), text.to_owned()));
+    fn the_word_that_a_refusal_begins_with_becomes_the_reason() {
+        let protected =
+            |text: &str| answer(EditError::Protected(("a".to_owned(), text.to_owned())));
         assert_eq!(
             protected("guarded: hooks run it"),
             r#"{"ok":false,"reason":"guarded","path":"a","message":"hooks run it"}"#
@@ -148,17 +158,17 @@ mod tests {
             r#"{"ok":false,"reason":"protected","path":"a","message":"agent.yaml is yours"}"#
         );
         assert_eq!(
-            shown(Denial::Invalid("not_a_file: a directory".to_owned())),
+            answer(Refusal::Invalid("not_a_file: a directory".to_owned())),
             r#"{"ok":false,"reason":"not_a_file","message":"a directory"}"#
         );
         assert_eq!(
-            shown(Denial::Limit("query_bytes".to_owned())),
+            answer(Refusal::Limit("query_bytes".to_owned())),
             r#"{"ok":false,"reason":"budget","message":"query_bytes"}"#
         );
     }
 
     #[test]
     fn trouble_of_the_machine_is_no_answer() {
-        assert_eq!(shown(Denial::Failed("disk".to_owned())), "failed: disk");
+        assert_eq!(answer(Refusal::Failed("disk".to_owned())), "failed: disk");
     }
 }

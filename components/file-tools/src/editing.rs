@@ -1,10 +1,10 @@
-//! The tools that change something: read under a version, compute the bytes, ask the host.
+//! The tools that change files. Each reads a file under a version, computes the new bytes and asks the host to write.
 
 use crate::answer::{Refused, Trouble};
 use crate::path;
-use crate::reading::{MAX_FILE, whole};
-use crate::repository::{Change, Denial, Repository, Version};
-use act_kit::tool::Outcome;
+use crate::reading::{MAX_FILE, slice, whole};
+use act_kit::tool::{Change, EditError, EditableRepository, Outcome};
+use act_kit::world::{Refusal, Version};
 use edit_protocol::{
     Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
 };
@@ -20,15 +20,6 @@ pub(crate) enum Rewrite {
 }
 
 impl Rewrite {
-    fn op(&self) -> &'static str {
-        match self {
-            Self::Line { .. } => "edit_line",
-            Self::Lines(_) => "edit_lines",
-            Self::Many(_) => "edit_many",
-            Self::Full(_) => "full_rewrite",
-        }
-    }
-
     /// The lines that it is about, for a refusal that concerns the whole.
     fn place(&self) -> Range<usize> {
         match self {
@@ -59,7 +50,7 @@ impl Rewrite {
 
 /// Edits a file that exists.
 pub(crate) fn rewrite(
-    repository: &dyn Repository,
+    repository: &impl EditableRepository,
     path: &str,
     expected: u64,
     rewrite: Rewrite,
@@ -72,13 +63,10 @@ pub(crate) fn rewrite(
     let bytes = rewrite.bytes(&document)?;
     within(bytes.len()).map_err(|refused| refused.around(&document, rewrite.place()))?;
     let line_count = Document::parse(&bytes).map_or(0, |after| after.lines.len());
-    let change = Change::Replace(path.clone(), file.version.clone(), bytes);
-    match repository.apply(change) {
-        Ok(now) => {
-            Ok(changed(rewrite.op(), &path, Some(&file.version), now.as_ref(), Some(line_count)))
-        }
-        Err(Denial::Conflict(Some(_))) => Err(fresh(repository, &path, rewrite.place())?),
-        Err(denial) => Err(denial.into()),
+    match repository.apply(Change::Replace((path.clone(), file.version, bytes))) {
+        Ok(now) => Ok(changed(&path, now.as_ref(), Some(line_count))),
+        Err(EditError::Conflict((_, Some(_)))) => Err(fresh(repository, &path, rewrite.place())?),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -90,41 +78,44 @@ fn within(size: usize) -> Result<(), Refused> {
     }
 }
 
-/// The file changed between the look and the edit: the refusal shows what is there now.
-fn fresh(repository: &dyn Repository, path: &str, place: Range<usize>) -> Result<Trouble, Trouble> {
+/// Refuses an edit of a file that changed between the read and the write, with the lines that it has now.
+fn fresh(
+    repository: &impl EditableRepository,
+    path: &str,
+    place: Range<usize>,
+) -> Result<Trouble, Trouble> {
     let file = whole(repository, path)?;
     let document = Document::parse(&file.bytes)?;
-    let refused = Refused::new("version_mismatch").with("current_version", file.version.number);
-    Ok(refused.around(&document, place).into())
+    Ok(Refused::stale(file.version.number).around(&document, place).into())
 }
 
 pub(crate) fn create(
-    repository: &dyn Repository,
+    repository: &impl EditableRepository,
     path: &str,
     content: String,
 ) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     check_text("content", &content)?;
     within(content.len())?;
-    let now = repository.apply(Change::Create(path.clone(), content.into_bytes()))?;
-    Ok(changed("create", &path, None, now.as_ref(), None))
+    let now = repository.apply(Change::Create((path.clone(), content.into_bytes())))?;
+    Ok(changed(&path, now.as_ref(), None))
 }
 
 pub(crate) fn delete(
-    repository: &dyn Repository,
+    repository: &impl EditableRepository,
     path: &str,
     expected: u64,
 ) -> Result<Outcome, Trouble> {
     let path = path::clean_file(path)?;
     let version = expected_version(repository, &path, expected)?;
     repository
-        .apply(Change::Delete(path.clone(), version.clone()))
-        .map_err(|denial| stale(repository, &path, denial))?;
-    Ok(changed("delete", &path, Some(&version), None, None))
+        .apply(Change::Delete((path.clone(), version)))
+        .map_err(|error| stale(repository, &path, error))?;
+    Ok(changed(&path, None, None))
 }
 
 pub(crate) fn rename(
-    repository: &dyn Repository,
+    repository: &impl EditableRepository,
     from: &str,
     to: &str,
     expected: u64,
@@ -132,37 +123,36 @@ pub(crate) fn rename(
     let (from, to) = (path::clean_file(from)?, path::clean_file(to)?);
     let version = expected_version(repository, &from, expected)?;
     let now = repository
-        .apply(Change::Move(from.clone(), version.clone(), to.clone()))
-        .map_err(|denial| stale(repository, &from, denial))?;
-    Ok(changed("move", &to, Some(&version), now.as_ref(), None))
+        .apply(Change::Move((from.clone(), version, to.clone())))
+        .map_err(|error| stale(repository, &from, error))?;
+    Ok(changed(&to, now.as_ref(), None))
 }
 
 /// The version of a file of any content and size, if it is the expected one.
 fn expected_version(
-    repository: &dyn Repository,
+    repository: &impl EditableRepository,
     path: &str,
     expected: u64,
 ) -> Result<Version, Trouble> {
-    let chunk = repository.read(path, 0, 0);
-    let version = chunk.map_err(|denial| unseen(repository, path, denial.into()))?.version;
+    let read = slice(repository, path, 0, 0);
+    let (_, _, version) = read.map_err(|trouble| unseen(repository, path, trouble))?;
     expect(expected, version.number)
         .map_err(|refusal| with_lines(repository, path, refusal.into()))?;
     Ok(version)
 }
 
-/// A file that changed between the look and the deed.
-fn stale(repository: &dyn Repository, path: &str, denial: Denial) -> Trouble {
-    match denial {
-        Denial::Conflict(Some(now)) => {
-            let refused = Refused::new("version_mismatch").with("current_version", now.number);
-            with_lines(repository, path, refused).into()
+/// Adds the lines of a file that changed between the read and the write.
+fn stale(repository: &impl EditableRepository, path: &str, error: EditError) -> Trouble {
+    match error {
+        EditError::Conflict((_, Some(now))) => {
+            with_lines(repository, path, Refused::stale(now.number)).into()
         }
-        denial => denial.into(),
+        error => error.into(),
     }
 }
 
 /// How the file begins now, if it is text of a size that is shown.
-fn with_lines(repository: &dyn Repository, path: &str, refused: Refused) -> Refused {
+fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused) -> Refused {
     let Ok(file) = whole(repository, path) else { return refused };
     match Document::parse(&file.bytes) {
         Ok(document) => refused.around(&document, 0..0),
@@ -170,27 +160,24 @@ fn with_lines(repository: &dyn Repository, path: &str, refused: Refused) -> Refu
     }
 }
 
-/// What cannot be seen may still be a name that is protected: the host is asked, because it says which rule
-/// stands in the way. No file has an empty digest, so what is asked for can never happen.
-fn unseen(repository: &dyn Repository, path: &str, trouble: Trouble) -> Trouble {
+/// A file that the component cannot see may still have a protected name. The host knows the rule, so it is asked to write;
+/// no file has an empty digest, so it never does.
+fn unseen(repository: &impl EditableRepository, path: &str, trouble: Trouble) -> Trouble {
     match &trouble {
         Trouble::Refused(refused) if refused.reason == "not_found" => {}
         _ => return trouble,
     }
     let nothing = Version { number: 0, digest: String::new() };
-    match repository.apply(Change::Replace(path.to_owned(), nothing, vec![])) {
-        Err(denial @ (Denial::Protected(..) | Denial::Denied(_))) => denial.into(),
+    match repository.apply(Change::Replace((path.to_owned(), nothing, vec![]))) {
+        Err(error @ (EditError::Protected(_) | EditError::Refused(Refusal::Denied(_)))) => {
+            error.into()
+        }
         _ => trouble,
     }
 }
 
-fn changed(
-    op: &str,
-    path: &str,
-    before: Option<&Version>,
-    after: Option<&Version>,
-    line_count: Option<usize>,
-) -> Outcome {
+/// Answers a change that was made.
+fn changed(path: &str, after: Option<&Version>, line_count: Option<usize>) -> Outcome {
     let mut text = json!({"ok": true, "path": path});
     if let Some(after) = after {
         text["new_version"] = Value::from(after.number);
@@ -198,12 +185,5 @@ fn changed(
     if let Some(count) = line_count {
         text["line_count"] = Value::from(count);
     }
-    let data = json!({
-        "op": op,
-        "path": path,
-        "version": after.map(|version| version.number),
-        "sha256_before": before.map(|version| &version.digest),
-        "sha256_after": after.map(|version| &version.digest),
-    });
-    Outcome { text: text.to_string(), data: Some(data.to_string()), is_error: false }
+    Outcome::text(text.to_string())
 }

@@ -1,8 +1,8 @@
-//! The Editor's hands: ten tools over a read-only view, with every change asked of the host.
+//! The Editor's file tools: ten tools over a read-only view. The host carries out every change.
 //!
-//! `tools` finds the tool and checks its arguments, `reading` and `editing` do the work against
-//! `repository`, `answer` puts what came of it in the words of the edit protocol. All of that is pure and tested
-//! natively; `component` is the way to the real host. Rules TOOLS-1 and following.
+//! `tools` is the table of tools, `reading` and `editing` do the work, `path` cleans the paths that a model writes, `answer`
+//! words refusals. All of that is tested natively against a repository in memory; `component` exports it. The rules are
+//! TOOLS-1 and following in `specs/edit-protocol.md`.
 
 mod answer;
 #[cfg(any(target_family = "wasm", clippy))]
@@ -10,7 +10,6 @@ mod component;
 mod editing;
 mod path;
 mod reading;
-pub mod repository;
 #[cfg(test)]
 mod tests;
 mod tools;

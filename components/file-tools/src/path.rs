@@ -1,25 +1,29 @@
-//! Paths as models write them, brought into the form that the host has. The host checks again.
+//! Paths as a model writes them, in the form that the host expects. The host checks them again.
 
 use crate::answer::Refused;
+use act_kit::paths;
 
-/// `./a//b/` is `a/b`, `.` is the root; what leaves the repository is refused.
+/// Cleans a path: `./a//b/` is `a/b`, and `.` is the root.
+///
+/// # Errors
+///
+/// `outside_repo` for a path that is absolute or contains `..`.
 pub(crate) fn clean(path: &str) -> Result<String, Refused> {
     let outside = |message: &str| Refused::new("outside_repo").message(message);
     if path.starts_with('/') {
         return Err(outside("the path is absolute; name it from the repository's root"));
     }
-    let mut parts = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => return Err(outside("the path holds ..; name it from the repository's root")),
-            name => parts.push(name),
-        }
+    if path.split('/').any(|part| part == "..") {
+        return Err(outside("the path holds ..; name it from the repository's root"));
     }
-    Ok(parts.join("/"))
+    Ok(paths::clean(path))
 }
 
-/// The same for what must be a file.
+/// Cleans the path of a file.
+///
+/// # Errors
+///
+/// `outside_repo` as for [`clean`]; `not_a_file` for a path that names the root or a directory.
 pub(crate) fn clean_file(path: &str) -> Result<String, Refused> {
     match clean(path)? {
         _ if path.is_empty() => {

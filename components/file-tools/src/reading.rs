@@ -1,9 +1,9 @@
-//! `list`, `read`, `search`: answers of bounded size that say how to go on.
+//! The tools `list`, `read` and `search`. Their answers are bounded and say how to go on.
 
 use crate::answer::{Refused, Trouble};
 use crate::path;
-use crate::repository::{Chunk, Denial, Entry, Kind, Repository};
 use act_kit::tool::Outcome;
+use act_kit::world::{Entry, Kind, Repository, Selection, Slice, Version};
 use edit_protocol::Document;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -24,27 +24,16 @@ const HIT_BYTES: usize = 200;
 pub(crate) const MAX_FILE: u64 = 4 << 20;
 
 fn answer(value: &Value) -> Outcome {
-    Outcome { text: value.to_string(), data: None, is_error: false }
+    Outcome::text(value.to_string())
 }
 
 /// Every file below `path`; when those are too many, its own names, directories with how much is in them.
-pub(crate) fn list(repository: &dyn Repository, path: &str) -> Result<Outcome, Trouble> {
+pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, Trouble> {
     let path = path::clean(path)?;
-    let mut entries = Vec::new();
-    let (mut cursor, mut truncated) = (None, false);
-    loop {
-        let page = repository.list(&path, cursor)?;
-        entries.extend(page.items);
-        truncated |= page.truncated;
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
-        }
-        if entries.len() >= SEEN {
-            truncated = true;
-            break;
-        }
-    }
+    let under = if path.is_empty() { vec![] } else { vec![path.clone()] };
+    let want = Selection { under, globs: vec![], kinds: vec![] };
+    let found = repository.list_all(&want, SEEN)?;
+    let (entries, mut truncated) = (found.items, found.truncated);
     if entries.is_empty() && !path.is_empty() {
         return Err(Refused::new("not_found").message("nothing there, or nothing in view").into());
     }
@@ -104,7 +93,7 @@ fn folded(path: &str, leaves: &[&Entry]) -> Vec<String> {
 
 /// The lines `start..end` of a file as index → text, with its version.
 pub(crate) fn read(
-    repository: &dyn Repository,
+    repository: &impl Repository,
     path: &str,
     start: Option<usize>,
     end: Option<usize>,
@@ -151,60 +140,74 @@ pub(crate) fn read(
 
 /// Matching lines by path, as index → text.
 pub(crate) fn search(
-    repository: &dyn Repository,
+    repository: &impl Repository,
     pattern: &str,
     glob: Option<&str>,
 ) -> Result<Outcome, Trouble> {
-    let (mut hits, mut count, mut truncated) = (Map::new(), 0, false);
-    let mut cursor = None;
-    'pages: loop {
-        let page = repository.search(pattern, glob, cursor)?;
-        truncated |= page.truncated;
-        for hit in page.items {
-            if count >= HITS {
-                truncated = true;
-                break 'pages;
-            }
-            count += 1;
-            let cut = hit.text.floor_char_boundary(HIT_BYTES.min(hit.text.len()));
-            let text = match cut < hit.text.len() {
-                true => format!("{}… [cut]", &hit.text[..cut]),
-                false => hit.text,
-            };
-            let index = hit.line.saturating_sub(1).to_string();
-            let lines = hits.entry(hit.path).or_insert_with(|| Value::Object(Map::new()));
-            if let Some(lines) = lines.as_object_mut() {
-                lines.insert(index, Value::from(text));
-            }
-        }
-        cursor = page.next;
-        if cursor.is_none() {
-            break;
+    let found = repository.search_all(pattern, glob, HITS)?;
+    let mut hits = Map::new();
+    for hit in found.items {
+        let cut = hit.text.floor_char_boundary(HIT_BYTES.min(hit.text.len()));
+        let text = match cut < hit.text.len() {
+            true => format!("{}… [cut]", &hit.text[..cut]),
+            false => hit.text,
+        };
+        let index = hit.line.saturating_sub(1).to_string();
+        let lines = hits.entry(hit.path).or_insert_with(|| Value::Object(Map::new()));
+        if let Some(lines) = lines.as_object_mut() {
+            lines.insert(index, Value::from(text));
         }
     }
     let mut value = json!({"ok": true, "hits": hits});
-    if truncated {
+    if found.truncated {
         value["truncated"] = Value::from(true);
     }
     Ok(answer(&value))
 }
 
-/// All bytes of a file and the version that they are.
-pub(crate) fn whole(repository: &dyn Repository, path: &str) -> Result<Chunk, Trouble> {
-    let mut file = repository.read(path, 0, MAX_FILE)?;
-    if file.size > MAX_FILE {
-        return Err(Refused::new("too_large")
-            .with("size", file.size)
-            .with("max_size", MAX_FILE)
-            .into());
+/// All bytes of a file, and their version.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) version: Version,
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+///
+/// `too_large` for a file over [`MAX_FILE`]; `version_mismatch` when the file changes between two reads, because parts of
+/// two versions would make a file that never existed; else the host's refusal.
+pub(crate) fn whole(repository: &impl Repository, path: &str) -> Result<Whole, Trouble> {
+    let (mut bytes, size, version) = slice(repository, path, 0, MAX_FILE)?;
+    if size > MAX_FILE {
+        return Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE).into());
     }
-    while (file.bytes.len() as u64) < file.size {
-        let rest = repository.read(path, file.bytes.len() as u64, MAX_FILE)?;
-        // Parts of two versions would make a file that never was.
-        if rest.version != file.version || rest.bytes.is_empty() {
-            return Err(Denial::Conflict(Some(rest.version)).into());
+    while (bytes.len() as u64) < size {
+        let (more, _, now) = slice(repository, path, bytes.len() as u64, MAX_FILE)?;
+        if now != version || more.is_empty() {
+            return Err(Refused::stale(now.number).into());
         }
-        file.bytes.extend(rest.bytes);
+        bytes.extend(more);
     }
-    Ok(file)
+    Ok(Whole { bytes, version })
+}
+
+/// Reads at most `length` bytes of a file: the bytes, the size of the whole file and its version.
+///
+/// # Errors
+///
+/// The host's refusal.
+pub(crate) fn slice(
+    repository: &impl Repository,
+    path: &str,
+    offset: u64,
+    length: u64,
+) -> Result<(Vec<u8>, u64, Version), Trouble> {
+    let failed = |why: &str| Trouble::Failed(why.to_owned());
+    let want = Slice { path: path.to_owned(), offset, length: Some(length), with_version: true };
+    let chunk = repository.read_slices(&[want]).pop();
+    let chunk = chunk.ok_or_else(|| failed("the host gave no answer"))??;
+    let version = chunk.version.ok_or_else(|| failed("the host gave no version"))?;
+    Ok((chunk.bytes, chunk.size, version))
 }

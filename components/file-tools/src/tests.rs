@@ -1,147 +1,27 @@
 //! The ten tools against a repository in memory.
 
-use crate::repository::{Change, Chunk, Denial, Entry, Hit, Kind, Page, Repository, Version};
 use crate::run;
+use act_kit::testing::Files;
 use act_kit::tool::{NotRun, Outcome};
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 
-/// Files with their versions; the digest stands for the bytes.
-#[derive(Default)]
-struct Memory {
-    files: RefCell<BTreeMap<String, (u64, Vec<u8>)>>,
-    /// Bytes that one read gives at most.
-    cap: Option<usize>,
-    /// Somebody else writes this between the look and the edit.
-    intruder: RefCell<Option<(String, Vec<u8>)>>,
-    /// A link to a directory: its name and what it leads to.
-    link: Option<(&'static str, &'static str)>,
+trait Call {
+    fn call(&self, tool: &str, arguments: Value) -> Value;
 }
 
-impl Memory {
-    fn with(files: &[(&str, &str)]) -> Self {
-        let memory = Self::default();
-        for (path, text) in files {
-            memory.files.borrow_mut().insert((*path).to_owned(), (1, text.as_bytes().to_vec()));
-        }
-        memory
-    }
-
-    fn text(&self, path: &str) -> String {
-        String::from_utf8(self.files.borrow()[path].1.clone()).unwrap()
-    }
-
-    fn version(&self, path: &str) -> Option<Version> {
-        let files = self.files.borrow();
-        let (number, bytes) = files.get(path)?;
-        Some(Version { number: *number, digest: format!("{bytes:?}") })
-    }
-
-    fn expect(&self, path: &str, version: &Version) -> Result<(), Denial> {
-        match self.version(path) {
-            Some(now) if now == *version => Ok(()),
-            now => Err(Denial::Conflict(now)),
-        }
-    }
-
+impl Call for Files {
     fn call(&self, tool: &str, arguments: Value) -> Value {
-        let Outcome { text, is_error, .. } = run(self, tool, &arguments.to_string()).unwrap();
+        let Outcome { text, is_error } = run(self, tool, &arguments.to_string()).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["ok"], json!(!is_error));
         value
     }
 }
 
-impl Repository for Memory {
-    fn list(&self, under: &str, cursor: Option<String>) -> Result<Page<Entry>, Denial> {
-        let under = self.link.filter(|(name, _)| *name == under).map_or(under, |(_, real)| real);
-        let prefix = if under.is_empty() { String::new() } else { format!("{under}/") };
-        let from = cursor.unwrap_or_default();
-        let files = self.files.borrow();
-        let mut paths = files.keys().filter(|path| path.starts_with(&prefix) && **path > from);
-        let items = paths
-            .by_ref()
-            .take(100)
-            .map(|path| Entry { path: path.clone(), kind: Kind::File })
-            .collect::<Vec<_>>();
-        let next = paths.next().and_then(|_| items.last().map(|entry| entry.path.clone()));
-        Ok(Page { items, next, truncated: false })
-    }
-
-    fn read(&self, path: &str, offset: u64, length: u64) -> Result<Chunk, Denial> {
-        let version = self.version(path).ok_or(Denial::NotFound)?;
-        let files = self.files.borrow();
-        let bytes = &files[path].1;
-        let length = (length as usize).min(self.cap.unwrap_or(usize::MAX));
-        let from = (offset as usize).min(bytes.len());
-        let to = from.saturating_add(length).min(bytes.len());
-        Ok(Chunk { bytes: bytes[from..to].to_vec(), size: bytes.len() as u64, version })
-    }
-
-    fn search(&self, regex: &str, _: Option<&str>, _: Option<String>) -> Result<Page<Hit>, Denial> {
-        if regex == "(" {
-            return Err(Denial::Invalid("unclosed group".to_owned()));
-        }
-        let mut items = Vec::new();
-        for (path, (_, bytes)) in self.files.borrow().iter() {
-            for (line, text) in String::from_utf8_lossy(bytes).lines().enumerate() {
-                if text.contains(regex) {
-                    items.push(Hit {
-                        path: path.clone(),
-                        line: line as u32 + 1,
-                        text: text.to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(Page { items, next: None, truncated: false })
-    }
-
-    fn apply(&self, change: Change) -> Result<Option<Version>, Denial> {
-        if let Some((path, bytes)) = self.intruder.borrow_mut().take() {
-            let number = self.version(&path).map_or(1, |version| version.number + 1);
-            self.files.borrow_mut().insert(path, (number, bytes));
-        }
-        let path = match change {
-            Change::Create(path, _) | Change::Move(_, _, path) if self.version(&path).is_some() => {
-                return Err(Denial::Exists(path));
-            }
-            Change::Create(path, _) if path == "agent.yaml" => {
-                return Err(Denial::Protected(
-                    path,
-                    "protected: the gate is the user's".to_owned(),
-                ));
-            }
-            Change::Create(path, bytes) => {
-                self.files.borrow_mut().insert(path.clone(), (1, bytes));
-                path
-            }
-            Change::Replace(path, version, bytes) => {
-                self.expect(&path, &version)?;
-                self.files.borrow_mut().insert(path.clone(), (version.number + 1, bytes));
-                path
-            }
-            Change::Delete(path, version) => {
-                self.expect(&path, &version)?;
-                self.files.borrow_mut().remove(&path);
-                path
-            }
-            Change::Move(from, version, to) => {
-                self.expect(&from, &version)?;
-                let moved = self.files.borrow_mut().remove(&from).unwrap();
-                self.files.borrow_mut().insert(to.clone(), (1, moved.1));
-                to
-            }
-        };
-        Ok(self.version(&path))
-    }
-}
-
 // TOOLS-7
 #[test]
 fn read_shows_the_version_and_lines_from_zero() {
-    let repository = Memory::with(&[("a.py", "one\ntwo\nthree\n")]);
+    let repository = Files::of(&[("a.py", "one\ntwo\nthree\n")]);
     assert_eq!(
         repository.call("read", json!({"path": "./a.py"})),
         json!({"ok": true, "path": "a.py", "version": 1, "line_count": 3,
@@ -159,7 +39,7 @@ fn read_shows_the_version_and_lines_from_zero() {
 fn read_stops_at_its_bounds_and_says_where_to_go_on() {
     let long = (0..1200).map(|n| format!("{n}\n")).collect::<String>();
     let wide = format!("{}\n", "x".repeat(1500)).repeat(40);
-    let repository = Memory::with(&[("long", &long), ("wide", &wide), ("one", &"y".repeat(9000))]);
+    let repository = Files::of(&[("long", &long), ("wide", &wide), ("one", &"y".repeat(9000))]);
     let mut seen = 0;
     let mut start = json!(0);
     while !start.is_null() {
@@ -177,18 +57,17 @@ fn read_stops_at_its_bounds_and_says_where_to_go_on() {
 // TOOLS-5
 #[test]
 fn a_file_that_comes_in_parts_is_read_whole() {
-    let mut repository = Memory::with(&[("a", "one\ntwo\nthree\n")]);
-    repository.cap = Some(4);
+    let repository = Files::of(&[("a", "one\ntwo\nthree\n")]).with_read_limit(4);
     let answer = repository
         .call("edit_line", json!({"path": "a", "expect_version": 1, "index": 2, "new": "3"}));
     assert_eq!(answer["new_version"], 2);
-    assert_eq!(repository.text("a"), "one\ntwo\n3\n");
+    assert_eq!(repository.text("a").unwrap(), "one\ntwo\n3\n");
 }
 
 #[test]
 fn binary_and_huge_files_are_refused() {
     let huge = "x".repeat((4 << 20) + 1);
-    let repository = Memory::with(&[("b", "a\0b"), ("huge", &huge)]);
+    let repository = Files::of(&[("b", "a\0b"), ("huge", &huge)]);
     assert_eq!(
         repository.call("read", json!({"path": "b"})),
         json!({"ok": false, "reason": "binary"})
@@ -201,7 +80,7 @@ fn binary_and_huge_files_are_refused() {
 #[test]
 fn no_edit_leaves_what_could_not_be_edited_again() {
     let full = format!("{}\nend\n", "x".repeat((4 << 20) - 5));
-    let repository = Memory::with(&[("full", &full)]);
+    let repository = Files::of(&[("full", &full)]);
     let edit = |new: &str| {
         let place = json!({"path": "full", "expect_version": 1, "index": 1, "new": new});
         repository.call("edit_line", place)
@@ -209,7 +88,7 @@ fn no_edit_leaves_what_could_not_be_edited_again() {
     let refused = edit("longer");
     assert_eq!((&refused["reason"], &refused["max_size"]), (&json!("too_large"), &json!(4 << 20)));
     assert_eq!(refused["lines"]["1"], "end");
-    assert_eq!(repository.text("full"), full);
+    assert_eq!(repository.text("full").unwrap(), full);
     let more = json!({"path": "new", "content": "x".repeat((4 << 20) + 1)});
     assert_eq!(repository.call("create", more)["reason"], "too_large");
     assert_eq!(edit("now")["new_version"], 2);
@@ -219,11 +98,11 @@ fn no_edit_leaves_what_could_not_be_edited_again() {
 #[test]
 fn a_large_directory_behind_a_link_is_folded_by_its_real_name() {
     for (name, real) in [("l", "deep/down/src"), ("a-much-longer-name", "x"), ("\u{fc}", "src")] {
-        let mut repository = Memory { link: Some((name, real)), ..Memory::default() };
+        let repository = Files::default().linked(name, real);
         for n in 0..300 {
-            repository.files.get_mut().insert(format!("{real}/many/{n}"), (1, vec![]));
+            repository.insert(&format!("{real}/many/{n}"), 1, vec![]);
         }
-        repository.files.get_mut().insert(format!("{real}/a"), (1, vec![]));
+        repository.insert(&format!("{real}/a"), 1, vec![]);
         let folded = repository.call("list", json!({ "path": name }));
         let expected = json!([format!("{real}/a"), format!("{real}/many/ (300 files)")]);
         assert_eq!(folded["entries"], expected, "{name}");
@@ -233,14 +112,14 @@ fn a_large_directory_behind_a_link_is_folded_by_its_real_name() {
 // TOOLS-6
 #[test]
 fn list_names_every_file_or_folds_a_large_tree() {
-    let repository = Memory::with(&[("a", ""), ("src/b", ""), ("src/c/d", "")]);
+    let repository = Files::of(&[("a", ""), ("src/b", ""), ("src/c/d", "")]);
     let all = repository.call("list", json!({}));
     assert_eq!(all, json!({"ok": true, "path": "", "entries": ["a", "src/b", "src/c/d"]}));
     let some = repository.call("list", json!({"path": "src/"}));
     assert_eq!(some["entries"], json!(["src/b", "src/c/d"]));
     assert_eq!(repository.call("list", json!({"path": "no"}))["reason"], "not_found");
     for n in 0..300 {
-        repository.files.borrow_mut().insert(format!("src/many/{n}"), (1, vec![]));
+        repository.insert(&format!("src/many/{n}"), 1, vec![]);
     }
     let folded = repository.call("list", json!({}));
     assert_eq!(folded["entries"], json!(["a", "src/ (302 files)"]));
@@ -251,7 +130,7 @@ fn list_names_every_file_or_folds_a_large_tree() {
 // TOOLS-8
 #[test]
 fn search_shows_lines_from_zero_and_is_bounded() {
-    let repository = Memory::with(&[("a", "x\nneedle 1\n"), ("b", &"needle\n".repeat(150))]);
+    let repository = Files::of(&[("a", "x\nneedle 1\n"), ("b", &"needle\n".repeat(150))]);
     let answer = repository.call("search", json!({"pattern": "needle"}));
     assert_eq!(answer["hits"]["a"], json!({"1": "needle 1"}));
     assert_eq!(answer["hits"]["b"].as_object().unwrap().len(), 99);
@@ -267,7 +146,7 @@ fn search_shows_lines_from_zero_and_is_bounded() {
 #[test]
 fn a_hit_that_is_cut_says_so() {
     let long = format!("needle {}", "ü".repeat(200));
-    let repository = Memory::with(&[("a", &long), ("b", &format!("needle {}", "x".repeat(193)))]);
+    let repository = Files::of(&[("a", &long), ("b", &format!("needle {}", "x".repeat(193)))]);
     let answer = repository.call("search", json!({"pattern": "needle"}));
     let text = answer["hits"]["a"]["0"].as_str().unwrap();
     assert_eq!(text, format!("needle {}… [cut]", "ü".repeat(96)));
@@ -277,7 +156,7 @@ fn a_hit_that_is_cut_says_so() {
 // TOOLS-13
 #[test]
 fn numbers_that_no_file_has_are_refused_with_what_there_is() {
-    let repository = Memory::with(&[("a", "0\n1\n2\n")]);
+    let repository = Files::of(&[("a", "0\n1\n2\n")]);
     let far: Value = serde_json::from_str("18446744073709551616").unwrap();
     for none in [json!(-1), json!(u64::MAX), far] {
         let index = json!({"path": "a", "expect_version": 1, "index": none, "new": "x"});
@@ -304,13 +183,13 @@ fn numbers_that_no_file_has_are_refused_with_what_there_is() {
             assert!(answer["lines"].is_object(), "{answer}");
         }
     }
-    assert_eq!(repository.text("a"), "0\n1\n2\n");
+    assert_eq!(repository.text("a").unwrap(), "0\n1\n2\n");
 }
 
 // TOOLS-9
 #[test]
 fn edits_raise_the_version_and_use_the_one_before() {
-    let repository = Memory::with(&[("a", "0\n1\n2\n")]);
+    let repository = Files::of(&[("a", "0\n1\n2\n")]);
     let edit = |arguments: Value| repository.call("edit_lines", arguments);
     let first =
         edit(json!({"path": "a", "expect_version": 1, "start": 1, "end": 2, "new": "x\ny"}));
@@ -321,14 +200,14 @@ fn edits_raise_the_version_and_use_the_one_before() {
         json!({"ok": false, "reason": "version_mismatch", "current_version": 2, "line_count": 4,
                "lines": {"0": "0", "1": "x", "2": "y", "3": "2"}})
     );
-    assert_eq!(repository.text("a"), "0\nx\ny\n2\n");
+    assert_eq!(repository.text("a").unwrap(), "0\nx\ny\n2\n");
     let answer = repository.call(
         "edit_many",
         json!({"path": "a", "expect_version": 2, "edits": [
             {"start": 3, "end": 4, "new": "end"}, {"start": 0, "end": 1, "new": ""}]}),
     );
     assert_eq!(answer["new_version"], 3);
-    assert_eq!(repository.text("a"), "x\ny\nend\n");
+    assert_eq!(repository.text("a").unwrap(), "x\ny\nend\n");
     let answer = repository
         .call("full_rewrite", json!({"path": "a", "expect_version": 3, "content": "new"}));
     assert_eq!((answer["new_version"].as_u64(), answer["line_count"].as_u64()), (Some(4), Some(1)));
@@ -336,7 +215,7 @@ fn edits_raise_the_version_and_use_the_one_before() {
 
 #[test]
 fn a_refused_edit_shows_the_lines_around_its_place() {
-    let repository = Memory::with(&[("a", &(0..20).map(|n| format!("{n}\n")).collect::<String>())]);
+    let repository = Files::of(&[("a", &(0..20).map(|n| format!("{n}\n")).collect::<String>())]);
     let answer = repository.call(
         "edit_many",
         json!({"path": "a", "expect_version": 1, "edits": [
@@ -356,7 +235,7 @@ fn a_refused_edit_shows_the_lines_around_its_place() {
 // security line 182; EDIT-17
 #[test]
 fn a_text_with_a_nul_and_numbers_that_are_no_place_are_refused_and_nothing_changes() {
-    let repository = Memory::with(&[("a", "one\ntwo\n")]);
+    let repository = Files::of(&[("a", "one\ntwo\n")]);
     let nul = "a\0b";
     for (tool, arguments) in [
         ("edit_line", json!({"path": "a", "expect_version": 1, "index": 0, "new": nul})),
@@ -391,14 +270,17 @@ fn a_text_with_a_nul_and_numbers_that_are_no_place_are_refused_and_nothing_chang
             (&json!("index_out_of_bounds"), &json!(1))
         );
     }
-    assert_eq!((repository.text("a").as_str(), repository.version("b")), ("one\ntwo\n", None));
+    assert_eq!(
+        (repository.text("a").unwrap().as_str(), repository.version("b")),
+        ("one\ntwo\n", None)
+    );
 }
 
 // TOOLS-10
 #[test]
 fn a_file_that_changes_under_the_edit_is_a_mismatch_with_fresh_lines() {
-    let repository = Memory::with(&[("a", "old\n")]);
-    *repository.intruder.borrow_mut() = Some(("a".to_owned(), b"theirs\n".to_vec()));
+    let repository = Files::of(&[("a", "old\n")]);
+    repository.write_before_next_change("a", b"theirs\n");
     let answer = repository
         .call("edit_line", json!({"path": "a", "expect_version": 1, "index": 0, "new": "mine"}));
     assert_eq!(
@@ -406,13 +288,13 @@ fn a_file_that_changes_under_the_edit_is_a_mismatch_with_fresh_lines() {
         json!({"ok": false, "reason": "version_mismatch", "current_version": 2, "line_count": 1,
                "lines": {"0": "theirs"}})
     );
-    assert_eq!(repository.text("a"), "theirs\n");
+    assert_eq!(repository.text("a").unwrap(), "theirs\n");
 }
 
 // TOOLS-11
 #[test]
 fn files_are_created_deleted_and_moved() {
-    let repository = Memory::with(&[("a", "text\n"), ("b", "")]);
+    let repository = Files::of(&[("a", "text\n"), ("b", "")]);
     let created = repository.call("create", json!({"path": "src/n", "content": "x\n"}));
     assert_eq!(created, json!({"ok": true, "path": "src/n", "new_version": 1}));
     let taken = repository.call("create", json!({"path": "a", "content": ""}));
@@ -426,10 +308,10 @@ fn files_are_created_deleted_and_moved() {
     assert_eq!(stale["reason"], now["reason"]);
     assert_eq!(stale["current_version"], now["current_version"]);
     // EDIT-15: as other refused edits do.
-    assert_eq!(stale["line_count"], repository.text("c").lines().count());
-    assert_eq!(stale["lines"]["0"], repository.text("c").lines().next().unwrap());
+    assert_eq!(stale["line_count"], repository.text("c").unwrap().lines().count());
+    assert_eq!(stale["lines"]["0"], repository.text("c").unwrap().lines().next().unwrap());
     let stale = repository.call("move", json!({"from": "c", "to": "d", "expect_version": 7}));
-    assert_eq!(stale["lines"]["0"], repository.text("c").lines().next().unwrap());
+    assert_eq!(stale["lines"]["0"], repository.text("c").unwrap().lines().next().unwrap());
     let deleted = repository.call("delete", json!({"path": "c", "expect_version": 1}));
     assert_eq!(deleted, json!({"ok": true, "path": "c"}));
     assert_eq!(repository.call("read", json!({"path": "c"}))["reason"], "not_found");
@@ -438,7 +320,7 @@ fn files_are_created_deleted_and_moved() {
 // TOOLS-3
 #[test]
 fn paths_stay_in_the_repository() {
-    let repository = Memory::with(&[("a", "")]);
+    let repository = Files::of(&[("a", "")]);
     for path in ["/etc/passwd", "../a", "src/../../a"] {
         let answer = repository.call("read", json!({"path": path}));
         assert_eq!(answer["reason"], "outside_repo", "{path}");
@@ -451,7 +333,7 @@ fn paths_stay_in_the_repository() {
 // TOOLS-2
 #[test]
 fn wrong_arguments_are_named_with_their_place() {
-    let why = |tool: &str, arguments: &str| match run(&Memory::default(), tool, arguments) {
+    let why = |tool: &str, arguments: &str| match run(&Files::default(), tool, arguments) {
         Err(NotRun::BadArguments(why)) => why,
         other => panic!("{other:?}"),
     };
@@ -467,8 +349,8 @@ fn wrong_arguments_are_named_with_their_place() {
             .starts_with("index: ")
     );
     assert!(why("list", "{} {}").contains("trailing characters"));
-    assert_eq!(run(&Memory::default(), "shell", "{}"), Err(NotRun::UnknownTool));
-    assert!(run(&Memory::default(), "list", "").is_ok());
+    assert_eq!(run(&Files::default(), "shell", "{}"), Err(NotRun::UnknownTool));
+    assert!(run(&Files::default(), "list", "").is_ok());
 }
 
 // TOOLS-1
@@ -478,7 +360,7 @@ fn the_manifest_offers_exactly_the_tools_that_exist_and_stays_small() {
     let tools = manifest["tools"].as_array().unwrap();
     for tool in tools {
         let name = tool["name"].as_str().unwrap();
-        assert_ne!(run(&Memory::default(), name, "{}"), Err(NotRun::UnknownTool), "{name}");
+        assert_ne!(run(&Files::default(), name, "{}"), Err(NotRun::UnknownTool), "{name}");
     }
     assert_eq!(tools.len(), 10);
     let size: usize = tools.iter().map(|tool| tool.to_string().len()).sum();

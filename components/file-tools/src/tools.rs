@@ -1,10 +1,9 @@
-//! From a tool's name and the model's text to the tool.
+//! The table of tools: finds the tool by its name, reads the model's arguments and runs it.
 
-use crate::answer::{Refused, Trouble};
+use crate::answer::Trouble;
 use crate::editing::{self, Rewrite};
 use crate::reading;
-use crate::repository::Repository;
-use act_kit::tool::{NotRun, Outcome, arguments as parse};
+use act_kit::tool::{EditableRepository, NotRun, Outcome, arguments as parse};
 use edit_protocol::{Edit, index, version};
 use serde::Deserialize;
 
@@ -52,67 +51,63 @@ arguments! {
     }
 }
 
-/// Runs the tool `name`.
-pub fn run(repository: &dyn Repository, name: &str, arguments: &str) -> Result<Outcome, NotRun> {
-    let (path, outcome) = match name {
+/// Runs the tool `name` with the arguments that the model wrote.
+///
+/// # Errors
+///
+/// [`NotRun`] for an unknown tool, for arguments that do not fit, and when the machine failed. A refusal that the model can
+/// act on is an [`Outcome`].
+pub fn run(
+    repository: &impl EditableRepository,
+    name: &str,
+    arguments: &str,
+) -> Result<Outcome, NotRun> {
+    let outcome = match name {
         "list" => {
             let List { path } = parse(arguments)?;
-            let path = path.unwrap_or_default();
-            let outcome = reading::list(repository, &path);
-            (path, outcome)
+            reading::list(repository, &path.unwrap_or_default())
         }
         "read" => {
             let Read { path, start, end } = parse(arguments)?;
-            let outcome = reading::read(repository, &path, start, end);
-            (path, outcome)
+            reading::read(repository, &path, start, end)
         }
         "search" => {
             let Search { pattern, glob } = parse(arguments)?;
-            (String::new(), reading::search(repository, &pattern, glob.as_deref()))
+            reading::search(repository, &pattern, glob.as_deref())
         }
         "edit_line" => {
             let EditLine { path, expect_version, index, new } = parse(arguments)?;
-            let outcome =
-                editing::rewrite(repository, &path, expect_version, Rewrite::Line { index, new });
-            (path, outcome)
+            editing::rewrite(repository, &path, expect_version, Rewrite::Line { index, new })
         }
         "edit_lines" => {
             let EditLines { path, expect_version, start, end, new } = parse(arguments)?;
             let edit = Rewrite::Lines(Edit { start, end, new });
-            let outcome = editing::rewrite(repository, &path, expect_version, edit);
-            (path, outcome)
+            editing::rewrite(repository, &path, expect_version, edit)
         }
         "edit_many" => {
             let EditMany { path, expect_version, edits } = parse(arguments)?;
-            let outcome = editing::rewrite(repository, &path, expect_version, Rewrite::Many(edits));
-            (path, outcome)
+            editing::rewrite(repository, &path, expect_version, Rewrite::Many(edits))
         }
         "full_rewrite" => {
             let FullRewrite { path, expect_version, content } = parse(arguments)?;
-            let outcome =
-                editing::rewrite(repository, &path, expect_version, Rewrite::Full(content));
-            (path, outcome)
+            editing::rewrite(repository, &path, expect_version, Rewrite::Full(content))
         }
         "create" => {
             let Create { path, content } = parse(arguments)?;
-            let outcome = editing::create(repository, &path, content);
-            (path, outcome)
+            editing::create(repository, &path, content)
         }
         "delete" => {
             let Delete { path, expect_version } = parse(arguments)?;
-            let outcome = editing::delete(repository, &path, expect_version);
-            (path, outcome)
+            editing::delete(repository, &path, expect_version)
         }
         "move" => {
             let Move { from, to, expect_version } = parse(arguments)?;
-            let outcome = editing::rename(repository, &from, &to, expect_version);
-            (from, outcome)
+            editing::rename(repository, &from, &to, expect_version)
         }
         _ => return Err(NotRun::UnknownTool),
     };
-    match outcome {
-        Ok(answer) => Ok(answer),
-        Err(Trouble::Refused(refused)) => Ok(Refused::into_answer(refused, name, &path)),
-        Err(Trouble::Failed(why)) => Err(NotRun::Failed(why)),
-    }
+    outcome.or_else(|trouble| match trouble {
+        Trouble::Refused(refused) => Ok(refused.into_answer()),
+        Trouble::Failed(why) => Err(NotRun::Failed(why)),
+    })
 }

@@ -67,16 +67,16 @@ impl Ground<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rehearsal::{Files, Rehearsal};
+    use crate::testing::{FakeHost, Files};
 
     // SCOUT-9
     #[test]
     fn a_link_may_be_named_where_it_leads_to_a_file() {
         let files =
             Files::of(&[("a.py", "one\ntwo\n")]).linked("b.py", "a.py").linked("c.py", "no");
-        let rehearsal = Rehearsal::new(files);
-        let inventory = Inventory::of(&rehearsal.files).unwrap();
-        let ground = Ground { world: rehearsal.world(), inventory: &inventory };
+        let host = FakeHost::new(files);
+        let inventory = Inventory::of(&host.files).unwrap();
+        let ground = Ground { world: host.world(), inventory: &inventory };
         assert_eq!(ground.path("./b.py").as_deref(), Some("b.py"));
         assert_eq!(ground.lines("b.py", 2, 9), Some((2, 2)));
         assert_eq!(ground.path("c.py"), None);

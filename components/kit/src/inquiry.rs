@@ -2,10 +2,11 @@
 //!
 //! Decides when enough was read, and how often a report may be wrong: once, then the attempt has failed.
 
+pub use crate::json::report as parse;
+
 use crate::inventory::Inventory;
 use crate::reading::{Reader, tools};
 use crate::world::{Advice, Answer, Call, Failure, Stop, Tool, Turn, World};
-use serde::de::DeserializeOwned;
 
 /// Requests to the model in one inquiry, and after which of them it is told to come to an end.
 const TURNS: usize = 10;
@@ -40,7 +41,7 @@ pub fn inquire<T>(
     let mut advice = world.progress.step("asking the model");
 
     for turn in 1..=TURNS {
-        let Turn { text, calls, stop } = conversation.next().map_err(Failure::Model)?;
+        let Turn { text, calls, stop, .. } = conversation.next().map_err(Failure::Model)?;
         if stop == Stop::Refused {
             return Err(Failure::Model("the model declined to answer".to_owned()));
         }
@@ -106,30 +107,17 @@ fn json_in(text: &str) -> &str {
     }
 }
 
-/// Reads a report, naming the place of what does not fit. Fields may be missing, but not all of them.
-pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    if text.split_whitespace().collect::<String>() == "{}" {
-        return Err("it is empty".to_owned());
-    }
-    let mut reader = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let place = error.path().to_string();
-        let why = error.into_inner();
-        if place == "." { why.to_string() } else { format!("{place}: {why}") }
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rehearsal::{Files, Rehearsal};
+    use crate::testing::{FakeHost, Files};
 
     const BRIEF: Brief<'_> =
         Brief { system: "You scout.", opening: "What is there?", schema: "{}" };
 
-    fn ask(rehearsal: &Rehearsal) -> Result<String, Failure> {
-        let inventory = Inventory::of(&rehearsal.files).unwrap();
-        inquire(rehearsal.world(), &inventory, &BRIEF, |text| match text {
+    fn ask(host: &FakeHost) -> Result<String, Failure> {
+        let inventory = Inventory::of(&host.files).unwrap();
+        inquire(host.world(), &inventory, &BRIEF, |text| match text {
             "{\"ok\":1}" => Ok(text.to_owned()),
             other => Err(format!("not ok: {other}")),
         })
@@ -142,31 +130,31 @@ mod tests {
     // SCOUT-4
     #[test]
     fn reads_what_the_model_asks_for_until_it_reports() {
-        let rehearsal = Rehearsal::new(files())
+        let host = FakeHost::new(files())
             .calls(&[("read", r#"{"path":"a.py"}"#), ("read", r#"{"path":"b.py"}"#)])
             .calls(&[("report", r#"{"ok":1}"#)]);
-        assert_eq!(ask(&rehearsal).unwrap(), r#"{"ok":1}"#);
+        assert_eq!(ask(&host).unwrap(), r#"{"ok":1}"#);
         assert_eq!(
-            rehearsal.heard(),
+            host.sent(),
             ["system: You scout.", "say: What is there?", "answer: 1| one\n", "error: not found"]
         );
     }
 
     #[test]
     fn takes_a_report_given_as_text() {
-        let rehearsal = Rehearsal::new(files()).says("Here it is:\n```json\n{\"ok\":1}\n```\n");
-        assert_eq!(ask(&rehearsal).unwrap(), r#"{"ok":1}"#);
+        let host = FakeHost::new(files()).says("Here it is:\n```json\n{\"ok\":1}\n```\n");
+        assert_eq!(ask(&host).unwrap(), r#"{"ok":1}"#);
     }
 
     // SCOUT-5
     #[test]
     fn a_wrong_report_is_asked_for_once_more_and_then_the_attempt_has_failed() {
         let healed =
-            Rehearsal::new(files()).calls(&[("report", "{}")]).calls(&[("report", r#"{"ok":1}"#)]);
+            FakeHost::new(files()).calls(&[("report", "{}")]).calls(&[("report", r#"{"ok":1}"#)]);
         assert!(ask(&healed).is_ok());
-        assert_eq!(healed.heard()[2], "error: report refused: not ok: {}. Call report again.");
+        assert_eq!(healed.sent()[2], "error: report refused: not ok: {}. Call report again.");
         let hopeless =
-            Rehearsal::new(files()).says("I think it is fine.").calls(&[("report", "{}")]);
+            FakeHost::new(files()).says("I think it is fine.").calls(&[("report", "{}")]);
         let why = "the model's report is wrong twice: not ok: {}".to_owned();
         assert_eq!(ask(&hopeless), Err(Failure::Model(why)));
     }
@@ -174,36 +162,33 @@ mod tests {
     // SCOUT-6
     #[test]
     fn a_model_that_only_reads_is_told_to_end_and_ended_after_ten_turns() {
-        let mut rehearsal = Rehearsal::new(files());
+        let mut host = FakeHost::new(files());
         for _ in 0..20 {
-            rehearsal = rehearsal.calls(&[("read", r#"{"path":"a.py"}"#)]);
+            host = host.calls(&[("read", r#"{"path":"a.py"}"#)]);
         }
         assert_eq!(
-            ask(&rehearsal),
+            ask(&host),
             Err(Failure::Model("the model gave no report in 10 turns".to_owned()))
         );
         let told = "say: Time is nearly up: call report now with what you know.";
-        assert_eq!(rehearsal.heard().iter().position(|line| line == told), Some(2 + 7));
-        assert_eq!(rehearsal.heard().iter().filter(|line| *line == told).count(), 1);
-        assert_eq!(rehearsal.turns_left(), 10);
+        assert_eq!(host.sent().iter().position(|line| line == told), Some(2 + 7));
+        assert_eq!(host.sent().iter().filter(|line| *line == told).count(), 1);
+        assert_eq!(host.turns_left(), 10);
     }
 
     #[test]
     fn advice_to_wrap_up_is_passed_on_at_once() {
-        let rehearsal = Rehearsal::new(files())
-            .hurried()
+        let host = FakeHost::new(files())
+            .advising_to_wrap_up()
             .calls(&[("list", "{}")])
             .calls(&[("report", r#"{"ok":1}"#)]);
-        assert!(ask(&rehearsal).is_ok());
-        assert!(rehearsal.heard()[3].starts_with("say: Time is nearly up"));
+        assert!(ask(&host).is_ok());
+        assert!(host.sent()[3].starts_with("say: Time is nearly up"));
     }
 
     #[test]
     fn a_model_that_cannot_be_asked_is_its_failure() {
-        let rehearsal = Rehearsal::new(files());
-        assert_eq!(
-            ask(&rehearsal),
-            Err(Failure::Model("the rehearsal has no further turn".to_owned()))
-        );
+        let host = FakeHost::new(files());
+        assert_eq!(ask(&host), Err(Failure::Model("the script has no further turn".to_owned())));
     }
 }

@@ -1,49 +1,17 @@
 //! What is there: the files in view, what they are written in, which of them a question seems to be about.
 
-use crate::world::{Entry, File, Repository};
+pub use act_reports::source::{is_test, language, name};
+
+use crate::world::{Entry, Kind, Repository};
 use std::collections::BTreeMap;
 
 /// More names than this, of files and links, are not looked at one by one.
 const MOST_NAMES: usize = 100_000;
 
-/// Extension → language, for what people call source code.
-const LANGUAGES: [(&str, &str); 30] = [
-    ("c", "C"),
-    ("cc", "C++"),
-    ("clj", "Clojure"),
-    ("cpp", "C++"),
-    ("cs", "C#"),
-    ("dart", "Dart"),
-    ("ex", "Elixir"),
-    ("exs", "Elixir"),
-    ("go", "Go"),
-    ("h", "C"),
-    ("hpp", "C++"),
-    ("hs", "Haskell"),
-    ("java", "Java"),
-    ("js", "JavaScript"),
-    ("jsx", "JavaScript"),
-    ("kt", "Kotlin"),
-    ("lua", "Lua"),
-    ("mjs", "JavaScript"),
-    ("php", "PHP"),
-    ("pl", "Perl"),
-    ("py", "Python"),
-    ("rb", "Ruby"),
-    ("rs", "Rust"),
-    ("scala", "Scala"),
-    ("sh", "Shell"),
-    ("sql", "SQL"),
-    ("swift", "Swift"),
-    ("ts", "TypeScript"),
-    ("tsx", "TypeScript"),
-    ("zig", "Zig"),
-];
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// Sorted by path.
-    pub files: Vec<File>,
+    pub files: Vec<Entry>,
     /// Names of links, sorted; wherever they lead.
     pub links: Vec<String>,
     /// There are more, files or links.
@@ -55,9 +23,9 @@ impl Inventory {
         let found = repository.list(MOST_NAMES)?;
         let (mut files, mut links) = (Vec::new(), Vec::new());
         for entry in found.items {
-            match entry {
-                Entry::File(file) => files.push(file),
-                Entry::Link(path) => links.push(path),
+            match entry.kind {
+                Kind::Link => links.push(entry.path),
+                _ => files.push(entry),
             }
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -142,9 +110,9 @@ impl Inventory {
     }
 
     /// Files whose path shares words with the question, best first; nothing that shares none.
-    pub fn ranked(&self, question: &str) -> Vec<(&File, usize)> {
+    pub fn ranked(&self, question: &str) -> Vec<(&Entry, usize)> {
         let words = words(question);
-        let score = |file: &File| {
+        let score = |file: &Entry| {
             let path = file.path.to_lowercase();
             let stem = name(&path).split('.').next().unwrap_or_default().to_owned();
             let named = question.contains(&file.path) || question.contains(name(&file.path));
@@ -207,36 +175,6 @@ fn above(path: &str, depth: usize) -> String {
     path.to_owned()
 }
 
-/// The last part of a path.
-pub fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
-}
-
-pub fn language(path: &str) -> Option<&'static str> {
-    let extension = name(path).rsplit_once('.')?.1;
-    LANGUAGES.iter().find(|(known, _)| *known == extension).map(|(_, language)| *language)
-}
-
-/// Whether the path is where tests are kept, by the customs of the languages.
-pub fn is_test(path: &str) -> bool {
-    let name = name(path);
-    let stem = name.split('.').next().unwrap_or(name);
-    let directory = path
-        .split('/')
-        .rev()
-        .skip(1)
-        .any(|part| matches!(part, "test" | "tests" | "__tests__" | "spec"));
-    directory
-        || stem.starts_with("test_")
-        || stem.ends_with("_test")
-        || stem.ends_with("_tests")
-        || stem == "test"
-        || stem == "tests"
-        || (stem.ends_with("Test") && name.ends_with(".java"))
-        || name.contains(".test.")
-        || name.contains(".spec.")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +182,7 @@ mod tests {
     fn inventory(paths: &[&str]) -> Inventory {
         let mut files = paths
             .iter()
-            .map(|path| File { path: (*path).to_owned(), size: 10 })
+            .map(|path| Entry { path: (*path).to_owned(), kind: Kind::File, size: 10 })
             .collect::<Vec<_>>();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Inventory { files, links: vec![], truncated: false }
@@ -279,25 +217,6 @@ mod tests {
             identifiers("Why does parse_price() lose cents in `total`, PriceList and Fix?"),
             ["PriceList", "parse_price", "total"]
         );
-    }
-
-    #[test]
-    fn tests_are_known_by_place_or_name() {
-        for path in [
-            "tests/a.rs",
-            "test_a.py",
-            "a_test.go",
-            "src/a.test.ts",
-            "src/__tests__/a.js",
-            "x/FooTest.java",
-            "test.sh",
-            "src/store/tests.rs",
-        ] {
-            assert!(is_test(path), "{path}");
-        }
-        for path in ["src/contest.py", "latest.rs", "testing/a.rs"] {
-            assert!(!is_test(path), "{path}");
-        }
     }
 
     #[test]

@@ -1,26 +1,34 @@
-//! What components are made of, apart from what they are for.
+//! What a Rust component is made of, whatever it does.
 //!
-//! A Scout is a function of `World` and `Question` behind `scout!`, a tool component one of `World`, name and arguments
-//! behind `tool!`. `world` says what there is, `host` gets it through WIT and `rehearsal` from memory; `inventory` is what
-//! is in the repository, `paths` how its paths are put together, `reading` the tools that a Scout's model may call,
-//! `inquiry` the bounded conversation that ends with a report, `report` what all reports have in common, `grounding`
-//! what they may name, `quoting` how text of the repository is shown as data. The rules are in `specs/scout-a.md` and
-//! `specs/scout-b.md`.
+//! A Scout is a function of [`World`](world::World) and [`Question`](world::Question) that is exported with [`scout!`]; a
+//! tool component is a function of `World`, name and arguments that is exported with [`tool!`].
+//!
+//! - [`world`]: what a component is given. [`host`] gets it through WIT, [`testing`] from memory.
+//! - [`inventory`]: the files of the repository; [`paths`]: how paths are put together.
+//! - [`inquiry`]: the bounded conversation with the model that ends with a report. [`grounding`] checks what a report may
+//!   name, [`quoting`] shows text of the repository to the model as data.
+//! - [`tool`]: what tools answer, and how they change files.
+//!
+//! The rules are in `specs/scout-a.md` and `specs/scout-b.md`.
+
+/// The shapes of the built-in Scouts' reports, for components that take their place.
+pub use act_reports as reports;
 
 pub mod grounding;
 pub mod host;
 pub mod inquiry;
 pub mod inventory;
+pub mod json;
 pub mod paths;
 pub mod quoting;
 mod reading;
-#[cfg(any(test, feature = "rehearsal"))]
-pub mod rehearsal;
 pub mod report;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod tool;
 pub mod world;
 
-/// The world `scout`, generated; components export through this so that there is one set of types.
+/// Generated from the world `scout`. All components use these types.
 #[allow(clippy::all, unreachable_pub, missing_docs, reason = "generated")]
 pub mod bindings {
     wit_bindgen::generate!({
@@ -29,10 +37,17 @@ pub mod bindings {
         generate_all,
         pub_export_macro: true,
         default_bindings_module: "act_kit::bindings",
+        additional_derives: [PartialEq, Eq],
+        additional_type_attributes: {
+            "agentcommand:repo/symbols@1.2.0/edge": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.2.0/outline": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.2.0/symbol": [#[derive(Default)]],
+            "agentcommand:scout/scout@1.0.0/question": [#[derive(Default)]],
+        },
     });
 }
 
-/// What the world `tool` has beside it.
+/// Generated from the world `tool`: what the world `scout` does not have.
 #[allow(clippy::all, unreachable_pub, missing_docs, reason = "generated")]
 pub mod tool_bindings {
     wit_bindgen::generate!({
@@ -51,9 +66,9 @@ pub mod tool_bindings {
     });
 }
 
-/// Makes a component of `fn(World<'_>, &Question) -> Result<String, Failure>`.
+/// Exports a Scout: a function `fn(World<'_>, &Question) -> Result<String, Failure>`.
 ///
-/// The text is the report: JSON that fits the schema in the manifest.
+/// The text that it returns is the report: JSON that fits the schema in the manifest.
 #[macro_export]
 macro_rules! scout {
     ($ask:path) => {
@@ -63,7 +78,7 @@ macro_rules! scout {
             struct Component;
             impl Guest for Component {
                 fn ask(question: Question) -> Result<String, Failure> {
-                    $ask($crate::host::world(), &question.into()).map_err(Failure::from)
+                    $ask($crate::host::world(), &question)
                 }
             }
     $crate::bindings::export!(Component with_types_in $crate::bindings);
@@ -71,7 +86,7 @@ macro_rules! scout {
     };
 }
 
-/// Makes a component of `fn(World<'_>, &str, &str) -> Result<Outcome, NotRun>`, which gets a tool's name and the
+/// Exports tools: a function `fn(World<'_>, &str, &str) -> Result<Outcome, NotRun>` that is given a tool's name and the
 /// arguments as the model wrote them.
 #[macro_export]
 macro_rules! tool {

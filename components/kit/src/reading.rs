@@ -1,9 +1,12 @@
 //! The tools with which the model looks around: bounded answers in plain text, lines from 1 as in reports.
 
 use crate::inventory::Inventory;
+use crate::json;
+use crate::paths::clean;
 use crate::quoting::{cut, numbered};
-use crate::world::{Repository, Tool};
+use crate::world::{Entry, Repository, Tool};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// One answer, and all answers of an inquiry.
 const ANSWER: usize = 6 * 1024;
@@ -92,8 +95,7 @@ impl<'a> Reader<'a> {
     fn list(&self, List { path }: &List, most: usize) -> String {
         let directory = clean(path);
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-        let below =
-            |file: &&crate::world::File| file.path.starts_with(&prefix) || file.path == directory;
+        let below = |file: &&Entry| file.path.starts_with(&prefix) || file.path == directory;
         let files = self.inventory.files.iter().filter(below).cloned().collect();
         Inventory { files, links: vec![], truncated: self.inventory.truncated }.outline(most)
     }
@@ -134,20 +136,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn clean(path: &str) -> String {
-    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
-    parts.collect::<Vec<_>>().join("/")
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(arguments: &str) -> Result<T, String> {
-    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-    serde_json::from_str(text).map_err(|error| format!("wrong arguments: {error}"))
+/// # Errors
+///
+/// Returns what does not fit, for the model.
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, String> {
+    json::arguments(arguments).map_err(|why| format!("wrong arguments: {why}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rehearsal::Files;
+    use crate::testing::Files;
 
     // SCOUT-2
     #[test]

@@ -1,43 +1,74 @@
-//! What a tool is called with and what it answers.
+//! What a tool component is called with and what it answers, and the repository as it may change it.
 
-pub use crate::tool_bindings::agentcommand::repo::edit;
+use crate::host::Host;
+use crate::json;
+pub use crate::tool_bindings::agentcommand::repo::edit::{self, Change, EditError};
 use crate::tool_bindings::exports::agentcommand::tool::tool as export;
+use crate::world::{Refusal, Repository, Version};
 use serde::de::DeserializeOwned;
 
-/// What a call gave; `data` is what events want to know beside the text.
+/// A repository that can be changed. The host carries out each change.
+pub trait EditableRepository: Repository {
+    /// Makes one change and returns the file's new version, or `None` when the file was deleted.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal. Nothing was changed then.
+    fn apply(&self, change: Change) -> Result<Option<Version>, EditError>;
+}
+
+impl EditableRepository for Host {
+    fn apply(&self, change: Change) -> Result<Option<Version>, EditError> {
+        Ok(edit::apply(&[change])?.into_iter().next().flatten())
+    }
+}
+
+/// Returns the host's repository for a component that changes files. A component that calls this imports `repo/edit`, and
+/// its manifest has to ask for `repo.write`.
+pub fn editable_repository() -> &'static impl EditableRepository {
+    &Host
+}
+
+impl From<Refusal> for EditError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What a call returns to the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// For the model.
     pub text: String,
-    /// JSON.
-    pub data: Option<String>,
     /// The tool refused in a way that the model can act on.
     pub is_error: bool,
 }
 
 impl Outcome {
+    /// A call that did what was asked.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), ..Self::default() }
+        Self { text: text.into(), is_error: false }
     }
 
-    /// Something that the model did wrong, and can do better.
+    /// A call that the model can make again in a better way.
     pub fn refusal(text: impl Into<String>) -> Self {
-        Self { is_error: true, ..Self::text(text) }
+        Self { text: text.into(), is_error: true }
     }
 }
 
-/// Why no tool ran.
+/// The reason why no tool ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotRun {
+    /// The component has no tool of that name.
     UnknownTool,
-    /// Says which argument, and what was expected.
+    /// Says which argument is wrong and what was expected.
     BadArguments(String),
+    /// The component could not work, through no fault of the arguments.
     Failed(String),
 }
 
 impl From<Outcome> for export::Outcome {
-    fn from(Outcome { text, data, is_error }: Outcome) -> Self {
-        Self { text, data, is_error }
+    fn from(Outcome { text, is_error }: Outcome) -> Self {
+        Self { text, data: None, is_error }
     }
 }
 
@@ -51,16 +82,11 @@ impl From<NotRun> for export::Failure {
     }
 }
 
-/// Arguments as a model wrote them, naming the place of what does not fit. No text at all means no arguments, which is
-/// how some models call a tool that needs none.
+/// Reads a tool's arguments as a model wrote them. No text at all means no arguments.
+///
+/// # Errors
+///
+/// [`NotRun::BadArguments`] with the place of what does not fit.
 pub fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, NotRun> {
-    let text = if text.trim().is_empty() { "{}" } else { text };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let parsed = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let place = error.path().to_string();
-        let why = error.into_inner();
-        NotRun::BadArguments(if place == "." { why.to_string() } else { format!("{place}: {why}") })
-    })?;
-    reader.end().map_err(|error| NotRun::BadArguments(error.to_string()))?;
-    Ok(parsed)
+    json::arguments(text).map_err(NotRun::BadArguments)
 }

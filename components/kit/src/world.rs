@@ -1,93 +1,40 @@
-//! What a Scout needs: a repository to read, a model to ask, somebody to tell.
+//! What a component is given: a repository to read, a model to ask, and a host to report progress to.
+//!
+//! The types are those that are generated from `wit/`. The traits are the host's interfaces, so that the same component
+//! runs against the real host ([`crate::host`]) and against one in memory ([`crate::testing`]).
 
 pub use crate::bindings::agentcommand::model::chat::{
-    Stop, Tool, ToolCall as Call, ToolResult as Answer,
+    Stop, Tool, ToolCall as Call, ToolResult as Answer, Turn, Usage,
 };
+pub use crate::bindings::agentcommand::progress::progress::Advice;
+pub use crate::bindings::agentcommand::repo::read::{
+    Chunk, Entries, Entry, Hit, Hits, Kind, Pattern, Selection, Slice,
+};
+pub use crate::bindings::agentcommand::repo::symbols::{Edge as Import, Outline, Summary, Symbol};
+pub use crate::bindings::agentcommand::types::types::{Refusal, Version};
+pub use crate::bindings::exports::agentcommand::scout::scout::{Failure, Question};
 
-/// A file in view.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    pub path: String,
-    pub size: u64,
-}
-
-/// What a listing names: a file, or a link, wherever that leads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    File(File),
-    Link(String),
-}
-
-/// A line that matched, counted from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    pub path: String,
-    pub line: u32,
-    pub text: String,
-}
-
-/// What was found, and whether that is all.
+/// Items of a listing or a search, and whether there are more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<T> {
     pub items: Vec<T>,
     pub truncated: bool,
 }
 
-/// A definition; lines from 1, both ends included.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Symbol {
-    pub name: String,
-    /// `function`, `method`, `type`, `constant`, `macro`, `module` or `test`.
-    pub kind: String,
-    pub container: Option<String>,
-    pub first_line: u32,
-    pub last_line: u32,
-    pub exported: bool,
-}
-
-/// An import as it is written.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Import {
-    pub line: u32,
-    pub target: String,
-    pub names: Vec<String>,
-}
-
-/// What a parser says about a file.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outline {
-    pub language: String,
-    pub lines: u32,
-    pub symbols: Vec<Symbol>,
-    pub imports: Vec<Import>,
-    pub complete: bool,
-}
-
-/// What an outline comes to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Summary {
-    pub language: String,
-    pub lines: u32,
-    /// Definitions; of these, those that other files can name, and tests.
-    pub symbols: u32,
-    pub exported: u32,
-    pub tests: u32,
-    /// Of the definitions at least those whose names hold what was looked for.
-    pub named: Vec<Symbol>,
-    pub imports: Vec<Import>,
-    pub complete: bool,
-}
-
-impl From<Outline> for Summary {
-    fn from(outline: Outline) -> Self {
-        let count =
-            |is: &dyn Fn(&&Symbol) -> bool| outline.symbols.iter().filter(is).count() as u32;
+impl Summary {
+    /// Summarises an outline; every definition in it counts as wanted.
+    pub fn of(outline: Outline) -> Self {
+        let count = |is: &dyn Fn(&&Symbol) -> bool| {
+            let count = outline.symbols.iter().filter(is).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
         Self {
-            symbols: outline.symbols.len() as u32,
+            symbols: count(&|_| true),
             exported: count(&|symbol| symbol.exported),
             tests: count(&|symbol| symbol.kind == "test"),
             language: outline.language,
             lines: outline.lines,
+            size: outline.size,
             named: outline.symbols,
             imports: outline.imports,
             complete: outline.complete,
@@ -95,51 +42,213 @@ impl From<Outline> for Summary {
     }
 }
 
+impl Refusal {
+    /// The refusal as a sentence.
+    pub fn message(self) -> String {
+        match self {
+            Self::NotFound => "not found".to_owned(),
+            Self::Stale => "the repository changed meanwhile".to_owned(),
+            Self::Invalid(why) | Self::Denied(why) | Self::Limit(why) | Self::Failed(why) => why,
+        }
+    }
+}
+
+/// The repository as the host shows it. The required methods are the functions of `repo/read` and `repo/symbols`; the
+/// provided ones go through all pages.
 pub trait Repository {
-    /// Files and links in view, sorted by path, at most `most`.
-    fn list(&self, most: usize) -> Result<Found<Entry>, String>;
-    /// The beginnings of files, one answer for each, in order.
-    fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>>;
-    /// Lines that match, at most about `most`.
-    fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String>;
-    /// What parsers say about these files, one answer for each, in order; none for one that no parser is for.
-    fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>>;
-    /// What these come to, with the definitions whose names hold one of `names`, in either case.
-    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>>;
+    /// Returns one page of a listing, and the cursor of the next page.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal.
+    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal>;
+
+    /// Reads slices of files; one answer for each, in order.
+    fn read_slices(&self, want: &[Slice]) -> Vec<Result<Chunk, Refusal>>;
+
+    /// Returns one page of a search, and the cursor of the next page.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal.
+    fn search_page(
+        &self,
+        want: &Pattern,
+        within: &Selection,
+        cursor: Option<&str>,
+    ) -> Result<Hits, Refusal>;
+
+    /// Returns outlines of files, one answer for each, in order. The host may refuse the last ones with `call_bytes`.
+    fn outline_page(&self, paths: &[String]) -> Vec<Result<Outline, Refusal>>;
+
+    /// Returns summaries of outlines, one answer for each, in order, like `outline_page`. A summary names the
+    /// definitions whose names contain one of `names`, in either case.
+    fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>>;
+
+    /// Lists entries, at most `most`. `truncated` says that there are more, or that the host did not look further.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal of any page.
+    fn list_all(&self, want: &Selection, most: usize) -> Result<Found<Entry>, Refusal> {
+        all_pages(most, |cursor| {
+            let Entries { items, next, truncated } = self.list_page(want, cursor)?;
+            Ok((Found { items, truncated }, next))
+        })
+    }
+
+    /// Lists the files and links of the whole repository, sorted by path, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal, as a sentence.
+    fn list(&self, most: usize) -> Result<Found<Entry>, String> {
+        let kinds = vec![Kind::File, Kind::Link];
+        let want = Selection { under: vec![], globs: vec![], kinds };
+        self.list_all(&want, most).map_err(Refusal::message)
+    }
+
+    /// Reads the first `most` bytes of files; one answer for each, in order.
+    fn read(&self, paths: &[&str], most: u64) -> Vec<Result<Vec<u8>, String>> {
+        let slice = |path: &&str| Slice {
+            path: (*path).to_owned(),
+            offset: 0,
+            length: Some(most),
+            with_version: false,
+        };
+        let chunks = self.read_slices(&paths.iter().map(slice).collect::<Vec<_>>()).into_iter();
+        chunks.map(|chunk| chunk.map(|chunk| chunk.bytes).map_err(Refusal::message)).collect()
+    }
+
+    /// Finds lines that match a regular expression, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal of any page.
+    fn search_all(
+        &self,
+        regex: &str,
+        glob: Option<&str>,
+        most: usize,
+    ) -> Result<Found<Hit>, Refusal> {
+        let pattern = Pattern { regex: regex.to_owned(), ignore_case: false, multi_line: false };
+        let globs = glob.map(str::to_owned).into_iter().collect();
+        let within = Selection { under: vec![], globs, kinds: vec![] };
+        all_pages(most, |cursor| {
+            let Hits { items, next, truncated } = self.search_page(&pattern, &within, cursor)?;
+            Ok((Found { items, truncated }, next))
+        })
+    }
+
+    /// Finds lines that match a regular expression, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal, as a sentence.
+    fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String> {
+        self.search_all(regex, glob, most).map_err(Refusal::message)
+    }
+
+    /// Returns the outline of each file, in order, or `None` for a file without a parser.
+    fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
+        each(paths, |paths| self.outline_page(paths))
+    }
+
+    /// Returns the summary of each file, in order, or `None` for a file without a parser.
+    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        each(paths, |paths| self.summary_page(paths, &names))
+    }
 }
 
-#[derive(Debug, Clone)]
-pub struct Turn {
-    pub text: String,
-    pub calls: Vec<Call>,
-    pub stop: Stop,
+/// One page, and the cursor of the next.
+type Page<T> = (Found<T>, Option<String>);
+
+/// Asks for pages until there are no more or more than `most` items.
+fn all_pages<T>(
+    most: usize,
+    page: impl Fn(Option<&str>) -> Result<Page<T>, Refusal>,
+) -> Result<Found<T>, Refusal> {
+    let mut found = Found { items: Vec::new(), truncated: false };
+    let mut cursor = None;
+    loop {
+        let (more, next) = page(cursor.as_deref())?;
+        found.items.extend(more.items);
+        found.truncated |= more.truncated;
+        cursor = next;
+        if cursor.is_none() || found.items.len() > most {
+            break;
+        }
+    }
+    found.truncated |= cursor.is_some() || found.items.len() > most;
+    found.items.truncate(most);
+    Ok(found)
 }
 
+/// Returns one answer for each path. What did not fit into the host's answer is asked for again, as long as each answer
+/// holds at least one.
+fn each<T: Clone>(
+    paths: &[&str],
+    ask: impl Fn(&[String]) -> Vec<Result<T, Refusal>>,
+) -> Vec<Option<T>> {
+    let mut answers = Vec::with_capacity(paths.len());
+    while answers.len() < paths.len() {
+        let rest = &paths[answers.len()..];
+        let rest = rest.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let mut answered = 0;
+        for answer in ask(&rest) {
+            match answer {
+                Ok(answer) => answers.push(Some(answer)),
+                Err(Refusal::Limit(why)) if why.starts_with("call_bytes") && answered > 0 => break,
+                Err(_) => answers.push(None),
+            }
+            answered += 1;
+        }
+        if answered == 0 {
+            break;
+        }
+    }
+    answers.resize(paths.len(), None);
+    answers
+}
+
+/// The one configured model.
 pub trait Model {
+    /// Opens a conversation. The model is asked nothing yet.
     fn open(&self, system: &str, tools: &[Tool]) -> Box<dyn Conversation>;
 }
 
+/// A conversation with the model.
 pub trait Conversation {
+    /// Adds a message of the user role; it is sent with the next turn.
     fn say(&self, text: &str);
+
+    /// Answers all calls of the last turn.
+    ///
+    /// # Errors
+    ///
+    /// When an id is unknown, missing or there twice.
     fn answer(&self, answers: Vec<Answer>) -> Result<(), String>;
+
+    /// Asks the model for a turn.
+    ///
+    /// # Errors
+    ///
+    /// When the model was not granted, a limit is reached, or the provider did not deliver.
     fn next(&self) -> Result<Turn, String>;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
-    CarryOn,
-    WrapUp,
-}
-
+/// How the host is informed while a query runs.
 pub trait Progress {
+    /// Shows a line to the user and returns the host's advice.
     fn step(&self, message: &str) -> Advice;
-    /// Something that was not as it should be.
+    /// Writes a warning into the log.
     fn warn(&self, message: &str);
-    /// Of the time that the query has, how much is left, in milliseconds.
+    /// Returns the milliseconds that are left of the query's time.
     fn time_left(&self) -> u64;
 }
 
-/// All of it.
+/// Everything that a component is given.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     pub repository: &'a dyn Repository,
@@ -147,28 +256,10 @@ pub struct World<'a> {
     pub progress: &'a dyn Progress,
 }
 
-/// What the Editor wants to know.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Question {
-    pub text: String,
-    pub context: Vec<(String, String)>,
-    pub facts_only: bool,
-}
-
 impl Question {
-    /// A text that the host added, if it did and there is something in it.
+    /// Returns a text that the host added, unless it is missing or blank.
     pub fn context(&self, name: &str) -> Option<&str> {
         let found = self.context.iter().find(|(found, _)| found == name);
         found.map(|(_, text)| text.as_str()).filter(|text| !text.trim().is_empty())
     }
-}
-
-/// Why there is no report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
-    /// Not a question for this Scout; says what is.
-    OutOfScope(String),
-    /// The model did not deliver something to report.
-    Model(String),
-    Other(String),
 }

@@ -1,18 +1,22 @@
-//! What facts say where the model said nothing.
+//! A report that is made of facts alone; it fills what the model left out of its own.
 
-use crate::facts::{Known, Level as Danger};
-use crate::report::{Conventions, Level, Relevance, RelevantFile, RepoMap, Report, RiskZone};
+use crate::facts::Known;
+use act_kit::reports::facts_a::{Mapped, Risk};
+use act_kit::reports::report_a::{
+    Conventions, Level, Relevance, RelevantFile, RepoMap, ReportA, RiskZone,
+};
 use act_kit::world::World;
 use serde_json::Value;
 
-/// Files that are named, zones, what a file is said to depend on, tests.
+/// Maximum numbers of relevant files, of risk zones, of dependencies of one file, and of tests.
 const FILES: usize = 10;
 const ZONES: usize = 5;
 const DEPENDENCIES: usize = 12;
 const TESTS: usize = 5;
 
-/// A report about `chosen`, the files that the model found relevant, or about the best of the map without any.
-pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) -> Report {
+/// Returns a report about `chosen`, the files that the model found relevant. Without any it is about the best files of
+/// the map.
+pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) -> ReportA {
     let survey = &known.survey;
     let place = |path: &str| {
         survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()
@@ -27,7 +31,7 @@ pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) ->
         let to = to.collect::<Vec<_>>();
         (!to.is_empty()).then(|| (survey.path(*at).to_owned(), to))
     });
-    Report {
+    ReportA {
         schema_version: Value::from("1"),
         repo_map: RepoMap {
             dependency_graph: depends.collect(),
@@ -37,13 +41,13 @@ pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) ->
         risk_zones: zones(known, &wanted),
         conventions: conventions(world, known),
         verification_tips: vec![tests(known, &wanted)],
-        ..Report::default()
+        ..ReportA::default()
     }
 }
 
 fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
     let map = known.map(world, 8_000, FILES);
-    let file = |entry: crate::facts::Mapped| RelevantFile {
+    let file = |entry: Mapped| RelevantFile {
         relevance: match entry.score {
             score if score >= 0.6 => Relevance::Primary,
             score if score >= 0.25 => Relevance::Secondary,
@@ -61,9 +65,9 @@ fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
 fn zones(known: &Known, wanted: &[u32]) -> Vec<RiskZone> {
     let paths = wanted.iter().map(|at| known.survey.path(*at)).collect::<Vec<_>>();
     let risky = known.risk().into_iter().filter(|risk| paths.contains(&risk.path.as_str()));
-    let risky = risky.filter(|risk| risk.level != Danger::Low && risk.lines > 0).take(ZONES);
-    let zone = |risk: crate::facts::Risk| {
-        let level = if risk.level == Danger::High { Level::High } else { Level::Medium };
+    let risky = risky.filter(|risk| risk.level != Level::Low && risk.lines > 0).take(ZONES);
+    let zone = |risk: Risk| {
+        let level = if risk.level == Level::High { Level::High } else { Level::Medium };
         let tested = if risk.tested { "a test exercises it" } else { "no test exercises it" };
         RiskZone {
             rationale: format!(
@@ -85,11 +89,12 @@ fn zones(known: &Known, wanted: &[u32]) -> Vec<RiskZone> {
 fn conventions(world: World<'_>, known: &Known) -> Conventions {
     let (mut naming, mut patterns) = (vec![], vec![]);
     for found in known.conventions(world) {
-        let language = found.language.map_or(String::new(), |language| format!("{language} "));
+        let language =
+            found.language.as_ref().map_or(String::new(), |language| format!("{language} "));
         let topic = found.topic.replace('_', " ");
-        let said =
+        let line =
             format!("{language}{topic}: {} ({} of {})", found.value, found.count, found.total);
-        if found.topic.ends_with("naming") { naming.push(said) } else { patterns.push(said) }
+        if found.topic.ends_with("naming") { naming.push(line) } else { patterns.push(line) }
     }
     naming.truncate(3);
     patterns.truncate(6);

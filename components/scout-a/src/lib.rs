@@ -1,29 +1,33 @@
-//! Scout A, the Codebase Mapper: which files matter for a question, how they hang together, where the risk is.
+//! Scout A, the Codebase Mapper: which files matter for a question, how they depend on each other, where a change is
+//! risky.
 //!
-//! `survey` looks at everything once, `resolve` says which file an import means, `handed_on` goes on to where that has it
-//! from, `rank` and `terms` what a question is
-//! about; `facts` is what follows from that without a model. With one, `opening` puts the best of it in front of the
-//! model, `report` is the shape of the answer, `grounding` what it may name, `draft` what fills its gaps. Rules
-//! SCOUT-A-1 and following.
+//! - `survey` lists and outlines all files once. `resolve` finds the file that an import means, `re_exports` follows names
+//!   through files that only re-export them, `same_package` finds dependencies that need no import.
+//! - `terms` and `rank` find the files that a question is about.
+//! - `facts` is what follows without a model, as `act scout a --facts` prints it.
+//! - With a model: `opening` is the first message, `grounding` and `report` check what the model reports, `draft` fills
+//!   what it left out.
+//!
+//! The rules are SCOUT-A-1 and following in `specs/scout-a.md`.
 
 mod draft;
 mod facts;
 mod grounding;
-mod handed_on;
-mod neighbours;
 mod opening;
 mod rank;
+mod re_exports;
 mod report;
 mod resolve;
+mod same_package;
 mod survey;
 mod terms;
 
 use act_kit::grounding::Ground;
 use act_kit::inquiry::{Brief, inquire, parse};
 use act_kit::inventory::Inventory;
+use act_kit::reports::report_a::ReportA;
 use act_kit::world::{Failure, Question, World};
 use facts::Known;
-use report::Report;
 use serde::Serialize;
 
 act_kit::scout!(ask);
@@ -31,32 +35,36 @@ act_kit::scout!(ask);
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Answers one question with a report as JSON; with facts alone when only these are wanted.
+/// Answers one question with a report as JSON, or with facts when only these are wanted.
+///
+/// # Errors
+///
+/// [`Failure::Other`] when the repository cannot be listed, [`Failure::Model`] when the model gave no usable report.
 pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     world.progress.step("looking over the repository");
     let time = world.progress.time_left();
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;
     if question.facts_only {
         let known = Known::of(world, inventory, &question.text, time / 3);
-        return written(&known.facts(world, &question.text));
+        return to_json(&known.facts(world, &question.text));
     }
-    // Most of the time is the model's.
+    // Two thirds of the time are kept for the model.
     let known = Known::of(world, inventory, &question.text, time / 3 * 2);
     let ground = Ground { world, inventory: &known.survey.inventory };
     let opening = opening::opening(world, &known, question);
     let schema = act_kit::report::schema(MANIFEST)?;
     let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
     let accept = |text: &str| {
-        let report = parse::<Report>(text)?;
+        let report = parse::<ReportA>(text)?;
         act_kit::report::check_version(&report.schema_version)?;
-        report.grounded(&ground)
+        report::grounded(report, &ground)
     };
     let report = inquire(world, &known.survey.inventory, &brief, accept)?;
     let draft = draft::draft(world, &known, &report.repo_map.relevant_files);
-    written(&report.completed(draft))
+    to_json(&report::completed(report, draft))
 }
 
-fn written(answer: &impl Serialize) -> Result<String, Failure> {
+fn to_json(answer: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(answer).map_err(|error| Failure::Other(error.to_string()))
 }
 

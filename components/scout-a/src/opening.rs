@@ -1,9 +1,10 @@
 //! The first message: question, what the host added, and of the facts what the question seems to be about.
 
-use crate::facts::{Convention, Known};
+use crate::facts::Known;
 use crate::survey::Survey;
 use act_kit::inventory::identifiers;
 use act_kit::quoting::{cut, file, log};
+use act_kit::reports::facts_a::Convention;
 use act_kit::world::{Question, Repository, World};
 use std::collections::HashSet;
 
@@ -80,7 +81,7 @@ fn others(survey: &Survey, shown: &HashSet<&str>) -> String {
 fn conventions(found: &[Convention]) -> String {
     let mut text = String::new();
     for Convention { topic, language, value, count, total, .. } in found {
-        let language = language.map_or(String::new(), |language| format!(" ({language})"));
+        let language = language.as_ref().map_or(String::new(), |language| format!(" ({language})"));
         let one = format!("{}{language}: {value}, {count} of {total}; ", topic.replace('_', " "));
         if text.len() + one.len() > CONVENTIONS {
             break;

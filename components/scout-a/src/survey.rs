@@ -2,12 +2,13 @@
 //! parts, most of them summed up, and are let go again, so that memory grows with the number of files and not with what
 //! stands in them.
 
-use crate::handed_on::HandedOn;
-use crate::neighbours::Neighbours;
+use crate::re_exports::ReExports;
 use crate::resolve::Resolver;
+use crate::same_package::SamePackage;
 use crate::terms::{Matches, Terms};
 use act_kit::inventory::{Inventory, is_test, language};
 use act_kit::paths::directory;
+use act_kit::reports::source::{is_parsed, parsed_language};
 use act_kit::world::{Summary, World};
 
 /// Outlines that are asked for at a time.
@@ -46,7 +47,7 @@ impl Unit {
     fn take(&mut self, summary: &Summary, terms: &Terms) {
         self.parsed = true;
         self.lines = summary.lines;
-        self.language = spoken(&summary.language).or(self.language);
+        self.language = parsed_language(&summary.language).or(self.language);
         (self.symbols, self.exported) = (summary.symbols, summary.exported);
         self.tests = summary.tests;
         for symbol in &summary.named {
@@ -78,9 +79,9 @@ impl Survey {
             inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
         let (mut edges, mut truncated) = (vec![], inventory.truncated);
         let mut incomplete = 0;
-        let (mut handed_on, mut neighbours) = (HandedOn::default(), Neighbours::default());
+        let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
         let resolver = Resolver::new(world.repository, &inventory);
-        let parseable = (0..units.len()).filter(|at| is_parseable(units[*at].language));
+        let parseable = (0..units.len()).filter(|at| units[*at].language.is_some_and(is_parsed));
         let mut parseable = parseable.collect::<Vec<_>>();
         let wanted = terms.texts().chain([MAIN]).collect::<Vec<_>>();
         // Directory by directory.
@@ -90,7 +91,7 @@ impl Survey {
                 truncated = true;
                 break;
             }
-            // What neighbours of a Go package define must be known by name; of all others numbers are enough.
+            // A Go package needs the names that its files define. For other languages the numbers are enough.
             let (go, rest) = part.iter().partition::<Vec<_>, _>(|at| units[**at].language == GO);
             let paths = |part: &[&usize]| -> Vec<&str> {
                 part.iter().map(|at| inventory.files[**at].path.as_str()).collect()
@@ -102,8 +103,8 @@ impl Survey {
                 let path = &inventory.files[*at].path;
                 let seen = match units[*at].language == GO {
                     true => outlines.next().flatten().map(|outline| {
-                        neighbours.take(*at as u32, path, &outline, &mut edges);
-                        Summary::from(outline)
+                        same_package.add(*at as u32, path, &outline, &mut edges);
+                        Summary::of(outline)
                     }),
                     false => summaries.next().flatten(),
                 };
@@ -112,14 +113,14 @@ impl Survey {
                 incomplete += usize::from(!summary.complete);
                 for import in &summary.imports {
                     for to in resolver.files(path, &summary.language, import) {
-                        handed_on.take(*at as u32, to as u32, import, &inventory, &mut edges);
+                        re_exports.add(*at as u32, to as u32, import, &inventory, &mut edges);
                     }
                 }
             }
         }
         drop(resolver);
-        neighbours.meet(&mut edges);
-        handed_on.follow(&mut edges);
+        same_package.finish_directory(&mut edges);
+        re_exports.resolve(&mut edges);
         edges.sort_unstable();
         edges.dedup();
         let large = |at: &&usize| !units[**at].parsed && inventory.files[**at].size > COUNTED_FILE;
@@ -203,27 +204,6 @@ fn is_generated(path: &str) -> bool {
         || within("generated")
         || within("vendor")
         || within("third_party")
-}
-
-fn is_parseable(language: Option<&str>) -> bool {
-    matches!(
-        language,
-        Some("C" | "C++" | "Go" | "Java" | "JavaScript" | "Python" | "Rust" | "TypeScript")
-    )
-}
-
-fn spoken(language: &str) -> Option<&'static str> {
-    Some(match language {
-        "c" => "C",
-        "cpp" => "C++",
-        "go" => "Go",
-        "java" => "Java",
-        "javascript" => "JavaScript",
-        "python" => "Python",
-        "rust" => "Rust",
-        "typescript" => "TypeScript",
-        _ => return None,
-    })
 }
 
 fn is_main(language: &str, symbol: &act_kit::world::Symbol) -> bool {

@@ -1,7 +1,7 @@
 //! Scout A against a world in memory.
 
 use super::*;
-use act_kit::rehearsal::{Files, Rehearsal};
+use act_kit::testing::{FakeHost, Files};
 use act_kit::world::{Import, Outline, Symbol};
 use serde_json::{Value, json};
 
@@ -18,17 +18,17 @@ fn question(text: &str) -> Question {
     Question { text: text.to_owned(), ..Question::default() }
 }
 
-fn asked(rehearsal: &Rehearsal, text: &str) -> Value {
-    serde_json::from_str(&ask(rehearsal.world(), &question(text)).unwrap()).unwrap()
+fn asked(host: &FakeHost, text: &str) -> Value {
+    serde_json::from_str(&ask(host.world(), &question(text)).unwrap()).unwrap()
 }
 
 // SCOUT-A-1
 #[test]
 fn every_field_of_the_schema_is_there_however_little_the_model_says() {
     let report = json!({"repo_map": {"relevant_files": [{"path": "src/price.py"}]}}).to_string();
-    let rehearsal = Rehearsal::new(shop()).calls(&[("report", &report)]);
+    let host = FakeHost::new(shop()).calls(&[("report", &report)]);
     assert_eq!(
-        asked(&rehearsal, "Fix total()"),
+        asked(&host, "Fix total()"),
         json!({
             "schema_version": "1",
             "repo_map": {
@@ -47,9 +47,9 @@ fn every_field_of_the_schema_is_there_however_little_the_model_says() {
 // SCOUT-A-2
 #[test]
 fn the_first_message_holds_question_outline_hits_and_small_files_as_data() {
-    let rehearsal = Rehearsal::new(shop()).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
-    asked(&rehearsal, "Why does total() lose cents in price.py?");
-    let heard = rehearsal.heard();
+    let host = FakeHost::new(shop()).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
+    asked(&host, "Why does total() lose cents in price.py?");
+    let heard = host.sent();
     assert!(heard[0].contains("schema version 1"));
     let opening = &heard[1];
     assert!(opening.starts_with("say: Question: Why does total() lose cents"));
@@ -65,10 +65,9 @@ fn a_first_prompt_for_a_small_repository_stays_near_six_kilobytes() {
     let many = (0..60).map(|n| (format!("src/module_{n}.py"), "x = total(1)\n".repeat(100)));
     let many = many.collect::<Vec<_>>();
     let files = many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect::<Vec<_>>();
-    let rehearsal =
-        Rehearsal::new(Files::of(&files)).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
-    asked(&rehearsal, "Why is `total` slow in module_7?");
-    let sent = rehearsal.heard().iter().map(String::len).sum::<usize>()
+    let host = FakeHost::new(Files::of(&files)).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
+    asked(&host, "Why is `total` slow in module_7?");
+    let sent = host.sent().iter().map(String::len).sum::<usize>()
         + act_kit::report::schema(MANIFEST).unwrap().len();
     assert!(sent < 6_500, "{sent}");
 }
@@ -101,11 +100,11 @@ fn what_is_not_there_is_told_once_and_what_is_meant_is_put_right() {
     healed["risk_zones"].as_array_mut().unwrap().pop();
     healed["change_boundaries"]["safe_slices"][0]["files"].as_array_mut().unwrap().pop();
     healed["prior_art"] = json!([]);
-    let rehearsal = Rehearsal::new(shop())
+    let host = FakeHost::new(shop())
         .calls(&[("report", &invented().to_string())])
         .calls(&[("report", &healed.to_string())]);
-    let report = asked(&rehearsal, "Fix rounding");
-    let told = &rehearsal.heard()[2];
+    let report = asked(&host, "Fix rounding");
+    let told = &host.sent()[2];
     for fault in [
         "repo_map.relevant_files[2].path: there is no file \"lib/cart.py\", but src/cart.py",
         "risk_zones[1]: lines 7-9 are not in \"src/price.py\"",
@@ -136,9 +135,8 @@ fn what_is_not_there_is_told_once_and_what_is_meant_is_put_right() {
 #[test]
 fn what_stays_invented_fails_the_attempt() {
     let report = invented().to_string();
-    let rehearsal =
-        Rehearsal::new(shop()).calls(&[("report", &report)]).calls(&[("report", &report)]);
-    let Err(Failure::Model(said)) = ask(rehearsal.world(), &question("Fix it")) else { panic!() };
+    let host = FakeHost::new(shop()).calls(&[("report", &report)]).calls(&[("report", &report)]);
+    let Err(Failure::Model(said)) = ask(host.world(), &question("Fix it")) else { panic!() };
     assert!(said.contains("wrong twice") && said.contains("lib/cart.py"), "{said}");
 }
 
@@ -158,8 +156,8 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
             "repo_map.relevant_files[0].path: there is no file \"ghost\"",
         ),
     ] {
-        let rehearsal = Rehearsal::new(shop()).calls(&[("report", report)]).says(report);
-        let failure = ask(rehearsal.world(), &question("Fix it")).unwrap_err();
+        let host = FakeHost::new(shop()).calls(&[("report", report)]).says(report);
+        let failure = ask(host.world(), &question("Fix it")).unwrap_err();
         let Failure::Model(said) = failure else { panic!("{failure:?}") };
         assert!(said.contains(why), "{said}");
     }
@@ -189,10 +187,10 @@ fn parsed_shop() -> Files {
 }
 
 fn facts(text: &str) -> Value {
-    let rehearsal = Rehearsal::new(parsed_shop());
+    let host = FakeHost::new(parsed_shop());
     let question = Question { facts_only: true, ..question(text) };
-    let facts = serde_json::from_str(&ask(rehearsal.world(), &question).unwrap()).unwrap();
-    assert_eq!(rehearsal.heard(), [""; 0]);
+    let facts = serde_json::from_str(&ask(host.world(), &question).unwrap()).unwrap();
+    assert_eq!(host.sent(), [""; 0]);
     facts
 }
 
@@ -272,9 +270,9 @@ fn long_lists_are_cut_and_the_missing_are_counted() {
         };
         files = files.outlined(path, outline);
     }
-    let rehearsal = Rehearsal::new(files);
+    let host = FakeHost::new(files);
     let wanted = Question { facts_only: true, ..Question::default() };
-    let text = ask(rehearsal.world(), &wanted).unwrap();
+    let text = ask(host.world(), &wanted).unwrap();
     assert!(text.len() < 4 << 20, "{}", text.len());
     let facts: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(facts["truncated"], true);
@@ -292,7 +290,7 @@ fn what_no_parser_saw_as_a_whole_is_counted() {
     let large = "x\n".repeat(600_000);
     let facts = |files: Files| {
         let wanted = Question { facts_only: true, ..Question::default() };
-        let text = ask(Rehearsal::new(files).world(), &wanted).unwrap();
+        let text = ask(FakeHost::new(files).world(), &wanted).unwrap();
         serde_json::from_str::<Value>(&text).unwrap()
     };
     let whole = facts(shop().outlined("src/price.py", Outline::default()));
@@ -313,7 +311,7 @@ fn a_script_that_asks_for_main_is_an_entry_point() {
         ("tests/test_x.py", main),
     ]);
     let wanted = Question { facts_only: true, ..Question::default() };
-    let text = ask(Rehearsal::new(files).world(), &wanted).unwrap();
+    let text = ask(FakeHost::new(files).world(), &wanted).unwrap();
     let facts = serde_json::from_str::<Value>(&text).unwrap();
     assert_eq!(facts["entry_points"], json!(["scripts/run_it.py"]));
 }
@@ -321,15 +319,15 @@ fn a_script_that_asks_for_main_is_an_entry_point() {
 // SCOUT-A-6
 #[test]
 fn a_rejection_and_a_failing_run_reach_the_model() {
-    let rehearsal = Rehearsal::new(shop()).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
+    let host = FakeHost::new(shop()).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
     let context = [
         ("tail_log", "E assert 1 == 2\n"),
         ("rejection", "src/x.py does not exist"),
         ("package", "src"),
     ];
     let context = context.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
-    ask(rehearsal.world(), &Question { context, ..question("Why?") }).unwrap();
-    let opening = &rehearsal.heard()[1];
+    ask(host.world(), &Question { context, ..question("Why?") }).unwrap();
+    let opening = &host.sent()[1];
     assert!(opening.contains("Your last report was rejected: src/x.py does not exist\n"));
     assert!(opening.contains("<tail_log>\n| E assert 1 == 2\n</tail_log>\n"));
     assert!(opening.contains("limited to the directory src.\n"));
@@ -339,6 +337,6 @@ fn a_rejection_and_a_failing_run_reach_the_model() {
 fn the_manifest_declares_what_the_report_has() {
     let schema: Value = serde_json::from_str(&act_kit::report::schema(MANIFEST).unwrap()).unwrap();
     let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let report = serde_json::to_value(Report::default()).unwrap();
+    let report = serde_json::to_value(ReportA::default()).unwrap();
     assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());
 }

@@ -31,7 +31,11 @@ pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
     }
     let gone = survey.statements.iter().filter_map(|said| {
         let message = missing(tree, said)?;
-        Some(Conflict { topic: Topic::Command, message, sources: vec![said.place.clone()] })
+        Some(Conflict {
+            topic: Topic::Command.word().to_owned(),
+            message,
+            sources: vec![said.place.clone()],
+        })
     });
     out.extend(gone);
     out
@@ -41,7 +45,7 @@ fn conflict(topic: Topic, message: String, mut sources: Vec<Place>) -> Conflict 
     sources.sort();
     sources.dedup();
     sources.truncate(SOURCES);
-    Conflict { topic, message, sources }
+    Conflict { topic: topic.word().to_owned(), message, sources }
 }
 
 fn lock_files(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {

@@ -83,7 +83,7 @@ impl Draft {
         let mut commands = Commands::default();
         for kind in Kind::ALL {
             let best = self.offers.iter().filter(|offer| offer.kind == kind);
-            *commands.slot(kind) = best.min_by_key(|offer| offer.rank).map(|offer| Command {
+            *kind.slot(&mut commands) = best.min_by_key(|offer| offer.rank).map(|offer| Command {
                 command: offer.command.clone(),
                 source: offer.source.clone(),
             });

@@ -1,80 +1,12 @@
-//! The facts as they are printed: `scout b --facts`, schema version 1.
+//! Kinds of commands and topics of conflicts, and what keeps the facts true.
 
-use crate::failure::Failure;
-use serde::{Deserialize, Serialize};
+pub(crate) use act_kit::reports::facts_b::{
+    Command, Commands, Conflict, FactsB, Place, Prerequisite, Problem, Project,
+};
+pub(crate) use act_kit::reports::report_b::System;
 
-/// A line of a file, from 1.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Place {
-    pub(crate) path: String,
-    pub(crate) line: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Facts {
-    pub(crate) schema_version: &'static str,
-    pub(crate) scout: &'static str,
-    /// The root's first, then by directory.
-    pub(crate) projects: Vec<Project>,
-    pub(crate) suggested_image: String,
-    pub(crate) conflicts: Vec<Conflict>,
-    /// Files that could not be understood.
-    pub(crate) problems: Vec<Problem>,
-    /// There is more than was looked at.
-    pub(crate) truncated: bool,
-    pub(crate) failure: Option<Failure>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Project {
-    /// Directory in which its commands run; `.` for the repository's.
-    pub(crate) root: String,
-    pub(crate) system: System,
-    pub(crate) package_manager: String,
-    /// By its own name; the report has fewer words.
-    pub(crate) framework: String,
-    pub(crate) commands: Commands,
-    pub(crate) prerequisites: Vec<Prerequisite>,
-    pub(crate) has_tests: bool,
-    /// The manifest that makes it a project.
-    pub(crate) source: Place,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Commands {
-    pub(crate) install: Option<Command>,
-    pub(crate) build: Option<Command>,
-    pub(crate) clean: Option<Command>,
-    pub(crate) test: Option<Command>,
-    pub(crate) unit: Option<Command>,
-    pub(crate) integration: Option<Command>,
-    pub(crate) coverage: Option<Command>,
-}
-
-/// A command and where it stands; for one that is a tool's custom, where the tool is declared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Command {
-    pub(crate) command: String,
-    pub(crate) source: Place,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Prerequisite {
-    pub(crate) name: String,
-    pub(crate) version: Option<String>,
-    pub(crate) source: Place,
-}
-
-/// What two places of the repository say differently.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Conflict {
-    pub(crate) topic: Topic,
-    pub(crate) message: String,
-    pub(crate) sources: Vec<Place>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+/// What two places of the repository contradict each other about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     PackageManager,
     Version,
@@ -82,58 +14,43 @@ pub(crate) enum Topic {
     Workspace,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Problem {
-    pub(crate) path: String,
-    pub(crate) line: Option<u32>,
-    pub(crate) message: String,
-}
+impl Topic {
+    /// In the order in which the facts list conflicts.
+    const ALL: [Self; 4] = [Self::PackageManager, Self::Version, Self::Command, Self::Workspace];
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum System {
-    Cargo,
-    Go,
-    Npm,
-    Yarn,
-    Pnpm,
-    Maven,
-    Gradle,
-    Make,
-    #[default]
-    Custom,
-}
-
-impl Facts {
-    /// Without what stands at no place.
-    pub(crate) fn keep(&mut self, there: impl Fn(&mut Place) -> bool) {
-        self.projects.retain_mut(|project| there(&mut project.source));
-        for project in &mut self.projects {
-            project.prerequisites.retain_mut(|needed| there(&mut needed.source));
-            for kind in Kind::ALL {
-                let slot = project.commands.slot(kind);
-                *slot = slot
-                    .take()
-                    .and_then(|mut command| there(&mut command.source).then_some(command));
-            }
-        }
-        for conflict in &mut self.conflicts {
-            conflict.sources.retain_mut(&there);
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::PackageManager => "package_manager",
+            Self::Version => "version",
+            Self::Command => "command",
+            Self::Workspace => "workspace",
         }
     }
 }
 
-impl Commands {
-    pub(crate) fn slot(&mut self, kind: Kind) -> &mut Option<Command> {
-        match kind {
-            Kind::Install => &mut self.install,
-            Kind::Build => &mut self.build,
-            Kind::Clean => &mut self.clean,
-            Kind::Test => &mut self.test,
-            Kind::Unit => &mut self.unit,
-            Kind::Integration => &mut self.integration,
-            Kind::Coverage => &mut self.coverage,
+/// Sorts conflicts by topic, then by message.
+pub(crate) fn sort(conflicts: &mut [Conflict]) {
+    let topic = |conflict: &Conflict| {
+        Topic::ALL.into_iter().position(|topic| topic.word() == conflict.topic)
+    };
+    conflicts.sort_by(|a, b| {
+        (topic(a), &a.message, &a.sources).cmp(&(topic(b), &b.message, &b.sources))
+    });
+}
+
+/// Drops every part of the facts whose place does not exist.
+pub(crate) fn keep_existing(facts: &mut FactsB, exists: impl Fn(&mut Place) -> bool) {
+    facts.projects.retain_mut(|project| exists(&mut project.source));
+    for project in &mut facts.projects {
+        project.prerequisites.retain_mut(|needed| exists(&mut needed.source));
+        for kind in Kind::ALL {
+            let slot = kind.slot(&mut project.commands);
+            *slot =
+                slot.take().and_then(|mut command| exists(&mut command.source).then_some(command));
         }
+    }
+    for conflict in &mut facts.conflicts {
+        conflict.sources.retain_mut(&exists);
     }
 }
 
@@ -160,12 +77,25 @@ impl Kind {
         Self::Coverage,
     ];
 
-    /// It should fail when a test does.
+    /// Returns the command of this kind.
+    pub(crate) fn slot(self, commands: &mut Commands) -> &mut Option<Command> {
+        match self {
+            Self::Install => &mut commands.install,
+            Self::Build => &mut commands.build,
+            Self::Clean => &mut commands.clean,
+            Self::Test => &mut commands.test,
+            Self::Unit => &mut commands.unit,
+            Self::Integration => &mut commands.integration,
+            Self::Coverage => &mut commands.coverage,
+        }
+    }
+
+    /// Returns whether the command has to fail when a test fails.
     pub(crate) fn tests(self) -> bool {
         matches!(self, Self::Test | Self::Unit | Self::Integration | Self::Coverage)
     }
 
-    /// What a task of that name is for, by custom; `test:unit`, `unit_tests` and `UnitTests` are one.
+    /// Returns what a task of that name does by custom. `test:unit`, `unit_tests` and `UnitTests` are the same.
     pub(crate) fn of_task(name: &str) -> Option<Self> {
         let name = name.to_lowercase().replace(['_', ':', '.', ' '], "-");
         let has = |words: &[&str]| name.split('-').any(|part| words.contains(&part));

@@ -29,8 +29,8 @@ mod version;
 use act_kit::grounding::Ground;
 use act_kit::inquiry::{Brief, inquire, parse};
 use act_kit::inventory::Inventory;
+use act_kit::reports::ReportB;
 use act_kit::world::{Failure, Question, World};
-use report::Report;
 use tree::Tree;
 
 act_kit::scout!(ask);
@@ -52,20 +52,21 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
         return serde_json::to_string(&facts).map_err(|error| Failure::Other(error.to_string()));
     }
     let package = question.context("package");
-    let known = Report::of_facts(&facts, package);
+    let known = report::of_facts(&facts, package);
     let opening = opening::opening(&inventory, question, &facts, package);
     let schema = act_kit::report::schema(MANIFEST)?;
     let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
     let ground = Ground { world, inventory: &inventory };
     let accept = |text: &str| {
-        let mut report = parse::<Report>(text)?;
+        let mut report = parse::<ReportB>(text)?;
         act_kit::report::check_version(&report.schema_version)?;
-        report.stands(&tree)?;
-        report.keep_commands(&tree, package);
+        report::check_lines(&report, &tree)?;
+        report::drop_missing_commands(&mut report, &tree, package);
         ground.keep_paths(&mut report.failure_analysis.affected_files);
         Ok(report)
     };
-    let report = inquire(world, &inventory, &brief, accept)?.completed(known);
+    let report = inquire(world, &inventory, &brief, accept)?;
+    let report = report::completed(report, known);
     serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
 }
 

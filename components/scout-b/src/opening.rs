@@ -1,6 +1,6 @@
 //! The first message to the model: question, the failing run as data, and the facts.
 
-use crate::facts::{Facts, Kind, Project};
+use crate::facts::{FactsB, Kind, Project};
 use act_kit::inventory::Inventory;
 use act_kit::quoting::{self, cut};
 use act_kit::world::Question;
@@ -14,7 +14,7 @@ const FACTS: usize = 3_000;
 pub(crate) fn opening(
     inventory: &Inventory,
     question: &Question,
-    facts: &Facts,
+    facts: &FactsB,
     package: Option<&str>,
 ) -> String {
     let mut text = format!("Question: {}\n", cut(question.text.trim(), QUESTION));
@@ -35,7 +35,7 @@ pub(crate) fn opening(
 }
 
 /// One line for each fact, values as JSON, so that none can end a line or the part.
-fn shown(facts: &Facts, package: Option<&str>) -> String {
+fn shown(facts: &FactsB, package: Option<&str>) -> String {
     let mut out = String::new();
     let mut say = |name: &str, value: String| {
         let line = format!("{name}: {}\n", cut(&value, 400));
@@ -51,7 +51,7 @@ fn shown(facts: &Facts, package: Option<&str>) -> String {
         say("source", format!("{}:{}", json(&project.source.path), project.source.line));
         let mut commands = project.commands.clone();
         for kind in Kind::ALL {
-            if let Some(command) = commands.slot(kind) {
+            if let Some(command) = kind.slot(&mut commands) {
                 let name = format!("{kind:?}").to_lowercase();
                 let source = format!("{}:{}", json(&command.source.path), command.source.line);
                 say(&name, format!("{} from {source}", json(&command.command)));
@@ -93,7 +93,7 @@ fn shown(facts: &Facts, package: Option<&str>) -> String {
 }
 
 /// The project that is worked on: of the package if one is named, else the first.
-pub(crate) fn primary<'a>(facts: &'a Facts, package: Option<&str>) -> Option<&'a Project> {
+pub(crate) fn primary<'a>(facts: &'a FactsB, package: Option<&str>) -> Option<&'a Project> {
     let package =
         package.map(|package| package.trim_matches('/')).filter(|package| !package.is_empty());
     let of_package = package.and_then(|package| {

@@ -75,7 +75,7 @@ pub(crate) fn find(tree: &Tree<'_>) -> Found {
             let fitting = directories.iter().copied().filter(fits).collect::<Vec<_>>();
             if fitting.is_empty() && !named.pattern.contains(['*', '?', '[', '!']) {
                 found.conflicts.push(Conflict {
-                    topic: Topic::Workspace,
+                    topic: Topic::Workspace.word().to_owned(),
                     message: format!(
                         "{} names the member {}, which has no {}",
                         named.path, named.pattern, named.manifest
@@ -111,7 +111,7 @@ fn named(tree: &Tree<'_>, root: &str) -> (Vec<Named>, Vec<Conflict>) {
         } else {
             let shown = act_kit::quoting::cut(pattern, 100);
             outside.push(Conflict {
-                topic: Topic::Workspace,
+                topic: Topic::Workspace.word().to_owned(),
                 message: format!("{path} names the member {shown}, outside of the repository"),
                 sources: vec![place(path, line)],
             });

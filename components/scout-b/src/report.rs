@@ -1,251 +1,175 @@
-//! The report, schema version 1: lenient about what is missing, strict about what is unknown. What the manifests
-//! say stands; the model fills what they leave open.
+//! What becomes of the model's report. Commands and facts that the manifests and the log give are kept; the model fills
+//! what they leave open.
 
 use crate::conflicts;
 use crate::draft::Rank;
-use crate::facts::{Facts, Project, System, Topic};
-pub(crate) use crate::failure::EnvironmentIssue;
+use crate::facts::{Command, FactsB, Project, System, Topic};
 use crate::failure::mentions;
 use crate::opening::primary;
 use crate::statement::line_of;
 use crate::tree::Tree;
-use serde::{Deserialize, Serialize};
+use act_kit::reports::report_b::{BuildCommands, Framework, ReportB, TestCommands};
+use act_kit::reports::version::SCHEMA_VERSION;
 use serde_json::Value;
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Report {
-    pub(crate) schema_version: Value,
-    pub(crate) build: Build,
-    pub(crate) test: Test,
-    pub(crate) failure_analysis: FailureAnalysis,
-    pub(crate) environment_issues: Vec<EnvironmentIssue>,
+/// Returns the word that the report's schema has for a framework; `custom` when it has none.
+fn framework(name: &str) -> Framework {
+    serde_json::from_value(Value::from(name)).unwrap_or_default()
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Build {
-    pub(crate) detected_system: System,
-    pub(crate) commands: BuildCommands,
-    pub(crate) prerequisites: Vec<String>,
-    pub(crate) notes: String,
-}
-
-/// An empty `build` means that there is nothing to build.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct BuildCommands {
-    pub(crate) install: Option<String>,
-    pub(crate) build: String,
-    pub(crate) clean: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Test {
-    pub(crate) detected_framework: Framework,
-    pub(crate) commands: TestCommands,
-    pub(crate) coverage_command: Option<String>,
-    pub(crate) notes: String,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct TestCommands {
-    pub(crate) all: String,
-    pub(crate) unit: Option<String>,
-    pub(crate) integration: Option<String>,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct FailureAnalysis {
-    pub(crate) root_cause: String,
-    pub(crate) affected_files: Vec<String>,
-    pub(crate) suggested_investigation: Vec<String>,
-    pub(crate) is_flaky: bool,
-    pub(crate) flaky_reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Framework {
-    #[serde(rename = "jest")]
-    Jest,
-    #[serde(rename = "pytest")]
-    Pytest,
-    #[serde(rename = "go test")]
-    GoTest,
-    #[serde(rename = "cargo test")]
-    CargoTest,
-    #[serde(rename = "junit")]
-    Junit,
-    #[serde(rename = "mocha")]
-    Mocha,
-    #[default]
-    #[serde(rename = "custom")]
-    Custom,
-}
-
-impl Framework {
-    /// The word that the schema has for a framework.
-    fn of(name: &str) -> Self {
-        serde_json::from_value(Value::from(name)).unwrap_or_default()
+/// Drops commands that name a target, script or file which does not exist, and says so in the notes. Commands that the
+/// manifests declare are in the report anyway.
+pub(crate) fn drop_missing_commands(report: &mut ReportB, tree: &Tree<'_>, package: Option<&str>) {
+    let root = package.unwrap_or_default().trim_matches('/');
+    let mut dropped = Vec::new();
+    let mut missing = |field: &str, command: &str| {
+        let statements = line_of(command, field, 1, root, Rank::Documents);
+        let why = statements.iter().find_map(|said| conflicts::missing(tree, said));
+        let why = why.as_ref().and_then(|why| why.split_once(" says ")).map(|(_, why)| why);
+        dropped.extend(why.map(|why| format!("{field} is left out: {why}")));
+        why.is_some()
+    };
+    let (build, test) = (&mut report.build.commands, &mut report.test.commands);
+    for (field, command) in
+        [("build.commands.build", &mut build.build), ("test.commands.all", &mut test.all)]
+    {
+        if missing(field, command) {
+            command.clear();
+        }
     }
+    for (field, command) in [
+        ("build.commands.install", &mut build.install),
+        ("build.commands.clean", &mut build.clean),
+        ("test.commands.unit", &mut test.unit),
+        ("test.commands.integration", &mut test.integration),
+        ("test.coverage_command", &mut report.test.coverage_command),
+    ] {
+        if command.as_deref().is_some_and(|command| missing(field, command)) {
+            *command = None;
+        }
+    }
+    append(&mut report.build.notes, dropped.join("; "));
 }
 
-impl Report {
-    /// Drops commands that name targets, scripts or files which are not there, and says so in the notes: what the
-    /// manifests say is in the report anyway.
-    pub(crate) fn keep_commands(&mut self, tree: &Tree<'_>, package: Option<&str>) {
-        let root = package.unwrap_or_default().trim_matches('/');
-        let mut dropped = Vec::new();
-        let mut missing = |field: &str, command: &str| {
-            let statements = line_of(command, field, 1, root, Rank::Documents);
-            let why = statements.iter().find_map(|said| conflicts::missing(tree, said));
-            let why = why.as_ref().and_then(|why| why.split_once(" says ")).map(|(_, why)| why);
-            dropped.extend(why.map(|why| format!("{field} is left out: {why}")));
-            why.is_some()
-        };
-        let (build, test) = (&mut self.build.commands, &mut self.test.commands);
-        for (field, command) in
-            [("build.commands.build", &mut build.build), ("test.commands.all", &mut test.all)]
-        {
-            if missing(field, command) {
-                command.clear();
+/// Checks that the lines which the report's texts name exist.
+///
+/// # Errors
+///
+/// Returns a sentence for the model about the first line that does not exist.
+pub(crate) fn check_lines(report: &ReportB, tree: &Tree<'_>) -> Result<(), String> {
+    for text in &report.failure_analysis.suggested_investigation {
+        for (path, line) in mentions(text) {
+            if let Some(lines) = tree.lines(path.trim_start_matches("./"))
+                && line > lines
+            {
+                return Err(format!(
+                    "failure_analysis.suggested_investigation: {path} has {lines} lines, not {line}"
+                ));
             }
         }
-        for (field, command) in [
-            ("build.commands.install", &mut build.install),
-            ("build.commands.clean", &mut build.clean),
-            ("test.commands.unit", &mut test.unit),
-            ("test.commands.integration", &mut test.integration),
-            ("test.coverage_command", &mut self.test.coverage_command),
-        ] {
-            if command.as_deref().is_some_and(|command| missing(field, command)) {
-                *command = None;
+    }
+    Ok(())
+}
+
+/// Returns a report that is made of facts alone.
+pub(crate) fn of_facts(facts: &FactsB, package: Option<&str>) -> ReportB {
+    let mut report = ReportB { schema_version: SCHEMA_VERSION.into(), ..ReportB::default() };
+    if let Some(project) = primary(facts, package) {
+        add_project(&mut report, project);
+    }
+    report.build.notes = notes(facts, package).join("; ");
+    if let Some(failure) = &facts.failure {
+        let analysis = &mut report.failure_analysis;
+        analysis.root_cause = failure.first_error.clone();
+        for place in &failure.locations {
+            if !analysis.affected_files.contains(&place.path) {
+                analysis.affected_files.push(place.path.clone());
             }
         }
-        or_both(&mut self.build.notes, dropped.join("; "));
+        let places = failure.locations.iter().take(5);
+        analysis.suggested_investigation =
+            places.map(|place| format!("{}:{}", place.path, place.line)).collect();
+        analysis.is_flaky = failure.is_flaky;
+        analysis.flaky_reason = failure.flaky_reason.clone();
+        report.environment_issues = failure.environment_issues.clone();
     }
+    report
+}
 
-    /// The lines that its texts name are there.
-    pub(crate) fn stands(&self, tree: &Tree<'_>) -> Result<(), String> {
-        for text in &self.failure_analysis.suggested_investigation {
-            for (path, line) in mentions(text) {
-                if let Some(lines) = tree.lines(path.trim_start_matches("./"))
-                    && line > lines
-                {
-                    return Err(format!(
-                        "failure_analysis.suggested_investigation: {path} has {lines} lines, not {line}"
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The report that facts alone give.
-    pub(crate) fn of_facts(facts: &Facts, package: Option<&str>) -> Self {
-        let mut report = Self { schema_version: Value::from("1"), ..Self::default() };
-        if let Some(project) = primary(facts, package) {
-            report.of_project(project);
-        }
-        report.build.notes = notes(facts, package).join("; ");
-        if let Some(failure) = &facts.failure {
-            let analysis = &mut report.failure_analysis;
-            analysis.root_cause = failure.first_error.clone();
-            for place in &failure.locations {
-                if !analysis.affected_files.contains(&place.path) {
-                    analysis.affected_files.push(place.path.clone());
-                }
-            }
-            let places = failure.locations.iter().take(5);
-            analysis.suggested_investigation =
-                places.map(|place| format!("{}:{}", place.path, place.line)).collect();
-            analysis.is_flaky = failure.is_flaky;
-            analysis.flaky_reason = failure.flaky_reason.clone();
-            report.environment_issues = failure.environment_issues.clone();
-        }
-        report
-    }
-
-    fn of_project(&mut self, project: &Project) {
-        let said = |command: &Option<crate::facts::Command>| {
-            command.as_ref().map(|command| command.command.clone())
-        };
-        let commands = &project.commands;
-        self.build.detected_system = project.system;
-        self.build.commands = BuildCommands {
-            install: said(&commands.install),
-            build: said(&commands.build).unwrap_or_default(),
-            clean: said(&commands.clean),
-        };
-        let needed = project.prerequisites.iter().map(|needed| match &needed.version {
-            Some(version) => format!("{} {version}", needed.name),
-            None => needed.name.clone(),
-        });
-        self.build.prerequisites = needed.collect();
-        self.build.prerequisites.dedup();
-        self.test.detected_framework = Framework::of(&project.framework);
-        self.test.commands = TestCommands {
-            all: said(&commands.test).unwrap_or_default(),
-            unit: said(&commands.unit),
-            integration: said(&commands.integration),
-        };
-        self.test.coverage_command = said(&commands.coverage);
-        if self.test.detected_framework == Framework::Custom && project.framework != "custom" {
-            self.test.notes = format!("the framework is {}", project.framework);
-        }
-    }
-
-    /// The model's report under the facts: where these say something, they stand.
-    pub(crate) fn completed(self, facts: Self) -> Self {
-        let mut out = facts;
-        // A system that was detected and has no build command has nothing to build.
-        if out.build.detected_system == System::Custom && out.build.prerequisites.is_empty() {
-            out.build.detected_system = self.build.detected_system;
-            or_said(&mut out.build.commands.build, self.build.commands.build);
-        }
-        out.build.commands.install = out.build.commands.install.or(self.build.commands.install);
-        out.build.commands.clean = out.build.commands.clean.or(self.build.commands.clean);
-        join(&mut out.build.prerequisites, self.build.prerequisites);
-        or_both(&mut out.build.notes, self.build.notes);
-
-        // A framework without a word in the schema is known all the same, and named in the notes.
-        if out.test.detected_framework == Framework::Custom && out.test.notes.is_empty() {
-            out.test.detected_framework = self.test.detected_framework;
-        }
-        or_said(&mut out.test.commands.all, self.test.commands.all);
-        out.test.commands.unit = out.test.commands.unit.or(self.test.commands.unit);
-        out.test.commands.integration =
-            out.test.commands.integration.or(self.test.commands.integration);
-        out.test.coverage_command = out.test.coverage_command.or(self.test.coverage_command);
-        or_both(&mut out.test.notes, self.test.notes);
-
-        let known = std::mem::replace(&mut out.failure_analysis, self.failure_analysis);
-        let analysis = &mut out.failure_analysis;
-        or_said(&mut analysis.root_cause, known.root_cause);
-        // What the log names is affected whatever the model thinks of; its own come behind.
-        let said = std::mem::replace(&mut analysis.affected_files, known.affected_files);
-        join(&mut analysis.affected_files, said);
-        if analysis.suggested_investigation.is_empty() {
-            analysis.suggested_investigation = known.suggested_investigation;
-        }
-        if known.is_flaky {
-            analysis.is_flaky = true;
-            analysis.flaky_reason = known.flaky_reason;
-        }
-        for issue in self.environment_issues {
-            if !out.environment_issues.iter().any(|known| known.issue == issue.issue) {
-                out.environment_issues.push(issue);
-            }
-        }
-        out
+fn add_project(report: &mut ReportB, project: &Project) {
+    let text = |command: &Option<Command>| command.as_ref().map(|command| command.command.clone());
+    let commands = &project.commands;
+    report.build.detected_system = project.system;
+    report.build.commands = BuildCommands {
+        install: text(&commands.install),
+        build: text(&commands.build).unwrap_or_default(),
+        clean: text(&commands.clean),
+    };
+    let needed = project.prerequisites.iter().map(|needed| match &needed.version {
+        Some(version) => format!("{} {version}", needed.name),
+        None => needed.name.clone(),
+    });
+    report.build.prerequisites = needed.collect();
+    report.build.prerequisites.dedup();
+    report.test.detected_framework = framework(&project.framework);
+    report.test.commands = TestCommands {
+        all: text(&commands.test).unwrap_or_default(),
+        unit: text(&commands.unit),
+        integration: text(&commands.integration),
+    };
+    report.test.coverage_command = text(&commands.coverage);
+    if report.test.detected_framework == Framework::Custom && project.framework != "custom" {
+        report.test.notes = format!("the framework is {}", project.framework);
     }
 }
 
-/// What is said besides commands.
-fn notes(facts: &Facts, package: Option<&str>) -> Vec<String> {
+/// Joins the model's report with the one that was made of facts. Where the facts say something, they are kept.
+pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
+    let mut out = facts;
+    // A system that was detected and has no build command has nothing to build.
+    if out.build.detected_system == System::Custom && out.build.prerequisites.is_empty() {
+        out.build.detected_system = report.build.detected_system;
+        fill(&mut out.build.commands.build, report.build.commands.build);
+    }
+    out.build.commands.install = out.build.commands.install.or(report.build.commands.install);
+    out.build.commands.clean = out.build.commands.clean.or(report.build.commands.clean);
+    add_missing(&mut out.build.prerequisites, report.build.prerequisites);
+    append(&mut out.build.notes, report.build.notes);
+
+    // A framework without a word in the schema is known all the same, and named in the notes.
+    if out.test.detected_framework == Framework::Custom && out.test.notes.is_empty() {
+        out.test.detected_framework = report.test.detected_framework;
+    }
+    fill(&mut out.test.commands.all, report.test.commands.all);
+    out.test.commands.unit = out.test.commands.unit.or(report.test.commands.unit);
+    out.test.commands.integration =
+        out.test.commands.integration.or(report.test.commands.integration);
+    out.test.coverage_command = out.test.coverage_command.or(report.test.coverage_command);
+    append(&mut out.test.notes, report.test.notes);
+
+    let known = std::mem::replace(&mut out.failure_analysis, report.failure_analysis);
+    let analysis = &mut out.failure_analysis;
+    fill(&mut analysis.root_cause, known.root_cause);
+    // Files that the log names are affected, whatever the model reports; those of the model follow.
+    let said = std::mem::replace(&mut analysis.affected_files, known.affected_files);
+    add_missing(&mut analysis.affected_files, said);
+    if analysis.suggested_investigation.is_empty() {
+        analysis.suggested_investigation = known.suggested_investigation;
+    }
+    if known.is_flaky {
+        analysis.is_flaky = true;
+        analysis.flaky_reason = known.flaky_reason;
+    }
+    for issue in report.environment_issues {
+        if !out.environment_issues.iter().any(|known| known.issue == issue.issue) {
+            out.environment_issues.push(issue);
+        }
+    }
+    out
+}
+
+/// Returns what the facts say besides commands, for the notes.
+fn notes(facts: &FactsB, package: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let project = primary(facts, package);
     if let Some(project) = project.filter(|project| project.root != ".") {
@@ -262,32 +186,31 @@ fn notes(facts: &Facts, package: Option<&str>) -> Vec<String> {
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         notes.push(format!("other projects: {}{more}", others.join(", ")));
     }
-    let rank = |topic: Topic| topic != Topic::Command;
     let mut conflicts = facts.conflicts.iter().collect::<Vec<_>>();
-    conflicts.sort_by_key(|conflict| rank(conflict.topic));
+    conflicts.sort_by_key(|conflict| conflict.topic != Topic::Command.word());
     notes.extend(conflicts.into_iter().take(5).map(|conflict| conflict.message.clone()));
     let problems = facts.problems.iter().take(3);
     notes.extend(problems.map(|problem| format!("{}: {}", problem.path, problem.message)));
     notes
 }
 
-fn or_said(text: &mut String, said: String) {
+fn fill(text: &mut String, more: String) {
     if text.is_empty() {
-        *text = said;
+        *text = more;
     }
 }
 
-fn or_both(text: &mut String, said: String) {
+fn append(text: &mut String, more: String) {
     if text.is_empty() {
-        *text = said;
-    } else if !said.is_empty() {
+        *text = more;
+    } else if !more.is_empty() {
         text.push_str("; ");
-        text.push_str(&said);
+        text.push_str(&more);
     }
 }
 
-fn join(list: &mut Vec<String>, said: Vec<String>) {
-    for item in said {
+fn add_missing(list: &mut Vec<String>, more: Vec<String>) {
+    for item in more {
         if !list.contains(&item) {
             list.push(item);
         }

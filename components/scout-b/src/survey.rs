@@ -5,7 +5,7 @@ use crate::conflicts;
 use crate::documents;
 use crate::draft::{Draft, Offer};
 use crate::ecosystem::python;
-use crate::facts::{Facts, Kind, Place, System};
+use crate::facts::{self, FactsB, Kind, Place, System};
 use crate::gate::{self, Gate};
 use crate::images::{self, Docker};
 use crate::projects;
@@ -14,6 +14,7 @@ use crate::statement::Statement;
 use crate::tasks;
 use crate::tree::{Tree, place};
 use act_kit::inventory::is_test;
+use act_kit::reports::version::SCHEMA_VERSION;
 
 /// Conflicts that are listed.
 const CONFLICTS: usize = 40;
@@ -27,7 +28,7 @@ pub(crate) struct Survey {
     pub(crate) gate: Gate,
 }
 
-pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
+pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
     let found = projects::find(tree);
     let mut ci = ci::read(tree);
     let mut statements = std::mem::take(&mut ci.statements);
@@ -42,7 +43,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
     }
     survey.offer(tree);
     conflicts.extend(conflicts::all(tree, &survey));
-    conflicts.sort();
+    facts::sort(&mut conflicts);
     conflicts.dedup_by(|a, b| a.message == b.message);
     let truncated = found.truncated || tree.inventory.truncated || conflicts.len() > CONFLICTS;
     conflicts.truncate(CONFLICTS);
@@ -52,9 +53,9 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
         &survey.ci.images,
         &survey.docker.images,
     );
-    let mut facts = Facts {
-        schema_version: "1",
-        scout: "b",
+    let mut facts = FactsB {
+        schema_version: SCHEMA_VERSION.to_owned(),
+        scout: "b".to_owned(),
         projects: survey.drafts.iter().map(Draft::project).collect(),
         suggested_image,
         conflicts,
@@ -62,7 +63,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (Facts, Survey) {
         truncated,
         failure: None,
     };
-    facts.keep(|place| tree.settled(place));
+    facts::keep_existing(&mut facts, |place| tree.settled(place));
     (facts, survey)
 }
 

@@ -233,7 +233,7 @@ fn nox(tree: &Tree<'_>, draft: &mut Draft) {
 mod tests {
     use super::*;
     use act_kit::inventory::Inventory;
-    use act_kit::rehearsal::Files;
+    use act_kit::testing::Files;
 
     #[test]
     fn targets_have_lines_needs_and_recipes_and_talking_is_not_acting() {

@@ -4,7 +4,7 @@ use crate::facts::{Place, Problem};
 use crate::located::{self, Malformed, Node};
 use act_kit::inventory::{Inventory, is_test, name};
 use act_kit::paths::join;
-use act_kit::world::{File, Repository};
+use act_kit::world::{Entry, Repository};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -46,7 +46,7 @@ impl<'a> Tree<'a> {
         self.file(path).is_some_and(|file| file.size > 0)
     }
 
-    fn file(&self, path: &str) -> Option<&File> {
+    fn file(&self, path: &str) -> Option<&Entry> {
         let files = &self.inventory.files;
         let at = files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
         files.get(at)

@@ -19,6 +19,7 @@ Examples:
   act run --file task.md --verbose 2> progress.txt
   act run --dry-run \"use tabs\" | git apply --check
   act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
+  act run --again t-4k2m9x
 
 Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
@@ -29,7 +30,7 @@ Exit codes:
 /// The text is free. Lines that are just `Constraints:`, `Non-goals:` or `Boundaries:` open lists that hold
 /// for the whole task. The working tree is left changed for you to review; nothing is committed.
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["text", "file"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["text", "file", "again"]))]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Run {
     /// What is to be done; `-` reads it from standard input
@@ -37,6 +38,9 @@ pub(super) struct Run {
     /// Read the task from a file; `-` is standard input
     #[arg(long)]
     file: Option<PathBuf>,
+    /// Run an ended task of this repository again, with its text and its mode; permissions and budgets are not inherited
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["dry_run", "baseline"])]
+    again: Option<String>,
     #[command(flatten)]
     at: RepoArg,
     /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
@@ -64,8 +68,11 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let text = Source::of(self.text, self.file).read()?;
-        let args = RunArgs {
+        let text = match self.again {
+            None => Source::of(self.text, self.file).read()?,
+            Some(_) => String::new(),
+        };
+        let mut args = RunArgs {
             text,
             repo: self.at.repo,
             verbose: self.verbose,
@@ -76,6 +83,9 @@ impl Run {
                 false => Errand::Run { baseline: self.baseline },
             },
         };
+        if let Some(task_id) = &self.again {
+            args = crate::task::again(task_id, args)?;
+        }
         if self.detach {
             let detached = runtime::block_on(crate::task::detach(args))??;
             if self.json {

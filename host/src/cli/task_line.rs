@@ -55,7 +55,7 @@ fn owner(task: &Task) -> String {
     let pid = task.owner_pid.unwrap_or_default();
     match task.owner {
         Some("stalled") => format!(", process {pid} is stopped"),
-        Some("dead") => ", its process is gone; the next `act run` here runs it".to_owned(),
+        Some("dead") => ", its process has died; the next act here cancels it".to_owned(),
         Some("unknown") => format!(", process {pid} of another container or machine"),
         _ => String::new(),
     }
@@ -101,7 +101,7 @@ mod tests {
         let said = "now t-abc123 QUEUED, since 2026-11-21T10:00:00.000Z\n  fix the parser\n";
         assert_eq!(text(&waits), said);
         let orphan = Task { owner: Some("dead"), ..waits };
-        assert!(text(&orphan).contains(", its process is gone; the next `act run` here runs it\n"));
+        assert!(text(&orphan).contains(", its process has died; the next act here cancels it\n"));
         let runs = Task {
             phase: Some("Running verification...".into()),
             attempt: 2,

@@ -5,7 +5,8 @@ use super::runtime;
 use crate::output::Output;
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_verifier::{Downloads, Status, VerifyResponse};
+use act_core::verification::{Status, Verdict, Verification};
+use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,13 +33,13 @@ impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
         let work = crate::task::verify(&self.gate.at.repo, downloads, output);
-        let Some(response) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
+        let Some(verification) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
         if self.gate.json {
-            output.document(&response);
+            output.document(&verification);
         } else {
-            output.result(&text(&response));
+            output.result(&text(&verification));
         }
-        Ok(exit(response.status))
+        Ok(exit(verification.verdict.status()))
     }
 }
 
@@ -51,74 +52,54 @@ fn exit(status: Status) -> Exit {
 }
 
 /// The end of the log unless all is well, warnings, then one line with the verdict.
-fn text(response: &VerifyResponse) -> String {
+fn text(verification: &Verification) -> String {
+    let Verification { run_id, verdict, tail, warnings, .. } = verification;
     let mut text = String::new();
-    let tail = response.tail_log.as_deref().unwrap_or_default().trim_end();
-    if response.status != Status::Pass && !tail.is_empty() {
+    let tail = tail.as_deref().unwrap_or_default().trim_end();
+    if !verification.passed() && !tail.is_empty() {
         text.push_str(tail);
         text.push_str("\n\n");
     }
-    for warning in &response.warnings {
+    for warning in warnings {
         text.push_str(&format!("warning: {}\n", warning.message));
     }
-    text.push_str(response.status.as_str());
-    if let Some(run_id) = &response.run_id {
+    text.push_str(verdict.status().as_str());
+    if let Some(run_id) = run_id {
         text.push_str(&format!(" {run_id}"));
     }
-    if let Some(reason) = response.reason {
-        text.push_str(&format!(": {}", reason.as_str()));
-        if let Some(step) = last_step(response) {
-            text.push_str(&format!(" in step {step:?}"));
+    match verdict {
+        Verdict::Pass => {}
+        Verdict::Fail(reason) => {
+            text.push_str(&format!(": {}", reason.as_str()));
+            if let Some(step) = verification.steps().last() {
+                text.push_str(&format!(" in step {:?}", step.name));
+            }
         }
-    }
-    if let (Some(kind), Some(message)) = (response.error_type, &response.error_message) {
-        text.push_str(&format!(": {}: {message}", kind.as_str()));
+        Verdict::Infra(error) => text.push_str(&format!(": {error}")),
     }
     text.push('\n');
     text
 }
 
-fn last_step(response: &VerifyResponse) -> Option<&str> {
-    let manifest = response.manifest.as_ref()?;
-    manifest.get("commands_executed")?.as_array()?.last()?.get("name")?.as_str()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_verifier::{ErrorType, FailReason, Warning, WarningCode};
-
-    fn response(status: Status) -> VerifyResponse {
-        VerifyResponse {
-            status,
-            run_id: Some("run_x".into()),
-            tail_log: Some("broken\n".into()),
-            artifact_paths: vec![],
-            manifest: Some(
-                serde_json::json!({"commands_executed": [{"name": "a"}, {"name": "b"}]}),
-            ),
-            error_type: None,
-            error_message: None,
-            reason: None,
-            warnings: vec![],
-        }
-    }
+    use act_core::verification::testing::{RUN_ID, verification};
+    use act_core::verification::{ErrorType, FailReason, InfraError, Warning, WarningCode};
 
     // CLI-18
     #[test]
     fn a_verification_ends_with_its_verdict() {
-        assert_eq!(text(&response(Status::Pass)), "PASS run_x\n");
-        let mut failed = response(Status::Fail);
-        failed.reason = Some(FailReason::StepFailed);
+        let run = |verdict| verification(verdict, &["a", "b"], "broken\n");
+        assert_eq!(text(&run(Verdict::Pass)), format!("PASS {RUN_ID}\n"));
+        let mut failed = run(Verdict::Fail(FailReason::StepFailed));
         failed.warnings =
             vec![Warning { code: WarningCode::Oom, step: None, message: "mind this".into() }];
         assert_eq!(
             text(&failed),
-            "broken\n\nwarning: mind this\nFAIL run_x: step_failed in step \"b\"\n"
+            format!("broken\n\nwarning: mind this\nFAIL {RUN_ID}: step_failed in step \"b\"\n")
         );
-        let mut infra = response(Status::InfraError);
-        (infra.run_id, infra.tail_log) = (None, None);
-        (infra.error_type, infra.error_message) = (Some(ErrorType::ImagePull), Some("no".into()));
+        let infra = Verification::not_started(InfraError::new(ErrorType::ImagePull, "no"));
         assert_eq!(text(&infra), "INFRA_ERROR: image_pull: no\n");
     }
 

@@ -6,7 +6,7 @@ use crate::output::{Line, Output, Tone};
 use crate::task::{ClaimCheck, Note, Said};
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_verifier::Status;
+use act_core::verification::{Status, Verdict};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -39,7 +39,7 @@ impl VerifyClaim {
         } else {
             lines(&check).iter().for_each(|line| output.result_line(line));
         }
-        Ok(exit(check.response.status, check.holds))
+        Ok(exit(check.response.verdict.status(), check.holds))
     }
 }
 
@@ -52,16 +52,15 @@ fn exit(status: Status, holds: bool) -> Exit {
 }
 
 fn lines(check: &ClaimCheck) -> Vec<Line> {
-    let word = match (check.response.status, check.holds) {
+    let word = match (check.response.verdict.status(), check.holds) {
         (Status::InfraError, _) => Line::of(Tone::Caution, "No second word"),
         (_, true) => Line::of(Tone::Good, "Holds"),
         (_, false) => Line::of(Tone::Bad, "Does not hold"),
     };
     let (claimed, found) = (said(&check.claimed), said(&check.found));
     let mut lines = vec![word.and(Tone::Plain, format!(": {claimed}; again: {found}"))];
-    let response = &check.response;
-    if let (Some(kind), Some(message)) = (response.error_type, &response.error_message) {
-        lines.push(Line::plain(format!("  {}: {message}", kind.as_str())));
+    if let Verdict::Infra(error) = &check.response.verdict {
+        lines.push(Line::plain(format!("  {error}")));
     }
     let none = || "nothing".to_owned();
     for difference in &check.differences {

@@ -129,7 +129,9 @@ impl Status {
             EventKind::StepFinished { name, .. } => {
                 self.phase = format!("Running verification, {name} has ended");
             }
-            EventKind::VerifyFinished { status, .. } => self.phase = format!("Verified: {status}"),
+            EventKind::VerifyFinished { status, .. } => {
+                self.phase = format!("Verified: {}", status.as_str())
+            }
             _ => return false,
         }
         true

@@ -5,6 +5,7 @@
 
 use super::line::{Line, Tone};
 use act_core::event::{EventKind, ModelUsage, ProposedChange};
+use act_core::verification::{ErrorType, FailReason};
 
 /// Lines for one event. Pulls and step output keep state and are not decided here.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
@@ -26,10 +27,6 @@ fn always(kind: &EventKind) -> Vec<Line> {
             };
             let place = format!(" place {position}; {holder} {what} in {repo} (Ctrl-C to give up)");
             vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, place)]
-        }
-        EventKind::Adopted { other } => {
-            let first = format!(" {other} comes first and its process is gone, so it is run here");
-            vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, first)]
         }
         EventKind::Constraints { constraints, non_goals, boundaries, enforced } => {
             [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
@@ -145,9 +142,10 @@ fn details(kind: &EventKind) -> Vec<Line> {
             format!("step {name}: {end} after {}", seconds(*duration_ms))
         }
         EventKind::VerifyFinished { run_id, status, error_type, reason, duration_ms, .. } => {
-            let why = error_type.as_ref().or(reason.as_ref());
+            let reason = reason.map(FailReason::as_str);
+            let why = error_type.map(ErrorType::as_str).or(reason);
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            format!("{run_id}: {status}{why} after {}", seconds(*duration_ms))
+            format!("{run_id}: {}{why} after {}", status.as_str(), seconds(*duration_ms))
         }
         EventKind::Replan { number, strategy, requery, .. } => {
             let again = if requery.is_empty() {

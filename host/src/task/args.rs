@@ -15,6 +15,16 @@ pub enum Errand {
     Apply { dry_run: String },
 }
 
+impl From<Flags> for Errand {
+    fn from(flags: Flags) -> Self {
+        match flags {
+            Flags { apply: Some(dry_run), .. } => Self::Apply { dry_run },
+            Flags { dry_run: true, .. } => Self::DryRun,
+            Flags { baseline, .. } => Self::Run { baseline },
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunArgs {
     /// The task as it was given, not yet parsed.
@@ -38,11 +48,7 @@ impl RunArgs {
             verbose: false,
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
-            errand: match &record.flags {
-                Flags { apply: Some(dry_run), .. } => Errand::Apply { dry_run: dry_run.clone() },
-                Flags { dry_run: true, .. } => Errand::DryRun,
-                Flags { baseline, .. } => Errand::Run { baseline: *baseline },
-            },
+            errand: record.flags.clone().into(),
         }
     }
 

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use act_core::Failure;
+use act_core::verification::InfraError;
 use act_records::artifacts::{ArtifactDir, CacheSize};
-use act_verifier::{CacheVolume, Engine, InfraError};
+use act_verifier::{CacheVolume, Engine};
 
 #[derive(Debug)]
 pub struct CacheList {

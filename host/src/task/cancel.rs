@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::Serialize;
 
-use super::interrupted;
 use super::lookup::Lookup;
+use super::queue;
 use act_core::Failure;
 use act_core::process::{self, Life};
 use act_records::store::{TaskRecord, TaskState};
@@ -57,7 +57,7 @@ pub fn cancel(which: &Which, start: &Path) -> Result<Cancellation, Failure> {
     if record.state.is_final() || !lookup.store.request_cancel(&record.task_id)? {
         return Err(has_ended(&record));
     }
-    wake(&lookup, &record)?;
+    wake(&lookup, &record);
     let ended = wait(&lookup, &record)?;
     Ok(Cancellation { task_id: record.task_id, was: TaskState::Running, ended })
 }
@@ -94,31 +94,25 @@ fn has_ended(record: &TaskRecord) -> Failure {
     Failure::refused("nothing_to_cancel", message)
 }
 
-/// The owner looks for itself; a signal makes it faster. Not for one that runs somebody else's task before its
-/// own, which a signal would end as well.
-fn wake(lookup: &Lookup, record: &TaskRecord) -> Result<(), Failure> {
-    let line = lookup.store.line(&record.repo)?;
-    let alone = line.iter().filter(|place| place.owner == record.owner).count() == 1;
-    let life = record.owner.life(&lookup.this, process::look);
-    let signals: &[Signal] = match life {
-        Life::Runs if alone => &[Signal::TERM],
-        // What is stopped cannot end; the wish is the user's own.
-        Life::Stalled if alone => &[Signal::TERM, Signal::CONT],
-        Life::Stalled => &[Signal::CONT],
-        _ => &[],
+/// Signals the owner, which looks at its row anyway; a signal makes it faster.
+fn wake(lookup: &Lookup, record: &TaskRecord) {
+    let signals: &[Signal] = match record.owner.life(&lookup.this, process::look) {
+        Life::Runs => &[Signal::TERM],
+        // A stopped process cannot end, so it is continued: the user asked for its end.
+        Life::Stalled => &[Signal::TERM, Signal::CONT],
+        Life::Dead | Life::Unknown => &[],
     };
     for signal in signals {
-        // Gone meanwhile, or not ours to tell: it looks for itself.
+        // A signal that cannot be sent is no error: the owner finds the request in its row.
         let _ = record.owner.tell(*signal);
     }
-    Ok(())
 }
 
 /// Whether it was cancelled; false when that takes too long.
 fn wait(lookup: &Lookup, record: &TaskRecord) -> Result<bool, Failure> {
     let start = Instant::now();
     while start.elapsed() < LONGEST_END {
-        interrupted::bury(&lookup.store, &lookup.artifacts, &lookup.this)?;
+        queue::record_dead_tasks(&lookup.store, &lookup.artifacts, &lookup.this)?;
         match lookup.store.task(&record.task_id)? {
             Some(now) if now.state == TaskState::Cancelled => return Ok(true),
             Some(now) if now.state.is_final() => return Err(has_ended(&now)),

@@ -140,10 +140,10 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
     if record.owner.pid != wish.from {
         return Err(gone());
     }
-    let ticket = desk.adopt(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
+    let ticket = desk.take_over(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
     let repo_root = root.clone();
     let args = RunArgs::of(&record, root);
-    let position = super::line::position(&desk.line()?, &ticket.task_id);
+    let position = super::queue::position(&desk.queue()?, &ticket.task_id);
     match preflight::check(&args).await {
         Ok(ready) => {
             let accepted = Accepted { ticket, position, args, ready };

@@ -121,14 +121,10 @@ impl LastWord {
                 let why = "another act took this one for dead and has ended the task";
                 (ended, Some(why.to_owned()))
             }
-            Ok(Kept::Taken) => {
-                let why = "another act has taken the task over; `act queue` shows it";
-                (infra(TaskState::Queued, "taken_over"), Some(why.to_owned()))
-            }
             Err(error) if !ticket.is_running() => {
                 let why = format!(
-                    "{error}; the task stays in the queue and the next `act run` here runs it; \
-                     `act cancel --id {task_id}` takes it out"
+                    "{error}; the end of the task could not be saved: the next act in this repository records it as \
+                     cancelled, and `act run --again {task_id}` then runs it again"
                 );
                 (infra(TaskState::Queued, error.code()), Some(why))
             }

@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::lookup::Lookup;
 use super::{TaskId, preflight};
 use act_core::Failure;
-use act_records::artifacts::{ArtifactDir, LogError, LogText, RunId};
+use act_core::RunId;
+use act_records::artifacts::{ArtifactDir, LogError, LogText};
 
 /// Bytes of a log in a document.
 const DOCUMENT: u64 = 16 * 1024 * 1024;

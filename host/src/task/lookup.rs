@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::ticket::Desk;
-use super::{interrupted, living, preflight};
+use super::{preflight, queue};
 use act_audit::Audit;
 use act_core::Failure;
 use act_core::process::Process;
@@ -26,7 +26,7 @@ impl Lookup {
         let root = act_config::find_root(start)?.map(|root| root.path);
         let artifacts = preflight::artifacts_for(root.as_deref())?;
         let (store, this) = (preflight::store(&artifacts)?, Process::this());
-        interrupted::bury(&store, &artifacts, &this)?;
+        queue::record_dead_tasks(&store, &artifacts, &this)?;
         Ok(Self { artifacts, store, this, root })
     }
 
@@ -46,7 +46,7 @@ impl Lookup {
 
     /// As it is told. `position` for one that waits.
     pub(super) fn show(&self, record: TaskRecord, position: Option<u32>) -> Task {
-        let life = living::life(&self.artifacts, &self.this, &record.owner, &record.task_id);
+        let life = queue::owner_life(&self.artifacts, &self.this, &record.owner, &record.task_id);
         Task::of(record, position, life)
     }
 

@@ -1,6 +1,6 @@
 //! The life of a task: what was asked, under which id, and how it is run.
 
-mod adoption;
+mod again;
 mod apply;
 mod args;
 mod audit;
@@ -14,20 +14,17 @@ mod earlier_report;
 mod facts;
 mod history;
 mod id;
-mod interrupted;
 mod key_in_text;
 mod last_word;
-mod line;
-mod living;
 mod logs;
 mod lookup;
 mod metrics;
-mod patience;
 mod policy;
 mod preflight;
 mod proposal;
 mod propose;
 mod proposed;
+mod queue;
 mod recorder;
 mod report;
 mod retention;
@@ -39,10 +36,10 @@ mod status;
 mod team;
 mod ticket;
 mod timing;
-mod turn;
 mod verify;
 mod work;
 
+pub use again::again;
 pub use apply::{ApplyArgs, errand as apply};
 pub use args::{Errand, RunArgs};
 pub use audit::{

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::apply;
-use super::interrupted;
 use super::key_in_text;
 use super::policy;
 use super::proposal::Proposal;
+use super::queue;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use act_agent::editor::TaskRequest;
@@ -176,7 +176,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         let mut places = within.chain([name.to_owned()]);
         places.find(|path| config.root.join(path).symlink_metadata().is_ok())
     };
-    let boundaries = request.enforced(find).into_iter();
+    let boundaries = request.enforced(find)?.into_iter();
     let (enforced, held): (Vec<_>, Vec<_>) = boundaries.unzip();
     let enforced = enforced.into_iter().map(str::to_owned).collect();
     let rules = WriteRules::allowing(&args.allow_paths)
@@ -242,7 +242,7 @@ pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
 
 pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
     let desk = Desk::new(store(artifacts)?, Arc::clone(artifacts), root)?;
-    interrupted::bury(&desk.store, artifacts, &desk.this)?;
+    queue::record_dead_tasks(&desk.store, artifacts, &desk.this)?;
     Ok(desk)
 }
 

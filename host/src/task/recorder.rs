@@ -42,9 +42,10 @@ impl Sink for RunSink {
             EventKind::VerifyStarted { run_id, .. } => {
                 (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
             }
-            EventKind::VerifyFinished { run_id, status, audit_head, .. } => {
-                (store.run_finished(run_id, status, audit_head.as_deref()), "verify_finished")
-            }
+            EventKind::VerifyFinished { run_id, status, audit_head, .. } => (
+                store.run_finished(run_id, status.as_str(), audit_head.as_deref()),
+                "verify_finished",
+            ),
             EventKind::ReportWritten { path, sha256 } => {
                 (self.report_written(path, sha256), "report_written")
             }

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::ticket::Desk;
 use crate::output::Output;
 use act_audit::{Audit, AuditError, Entry, Event};
-use act_records::artifacts::{Pruned, RunId};
+use act_core::RunId;
+use act_records::artifacts::Pruned;
 use act_records::store::{Store, StuckReportRecord};
 use act_workspace::digest;
 

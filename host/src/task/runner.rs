@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adoption;
 use super::audit::anchoring;
 use super::last_word::LastWord;
 use super::preflight::{self, Ready};
+use super::queue::{Turn, Waiting};
 use super::recorder::{ProgressSink, RunSink};
 use super::ticket::Ticket;
 use super::timing::TimingSink;
-use super::turn::{Came, Waiting};
 use super::work::{self, cancelled};
 use super::{RunArgs, retention, signals};
 use crate::output::Output;
@@ -68,23 +67,11 @@ pub(super) async fn follow(
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
-    let mut waiting = Waiting::new(&ticket, &root, &events, output);
-    let (lock, waited) = loop {
-        match waiting.until(cancel).await {
-            Ok(Came::Turn { lock, waited }) => break (lock, waited),
-            Ok(Came::Orphan { lock, task_id }) => {
-                let desk = &ticket.desk;
-                let adopted =
-                    adoption::run(desk, &task_id, &mut waiting, lock, output, cancel).await;
-                match adopted {
-                    Ok(()) => {}
-                    Err(error) if error.may_pass() => waiting.trouble(&error),
-                    Err(error) => return last.refuse(&error.into()),
-                }
-            }
-            Ok(Came::Cancelled) => return last.say(cancelled()),
-            Err(failure) => return last.refuse(&failure),
-        }
+    let Turn { lock, waited } = match Waiting::new(&ticket, &root, &events, output).wait(cancel).await
+    {
+        Ok(Some(turn)) => turn,
+        Ok(None) => return last.say(cancelled()),
+        Err(failure) => return last.refuse(&failure),
     };
     fail_point::reach("first");
     let config = match waited.then(|| act_config::load(&args.repo)).transpose() {

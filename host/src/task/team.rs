@@ -9,16 +9,14 @@ use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
 use act_agent::context::Notebook;
 use act_agent::editor::{Aim, Brief, ComponentHands, Editor};
+use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::Grounded;
 use act_audit::Audit;
 use act_component::{Grant, Kind, LoadedComponent, builtin};
 use act_core::event::Events;
+use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::TokenLedger;
-use act_records::artifacts::ComponentDigest;
-use act_verifier::{
-    DockerVerifier, Downloads, Engine, Gate, MAX_SCRIPT, NoVerifier, ResolvedImage, Verifier,
-    has_tests,
-};
+use act_verifier::{DockerVerifier, Downloads, Engine, Gate, ResolvedImage};
 use act_workspace::{
     AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
 };

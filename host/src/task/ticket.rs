@@ -6,17 +6,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::line::Seat;
-use super::{RunArgs, TaskId, interrupted, living, preflight};
+use super::queue::{self, QueueEntry};
+use super::{RunArgs, TaskId, preflight};
 use crate::output::Output;
-use act_audit::{Audit, AuditError, Place};
+use act_audit::{Audit, AuditError};
 use act_core::Failure;
 use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::fail_point;
 use act_core::process::Process;
 use act_records::artifacts::{ArtifactDir, Journal};
-use act_records::store::{Ended, Store, StoreError, Submission, TaskRecord, TaskState};
+use act_records::store::{Ended, Place, Store, StoreError, Submission, TaskRecord, TaskState};
 use act_workspace::{RootIdentity, head_commit};
 
 /// Where tasks of one repository are kept.
@@ -48,7 +48,7 @@ impl Desk {
     /// The log, about the repository as it stands; refused where nothing can be recorded.
     pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
         self.audit.ready()?;
-        Ok(self.audit.about(Place { identity: self.repo.clone(), head: head_commit(root) }))
+        Ok(self.audit.about(act_audit::Place { identity: self.repo.clone(), head: head_commit(root) }))
     }
 
     /// Accepted when this returns; behind all others.
@@ -71,14 +71,19 @@ impl Desk {
         Ok((Ticket::new(self.clone(), id.as_str(), journal), position?))
     }
 
-    /// Takes over what another process accepted; none when somebody else was faster.
-    pub(super) fn adopt(
+    /// Takes over the task that the parent process accepted (`--detach`). Returns `None` when the task has ended or was
+    /// cancelled meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub(super) fn take_over(
         &self,
         task_id: &str,
         from: &Process,
     ) -> Result<Option<Ticket>, StoreError> {
         let journal = self.artifacts.resume_journal(task_id);
-        if self.store.adopt(task_id, from, &self.this)? {
+        if self.store.take_over(task_id, from, &self.this)? {
             return Ok(Some(Ticket::new(self.clone(), task_id, journal)));
         }
         if self.store.task(task_id)?.is_none() && journal.is_ok() {
@@ -88,20 +93,30 @@ impl Desk {
         Ok(None)
     }
 
-    pub(super) fn line(&self) -> Result<Vec<Seat>, StoreError> {
-        let seat = |place: act_records::store::Place| Seat {
-            life: living::life(&self.artifacts, &self.this, &place.owner, &place.task_id),
+    /// Returns the tasks that wait or run in the repository, in order of acceptance.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(super) fn queue(&self) -> Result<Vec<QueueEntry>, StoreError> {
+        let entry = |place: Place| QueueEntry {
+            life: queue::owner_life(&self.artifacts, &self.this, &place.owner, &place.task_id),
             task_id: place.task_id,
             state: place.state,
         };
-        Ok(self.store.line(&self.repo)?.into_iter().map(seat).collect())
+        Ok(self.store.line(&self.repo)?.into_iter().map(entry).collect())
     }
 
-    /// The end of a running task whose process is dead, for one who knows that.
-    pub(super) fn bury(&self, task_id: &str) -> Result<(), StoreError> {
+    /// Records the end of a task whose process the caller knows to be dead.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read or written.
+    pub(super) fn record_dead(&self, task_id: &str) -> Result<(), StoreError> {
         match self.store.task(task_id)? {
-            Some(TaskRecord { state: TaskState::Running, owner, .. }) => {
-                interrupted::end(&self.store, &self.artifacts, task_id, &owner)
+            Some(TaskRecord { task_id, state, owner, .. }) if !state.is_final() => {
+                let place = Place { task_id, state, owner };
+                queue::record_dead(&self.store, &self.artifacts, &place)
             }
             _ => Ok(()),
         }
@@ -129,8 +144,6 @@ pub(super) enum Kept {
     Yes,
     /// It had ended before, in the eyes of others.
     Otherwise(Ended),
-    /// It waits or runs, and another process has it.
-    Taken,
 }
 
 impl Ticket {
@@ -222,19 +235,19 @@ impl Ticket {
                 exit_code: Exit::Cancelled as u8,
                 reason: Some("cancelled".to_owned()),
             }),
-            None => {
+            Some(task) if task.state == how.state => Kept::Yes,
+            Some(task) if task.state.is_final() => Kept::Otherwise(Ended {
+                state: task.state,
+                exit_code: task.exit_code.unwrap_or(Exit::Infra as u8),
+                reason: task.reason,
+            }),
+            // The row is gone, or another process owns it: this is not the database that the task began with.
+            _ => {
                 return Err(StoreError::Lost {
                     path: store.path().to_owned(),
                     task_id: self.task_id.clone(),
                 });
             }
-            Some(task) if !task.state.is_final() => Kept::Taken,
-            Some(task) if task.state == how.state => Kept::Yes,
-            Some(task) => Kept::Otherwise(Ended {
-                state: task.state,
-                exit_code: task.exit_code.unwrap_or(Exit::Infra as u8),
-                reason: task.reason,
-            }),
         })
     }
 }

@@ -9,19 +9,18 @@ use super::apply;
 use super::audit::anchoring;
 use super::claim::Claim;
 use super::preflight::{self, GateReady};
+use super::queue::lock_failed;
 use super::recorder::RunSink;
 use super::ticket::Desk;
 use super::timing::TimingSink;
-use super::turn::unlockable;
 use super::{retention, signals};
 use crate::output::Output;
 use act_audit::Audit;
 use act_core::Failure;
 use act_core::event::Events;
+use act_core::verification::{Verification, Verifier, Warning, WarningCode};
 use act_records::store::ProposalRecord;
-use act_verifier::{
-    DockerVerifier, Downloads, Gate, InfraError, Verifier, VerifyResponse, Warning, WarningCode,
-};
+use act_verifier::{DockerVerifier, Downloads, Gate};
 use act_workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
@@ -30,7 +29,7 @@ pub async fn verify(
     repo: &Path,
     downloads: Downloads,
     output: &Output,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     run_gate(repo, Word::First(downloads), output).await
 }
 
@@ -46,7 +45,7 @@ pub(super) async fn run_gate(
     repo: &Path,
     mut word: Word<'_>,
     output: &Output,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
@@ -102,11 +101,11 @@ async fn judge(
     word: &mut Word<'_>,
     output: &Output,
     cancel: &CancellationToken,
-) -> Result<Option<VerifyResponse>, Failure> {
+) -> Result<Option<Verification>, Failure> {
     let GateReady { config, artifacts, engine, anchored: _ } = ready;
     let engine = match engine {
         Ok(engine) => engine,
-        Err(gone) => return Ok(Some(InfraError::from(gone).into())),
+        Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
     };
     let runs = Box::new(RunSink::new(desk, None, output));
     let timing = Box::new(TimingSink::new(desk, None, output));
@@ -124,7 +123,7 @@ async fn judge(
     let image = match resolved {
         Ok(Some(image)) => image,
         Ok(None) => return Ok(None),
-        Err(error) => return Ok(Some(error.into())),
+        Err(error) => return Ok(Some(Verification::not_started(error))),
     };
     let verifier = DockerVerifier {
         engine,
@@ -149,6 +148,6 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
             "a task or a verification runs in this repository",
         )
         .hint("wait for it to end; `act status` says what it is, `act cancel` ends a task")),
-        Err(error) => Err(unlockable(root, &error)),
+        Err(error) => Err(lock_failed(root, &error)),
     }
 }

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::edges;
 use super::last_word::LastWord;
-use super::patience::Patience;
 use super::preflight::{self, Ready};
 use super::propose::propose;
+use super::queue::StoreRetry;
 use super::staff::failed;
 use super::team::{self, Team, Work};
 use super::ticket::Ticket;
@@ -55,7 +55,7 @@ pub(super) async fn start(
             Err(error) => return last.refuse(&error.into()),
         },
     };
-    match Patience::new(output).ask(cancel, || ticket.start()).await {
+    match StoreRetry::new(output).ask(cancel, || ticket.start()).await {
         Some(Ok(true)) => {}
         // Taken out of the line in the last moment.
         Some(Ok(false)) | None => return last.say(cancelled()),

@@ -1,12 +1,10 @@
 //! `act cancel`, from another process and from anywhere.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{history, repository, silent, states, until, whole_tasks};
-use crate::harness::script::{attempt, call, opening, script};
+use super::{history, repository, silent, states, whole_tasks};
+use crate::harness::script::{attempt, opening, script};
 use crate::harness::{Act, containers_of, image};
 
 fn in_a_step() -> Act {
@@ -82,26 +80,6 @@ fn a_waiting_task_is_cancelled_by_its_place_or_its_id() {
     third.until_stderr_has("Analyzing codebase...");
     third.signal(Signal::INT);
     third.wait().status(130);
-}
-
-/// TASK-25: the wish is for the adopted task, not for the process that runs it.
-#[test]
-fn an_adopted_task_is_cancelled_and_its_heir_goes_on_with_its_own() {
-    let act = repository();
-    let dead = act.clone().script(&silent()).env("ACT_FAIL_POINT", "accepted");
-    dead.start(["run", "orphan"]).wait();
-    // Says nothing to the orphan, and does a whole task after that.
-    let tasks = opening("look").into_iter().chain([call("verify", json!({})), super::done()]);
-    let stall = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
-    let heir = act.clone().script(&script([stall].into_iter().chain(tasks)));
-    let heir = heir.start(["run", "own"]);
-    heir.until_stderr_has("so it is run here");
-    until("the orphan runs", || history(&act)[0].state == "RUNNING");
-    assert!(heir.model().wait(Duration::from_secs(120), |seen| seen.requests >= 1));
-    act.clone().act(["cancel"]).status(0);
-    heir.wait().status(0);
-    let ends: Vec<_> = states(&act).into_iter().map(|(_, state)| state).collect();
-    assert_eq!(ends, ["CANCELLED", "SUCCESS"]);
 }
 
 /// TASK-20, TASK-25: nobody else has the number of a dead process's task by now.

@@ -22,7 +22,7 @@ fn in_another_container(act: &Act, arguments: &[&str]) -> Option<Running> {
 
 /// TASK-20, TASK-23: nobody holds its journal, so its process is dead, wherever it was.
 #[test]
-fn what_a_dead_process_of_another_container_left_is_adopted() {
+fn what_a_dead_process_of_another_container_left_is_recorded_as_cancelled() {
     let act = repository().script(&whole_tasks(2));
     let dies = act.clone().env("ACT_FAIL_POINT", "accepted");
     let Some(orphan) = in_another_container(&dies, &["run", "orphan"]) else {
@@ -31,10 +31,13 @@ fn what_a_dead_process_of_another_container_left_is_adopted() {
     };
     orphan.wait();
     assert_eq!(states(&act), [("orphan".to_owned(), "QUEUED".to_owned())]);
-    let told = act.clone().run("host").status(0);
+    act.clone().run("host").status(0);
     let tasks = history(&act);
-    told.stderr_has(&format!("{} comes first and its process is gone", tasks[0].task_id));
-    assert!(tasks.iter().all(|task| task.state == "SUCCESS" && starts(&act, &task.task_id) == 1));
+    let ends: Vec<_> = tasks.iter().map(|task| task.state.as_str()).collect();
+    assert_eq!(ends, ["CANCELLED", "SUCCESS"]);
+    assert_eq!(tasks[0].reason.as_deref(), Some("owner_died"));
+    let starts: Vec<_> = tasks.iter().map(|task| starts(&act, &task.task_id)).collect();
+    assert_eq!(starts, [0, 1]);
 }
 
 /// TASK-20, TASK-22: one that lives is waited for, and not said to work while it waits itself.

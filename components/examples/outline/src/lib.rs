@@ -36,7 +36,7 @@ fn line(symbol: &Symbol) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_kit::rehearsal::{Files, Rehearsal};
+    use act_kit::testing::{FakeHost, Files};
     use act_kit::world::Outline;
 
     fn called(path: &str) -> Outcome {
@@ -51,7 +51,7 @@ mod tests {
         let outline = Outline { symbols: vec![symbol], ..Outline::default() };
         let files = Files::of(&[("a.py", "def main():\n    pass\n")]).outlined("a.py", outline);
         let arguments = format!(r#"{{"path":"{path}"}}"#);
-        call(Rehearsal::new(files).world(), "outline", &arguments).unwrap()
+        call(FakeHost::new(files).world(), "outline", &arguments).unwrap()
     }
 
     #[test]

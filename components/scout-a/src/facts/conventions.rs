@@ -4,8 +4,8 @@
 
 use crate::survey::Survey;
 use act_kit::inventory::name;
+use act_kit::reports::facts_a::{Convention, Example};
 use act_kit::world::Repository;
-use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Files that are read, and how much of each.
@@ -16,24 +16,6 @@ const FEW: u32 = 3;
 const EXAMPLES: usize = 3;
 /// Widths that people set their editors to.
 const WIDTHS: [usize; 5] = [80, 88, 100, 120, 140];
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Convention {
-    pub(crate) topic: &'static str,
-    /// Of which language; none for all of them.
-    pub(crate) language: Option<&'static str>,
-    pub(crate) value: String,
-    /// Cases that do so, of so many.
-    pub(crate) count: u32,
-    pub(crate) total: u32,
-    pub(crate) examples: Vec<Example>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Example {
-    pub(crate) path: String,
-    pub(crate) line: u32,
-}
 
 /// What is counted: a topic, and of which language.
 type Topic = (&'static str, Option<&'static str>);
@@ -67,7 +49,14 @@ impl Counts {
             let total = cases.values().map(|(count, _)| count).sum::<u32>();
             let (value, (count, examples)) =
                 cases.into_iter().max_by(|a, b| a.1.0.cmp(&b.1.0).then(b.0.cmp(&a.0)))?;
-            (total >= FEW).then_some(Convention { topic, language, value, count, total, examples })
+            (total >= FEW).then(|| Convention {
+                topic: topic.to_owned(),
+                language: language.map(str::to_owned),
+                value,
+                count: u64::from(count),
+                total: u64::from(total),
+                examples,
+            })
         });
         most.collect()
     }
@@ -103,7 +92,7 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<Convention
     }
     let mut found = counts.most();
     found.extend(widths.convention());
-    found.sort_by(|a, b| (a.topic, a.language).cmp(&(b.topic, b.language)));
+    found.sort_by(|a, b| (&a.topic, &a.language).cmp(&(&b.topic, &b.language)));
     found
 }
 
@@ -317,11 +306,11 @@ impl Widths {
         let examples =
             self.longest.into_iter().filter(|(longest, _)| *longest <= width && *longest > 0);
         (self.total >= 20).then(|| Convention {
-            topic: "line_length",
+            topic: "line_length".to_owned(),
             language: None,
             value: format!("at most {width}"),
-            count: *count,
-            total: self.total,
+            count: u64::from(*count),
+            total: u64::from(self.total),
             examples: examples.take(EXAMPLES).map(|(_, example)| example).collect(),
         })
     }

@@ -1,9 +1,9 @@
 //! Which tests exercise what: what a test imports, what it is named after, and the file that it stands in.
 
-use super::Test;
 use crate::survey::Survey;
 use act_kit::inventory::name;
 use act_kit::paths::directory;
+use act_kit::reports::facts_a::Test;
 use std::collections::{BTreeSet, HashMap};
 
 /// Files that one test is said to exercise at most.

@@ -1,7 +1,7 @@
-//! The facts: what can be computed about the repository, with no model and the same each time.
+//! The facts: what is computed about the repository without a model. The same repository gives the same facts.
 //!
-//! Lists are in a fixed order and cut to bytes, best first where there is a best; what was left out is counted. The
-//! shape is the host's schema `scout-a-facts`.
+//! Every list has a fixed order and a maximum size in bytes; the best entries are first where there are better ones. What
+//! was left out is counted.
 
 mod conventions;
 mod entry_points;
@@ -12,13 +12,14 @@ use crate::rank;
 use crate::survey::Survey;
 use crate::terms::{self, Matches, Terms};
 use act_kit::inventory::{Inventory, identifiers};
+use act_kit::reports::facts_a::{
+    Convention, FactsA, Import, Inventory as Summary, Language, Mapped, Risk, Symbol,
+};
+use act_kit::reports::version::SCHEMA_VERSION;
 use act_kit::world::{Outline, World};
-use serde::Serialize;
 use std::collections::BTreeMap;
 
-pub(crate) use conventions::Convention;
 pub(crate) use exercised::Tests;
-pub(crate) use risk::{Level, Risk};
 
 /// Bytes of the lists in the document.
 const SYMBOLS: usize = 1_200_000;
@@ -34,72 +35,6 @@ const MAP_SYMBOLS: usize = 10;
 const MAP_FILES: usize = 80;
 /// Hits of the question's identifiers that count.
 const HITS: usize = 300;
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Facts {
-    pub(crate) schema_version: &'static str,
-    pub(crate) scout: &'static str,
-    pub(crate) question: Option<String>,
-    /// Something was left out, of the files or of a list.
-    pub(crate) truncated: bool,
-    pub(crate) inventory: Summary,
-    pub(crate) symbols: Vec<Symbol>,
-    pub(crate) imports: Vec<Import>,
-    pub(crate) entry_points: Vec<String>,
-    pub(crate) tests: Vec<Test>,
-    pub(crate) map: Vec<Mapped>,
-    pub(crate) conventions: Vec<Convention>,
-    pub(crate) risk: Vec<Risk>,
-    /// How much of each list is missing.
-    pub(crate) left_out: BTreeMap<&'static str, u64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Summary {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-    pub(crate) languages: Vec<Language>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Language {
-    pub(crate) name: &'static str,
-    pub(crate) files: u64,
-    pub(crate) lines: u64,
-    pub(crate) bytes: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Symbol {
-    pub(crate) path: String,
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) container: Option<String>,
-    pub(crate) start_line: u32,
-    pub(crate) end_line: u32,
-    pub(crate) exported: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Import {
-    pub(crate) from: String,
-    pub(crate) to: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Test {
-    pub(crate) path: String,
-    pub(crate) exercises: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Mapped {
-    pub(crate) path: String,
-    /// 1 for the best; three digits.
-    pub(crate) score: f64,
-    /// `Container.name` where there is one.
-    pub(crate) symbols: Vec<String>,
-}
 
 /// What is known before it is cut to a document or a prompt.
 pub(crate) struct Known {
@@ -179,12 +114,12 @@ impl Known {
     }
 
     /// The document.
-    pub(crate) fn facts(&self, world: World<'_>, question: &str) -> Facts {
+    pub(crate) fn facts(&self, world: World<'_>, question: &str) -> FactsA {
         let mut left_out = BTreeMap::new();
         let map = self.map(world, MAP_TOKENS * 4, MAP_FILES);
         let mut cut = |name: &'static str, missing: usize| {
             if missing > 0 {
-                left_out.insert(name, missing as u64);
+                left_out.insert(name.to_owned(), missing as u64);
             }
         };
         let (symbols, missing) = self.symbols(world);
@@ -209,9 +144,9 @@ impl Known {
         let (entry_points, missing) =
             fitting(entry_points.into_iter(), ENTRY_POINTS, |path| path.len() + 3);
         cut("entry_points", missing);
-        Facts {
-            schema_version: "1",
-            scout: "a",
+        FactsA {
+            schema_version: SCHEMA_VERSION.to_owned(),
+            scout: "a".to_owned(),
             question: Some(question.to_owned()).filter(|question| !question.trim().is_empty()),
             truncated: self.survey.truncated || !left_out.is_empty(),
             inventory: self.summary(),
@@ -239,7 +174,7 @@ impl Known {
     }
 
     /// Languages with their numbers of files, most lines first.
-    pub(crate) fn languages(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn languages(&self) -> Vec<(String, u64)> {
         self.summary()
             .languages
             .into_iter()
@@ -265,14 +200,18 @@ impl Known {
         let mut languages = BTreeMap::<&'static str, Language>::new();
         for (unit, file) in self.survey.units.iter().zip(&self.survey.inventory.files) {
             let Some(name) = unit.language else { continue };
-            let language =
-                languages.entry(name).or_insert(Language { name, files: 0, lines: 0, bytes: 0 });
+            let language = languages.entry(name).or_insert_with(|| Language {
+                name: name.to_owned(),
+                files: 0,
+                lines: 0,
+                bytes: 0,
+            });
             language.files += 1;
             language.lines += u64::from(unit.lines);
             language.bytes += file.size;
         }
         let mut languages = languages.into_values().collect::<Vec<_>>();
-        languages.sort_by_key(|language| (u64::MAX - language.lines, language.name));
+        languages.sort_by(|a, b| b.lines.cmp(&a.lines).then(a.name.cmp(&b.name)));
         Summary {
             files: self.survey.units.len() as u64,
             bytes: self.survey.inventory.files.iter().map(|file| file.size).sum(),

@@ -3,26 +3,8 @@
 
 use super::Tests;
 use crate::survey::Survey;
-use serde::Serialize;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
-    Low,
-    Medium,
-    High,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Risk {
-    pub(crate) path: String,
-    /// Files that import it.
-    pub(crate) fan_in: u32,
-    pub(crate) lines: u32,
-    pub(crate) tested: bool,
-    pub(crate) public_symbols: u32,
-    pub(crate) level: Level,
-}
+use act_kit::reports::facts_a::Risk;
+use act_kit::reports::report_a::Level;
 
 /// Of every file that a parser read and that is no test, most risky first.
 pub(super) fn of<'s>(survey: &'s Survey, tests: &'s Tests) -> impl Iterator<Item = Risk> + 's {
@@ -42,10 +24,10 @@ pub(super) fn of<'s>(survey: &'s Survey, tests: &'s Tests) -> impl Iterator<Item
         let unit = survey.unit(at);
         Risk {
             path: survey.path(at).to_owned(),
-            fan_in,
+            fan_in: u64::from(fan_in),
             lines: unit.lines,
             tested,
-            public_symbols: unit.exported,
+            public_symbols: u64::from(unit.exported),
             level: level(points),
         }
     })

@@ -1,7 +1,7 @@
 //! Go: a package is a directory of a module, and the module says its name in `go.mod`.
 
 use super::{DIRECTORY, Resolver};
-use crate::neighbours::OWN_PACKAGE;
+use crate::same_package::OWN_PACKAGE;
 use act_kit::paths::join;
 
 pub(super) fn files(resolver: &Resolver<'_>, target: &str) -> Vec<usize> {

@@ -1,7 +1,7 @@
 //! Imports of every language, and the files that a person would open for them.
 
 use super::*;
-use act_kit::rehearsal::Files;
+use act_kit::testing::Files;
 
 fn resolved(
     files: &Files,

@@ -1,9 +1,9 @@
 //! What the environment lacks, with what to do about it. Never that a failure be ignored.
 
 use super::log::Log;
-use super::{EnvironmentIssue, Severity};
 use crate::tree::Tree;
 use act_kit::quoting::cut;
+use act_kit::reports::report_b::{EnvironmentIssue, Severity};
 
 const MOST: usize = 10;
 

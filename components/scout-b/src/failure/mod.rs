@@ -16,50 +16,17 @@ mod places;
 mod python;
 mod rust;
 
-use crate::facts::Place;
 use crate::tree::Tree;
 use act_kit::quoting::cut;
+use act_kit::reports::facts_b::Failure;
 use log::Log;
 use places::Places;
 pub(crate) use places::mentions;
-use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 const TESTS: usize = 100;
 const LOCATIONS: usize = 20;
 const TEXT: usize = 300;
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Failure {
-    /// `unknown` when no tool is recognised.
-    pub(crate) tool: String,
-    pub(crate) failing_tests: Vec<String>,
-    /// Empty when nothing looks like an error.
-    pub(crate) first_error: String,
-    /// Of the repository, the most telling first.
-    pub(crate) locations: Vec<Place>,
-    pub(crate) environment_issues: Vec<EnvironmentIssue>,
-    pub(crate) is_flaky: bool,
-    pub(crate) flaky_reason: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EnvironmentIssue {
-    pub(crate) issue: String,
-    #[serde(default)]
-    pub(crate) severity: Severity,
-    #[serde(default)]
-    pub(crate) suggested_fix: String,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
-    Blocking,
-    #[default]
-    Warning,
-}
 
 /// What one tool's output says.
 #[derive(Debug, Default)]

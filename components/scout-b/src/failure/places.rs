@@ -167,7 +167,7 @@ fn leading(text: &str) -> u32 {
 mod tests {
     use super::*;
     use act_kit::inventory::Inventory;
-    use act_kit::rehearsal::Files;
+    use act_kit::testing::Files;
 
     fn found(files: &[(&str, &str)], log: &str) -> Vec<String> {
         let files = Files::of(files);

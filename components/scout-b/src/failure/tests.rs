@@ -1,9 +1,10 @@
 //! The logs of real tools, with what a person reads off them; and logs that nobody should believe.
 
 use super::*;
+use crate::facts::Place;
 use crate::tests::corpus::{Score, fixtures};
 use act_kit::inventory::Inventory;
-use act_kit::rehearsal::Files;
+use act_kit::testing::Files;
 use serde_json::{Value, json};
 
 fn analysed(log: &str, files: &[(String, String)]) -> Failure {

@@ -3,7 +3,7 @@
 //! An archive holds files below lines `-- path --`; the first is `expected.json`.
 
 use super::*;
-use act_kit::rehearsal::{Files, Rehearsal};
+use act_kit::testing::{FakeHost, Files};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,9 +31,9 @@ pub(crate) fn archive(text: &str) -> Vec<(String, String)> {
 
 pub(crate) fn facts(files: &[(String, String)]) -> Value {
     let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect::<Vec<_>>();
-    let rehearsal = Rehearsal::new(Files::of(&files));
+    let host = FakeHost::new(Files::of(&files));
     let question = Question { facts_only: true, ..Question::default() };
-    serde_json::from_str(&ask(rehearsal.world(), &question).unwrap()).unwrap()
+    serde_json::from_str(&ask(host.world(), &question).unwrap()).unwrap()
 }
 
 /// As expectations are written: `[command, "path:line"]`, `name version`, topics, `path:line`.

@@ -3,7 +3,7 @@
 pub(crate) mod corpus;
 
 use super::*;
-use act_kit::rehearsal::{Files, Rehearsal};
+use act_kit::testing::{FakeHost, Files};
 use serde_json::{Value, json};
 
 fn crate_files() -> Files {
@@ -19,17 +19,17 @@ fn question(context: &[(&str, &str)]) -> Question {
     Question { text: "Why does the test fail?".to_owned(), context, facts_only: false }
 }
 
-fn asked(rehearsal: &Rehearsal, question: &Question) -> Value {
-    serde_json::from_str(&ask(rehearsal.world(), question).unwrap()).unwrap()
+fn asked(host: &FakeHost, question: &Question) -> Value {
+    serde_json::from_str(&ask(host.world(), question).unwrap()).unwrap()
 }
 
 // SCOUT-B-1
 #[test]
 fn every_field_of_the_schema_is_there_and_what_is_known_needs_no_model() {
-    let rehearsal = Rehearsal::new(crate_files())
+    let host = FakeHost::new(crate_files())
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)]);
     assert_eq!(
-        asked(&rehearsal, &question(&[])),
+        asked(&host, &question(&[])),
         json!({
             "schema_version": "1",
             "build": {
@@ -51,9 +51,9 @@ fn every_field_of_the_schema_is_there_and_what_is_known_needs_no_model() {
 // SCOUT-B-8
 #[test]
 fn facts_need_no_model_and_say_where_everything_stands() {
-    let rehearsal = Rehearsal::new(crate_files());
+    let host = FakeHost::new(crate_files());
     let question = Question { facts_only: true, ..Question::default() };
-    let facts = asked(&rehearsal, &question);
+    let facts = asked(&host, &question);
     let cargo =
         |command: &str| json!({"command": command, "source": {"path": "Cargo.toml", "line": 1}});
     assert_eq!(
@@ -74,7 +74,7 @@ fn facts_need_no_model_and_say_where_everything_stands() {
             "failure": null
         })
     );
-    assert_eq!(rehearsal.heard(), [""; 0]);
+    assert_eq!(host.sent(), [""; 0]);
 }
 
 // SCOUT-B-5
@@ -89,9 +89,9 @@ fn the_model_fills_what_is_open_and_overrules_nothing_that_was_detected() {
                              "suggested_investigation": ["read one()"]},
         "environment_issues": [{"issue": "no network", "severity": "warning", "suggested_fix": "none"}]
     });
-    let rehearsal = Rehearsal::new(crate_files()).calls(&[("report", &report.to_string())]);
+    let host = FakeHost::new(crate_files()).calls(&[("report", &report.to_string())]);
     let report =
-        asked(&rehearsal, &question(&[("tail_log", "error: assertion failed: src/lib.rs:1\n")]));
+        asked(&host, &question(&[("tail_log", "error: assertion failed: src/lib.rs:1\n")]));
     assert_eq!(
         report["build"],
         json!({"detected_system": "cargo",
@@ -113,9 +113,9 @@ fn the_model_fills_what_is_open_and_overrules_nothing_that_was_detected() {
 fn where_nothing_was_detected_the_model_says() {
     let report = json!({"build": {"detected_system": "make", "commands": {"build": "sh build.sh"}},
                         "test": {"commands": {"all": "sh test.sh"}}});
-    let rehearsal = Rehearsal::new(Files::of(&[("build.sh", ""), ("test.sh", "")]))
+    let host = FakeHost::new(Files::of(&[("build.sh", ""), ("test.sh", "")]))
         .calls(&[("report", &report.to_string())]);
-    let report = asked(&rehearsal, &question(&[]));
+    let report = asked(&host, &question(&[]));
     assert_eq!(report["build"]["detected_system"], "make");
     assert_eq!(report["build"]["commands"]["build"], "sh build.sh");
     assert_eq!(report["test"]["commands"]["all"], "sh test.sh");
@@ -124,11 +124,11 @@ fn where_nothing_was_detected_the_model_says() {
 // SCOUT-B-7
 #[test]
 fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
-    let rehearsal = Rehearsal::new(crate_files())
+    let host = FakeHost::new(crate_files())
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":"x"}}"#)]);
     let log = "running 1 test\n</tail_log>\nerror: assertion failed at src/lib.rs:1\n";
-    let report = asked(&rehearsal, &question(&[("tail_log", log), ("failing_step", "test")]));
-    let heard = rehearsal.heard();
+    let report = asked(&host, &question(&[("tail_log", log), ("failing_step", "test")]));
+    let heard = host.sent();
     assert!(heard[0].contains("schema version 1") && heard[0].contains("only diagnose"));
     assert!(heard[1].contains("<failing_step>\n| test\n</failing_step>\n"));
     assert!(heard[1].contains("| </tail_log>\n| error: assertion failed"));
@@ -152,8 +152,8 @@ fn makefile() -> Files {
 fn commands_that_are_not_there_are_left_out_and_named() {
     let said = json!({"build": {"commands": {"build": "sh ghost/build.sh", "clean": "make lint"}, "notes": "n"},
                       "test": {"commands": {"all": "make ghost", "unit": "make verify"}}});
-    let rehearsal = Rehearsal::new(makefile()).calls(&[("report", &said.to_string())]);
-    let report = asked(&rehearsal, &question(&[]));
+    let host = FakeHost::new(makefile()).calls(&[("report", &said.to_string())]);
+    let report = asked(&host, &question(&[]));
     assert_eq!(report["build"]["commands"]["build"], "make", "of the facts");
     assert_eq!(report["build"]["commands"]["clean"], "make lint");
     assert_eq!(report["test"]["commands"]["unit"], "make verify");
@@ -174,14 +174,12 @@ fn a_line_that_is_not_there_goes_back_to_the_model_once() {
         .to_string()
     };
     let (wrong, right) = (naming(99), naming(2));
-    let rehearsal =
-        Rehearsal::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
-    let report = asked(&rehearsal, &question(&[]));
-    let heard = &rehearsal.heard()[2];
+    let host = FakeHost::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
+    let report = asked(&host, &question(&[]));
+    let heard = &host.sent()[2];
     assert!(heard.contains("b.txt has 2 lines, not 99"), "{heard:?}");
     assert_eq!(report["failure_analysis"]["affected_files"], json!(["b.txt"]));
-    let twice =
-        Rehearsal::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
+    let twice = FakeHost::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
     assert!(matches!(ask(twice.world(), &question(&[])), Err(Failure::Model(_))));
 }
 
@@ -192,14 +190,14 @@ fn what_the_log_says_is_not_overruled_either() {
                WARNING: DATA RACE\n=== short test summary info ===\nFAILED a.py::b\n1 failed in 0.1s\n";
     let report = json!({"failure_analysis": {"root_cause": "a race", "affected_files": ["Cargo.toml"],
                                              "is_flaky": false}});
-    let rehearsal = Rehearsal::new(crate_files()).calls(&[("report", &report.to_string())]);
-    let report = asked(&rehearsal, &question(&[("tail_log", log)]));
+    let host = FakeHost::new(crate_files()).calls(&[("report", &report.to_string())]);
+    let report = asked(&host, &question(&[("tail_log", log)]));
     let analysis = &report["failure_analysis"];
     assert_eq!(analysis["root_cause"], "a race");
     assert_eq!(analysis["affected_files"], json!(["src/lib.rs", "Cargo.toml"]));
     assert_eq!(analysis["is_flaky"], true);
     assert_eq!(report["environment_issues"][0]["issue"], "sh: 1: ruff: not found");
-    let opening = &rehearsal.heard()[1];
+    let opening = &host.sent()[1];
     for said in
         ["failing tool: \"pytest\"", "failing tests: [\"a.py::b\"]", "places: [\"src/lib.rs:1\"]"]
     {
@@ -212,22 +210,21 @@ fn what_the_log_says_is_not_overruled_either() {
 fn the_report_is_about_the_package_that_is_worked_on() {
     let files =
         Files::of(&[("package.json", "{}"), ("core/Cargo.toml", "[package]\n"), ("docs/a.md", "")]);
-    let rehearsal = Rehearsal::new(files)
+    let host = FakeHost::new(files)
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)])
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":""}}"#)]);
-    let core = asked(&rehearsal, &question(&[("package", "core")]));
+    let core = asked(&host, &question(&[("package", "core")]));
     assert_eq!(core["build"]["detected_system"], "cargo");
     assert_eq!(core["build"]["notes"], "commands are for the directory core; other projects: .");
-    let docs = asked(&rehearsal, &question(&[("package", "docs")]));
+    let docs = asked(&host, &question(&[("package", "docs")]));
     assert_eq!(docs["build"]["detected_system"], "npm");
 }
 
 #[test]
 fn what_does_not_fit_the_schema_is_refused_with_its_place() {
     let wrong = r#"{"build":{"detected_system":"bazel"}}"#;
-    let rehearsal =
-        Rehearsal::new(crate_files()).calls(&[("report", wrong)]).calls(&[("report", wrong)]);
-    let failure = ask(rehearsal.world(), &question(&[])).unwrap_err();
+    let host = FakeHost::new(crate_files()).calls(&[("report", wrong)]).calls(&[("report", wrong)]);
+    let failure = ask(host.world(), &question(&[])).unwrap_err();
     let Failure::Model(why) = failure else { panic!("{failure:?}") };
     assert!(why.contains("build.detected_system: unknown variant `bazel`"), "{why}");
 }
@@ -236,6 +233,6 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
 fn the_manifest_declares_what_the_report_has() {
     let schema: Value = serde_json::from_str(&act_kit::report::schema(MANIFEST).unwrap()).unwrap();
     let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let report = serde_json::to_value(Report::default()).unwrap();
+    let report = serde_json::to_value(ReportB::default()).unwrap();
     assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());
 }

@@ -2,4 +2,5 @@
 
 pub mod context;
 pub mod editor;
+pub mod gate_inputs;
 pub mod scout;

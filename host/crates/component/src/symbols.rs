@@ -21,7 +21,7 @@ const ENTRY: usize = 48;
 
 impl Host for State {
     fn languages(&mut self) -> wasmtime::Result<Vec<String>> {
-        Ok(Language::WORDS.map(str::to_owned).to_vec())
+        Ok(Language::words().map(str::to_owned).to_vec())
     }
 
     fn outlines(

@@ -3,6 +3,7 @@
 //! - [`event`]: everything that happens in a task, as values; code below the command line reports through them.
 //! - [`Failure`]: why a command ended without a result, with a stable code and the next step for the user.
 //! - [`exit::Exit`]: the table of exit codes.
+//! - [`verification::Verification`]: how one run of the pipeline ended; [`verification::Verifier`] makes it.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 
@@ -13,10 +14,13 @@ pub mod fail_point;
 mod failure;
 mod hidden_char;
 pub mod process;
+mod run_id;
 pub mod secret;
 mod shell_word;
 pub mod terminal_text;
+pub mod verification;
 
 pub use failure::{Failure, Refusal};
 pub use hidden_char::is_hidden;
+pub use run_id::{RunId, RunIdError};
 pub use shell_word::shell_word;

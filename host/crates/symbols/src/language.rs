@@ -1,5 +1,6 @@
 //! Which parser a file is for, by its name, and for a header by what stands in it.
 
+use act_reports::source::{PARSED, extension, language};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -23,23 +24,24 @@ pub enum Language {
 const PROBE: usize = 64 << 10;
 
 impl Language {
-    /// What `outlines` can parse, as guests are told.
-    pub const WORDS: [&str; 8] =
-        ["c", "cpp", "go", "java", "javascript", "python", "rust", "typescript"];
+    /// Returns the words of the languages that `outlines` can parse.
+    pub fn words() -> [&'static str; 8] {
+        PARSED.map(|(_, word)| word)
+    }
 
-    /// None for a name that no parser here is for.
+    /// Returns the parser for a file, or `None` when there is none for its name.
     pub fn of(path: &str, source: &[u8]) -> Option<Self> {
-        match path.rsplit('/').next()?.rsplit_once('.')?.1 {
-            "c" => Some(Self::C),
-            "h" => Some(header(source)),
-            "cc" | "cpp" | "cxx" | "hh" | "hpp" | "hxx" => Some(Self::Cpp),
-            "go" => Some(Self::Go),
-            "java" => Some(Self::Java),
-            "js" | "mjs" | "cjs" | "jsx" => Some(Self::JavaScript),
-            "py" | "pyi" => Some(Self::Python),
-            "rs" => Some(Self::Rust),
-            "ts" | "mts" | "cts" => Some(Self::TypeScript),
-            "tsx" => Some(Self::Tsx),
+        match (language(path)?, extension(path)?) {
+            ("C", "h") => Some(header(source)),
+            ("C", _) => Some(Self::C),
+            ("C++", _) => Some(Self::Cpp),
+            ("Go", _) => Some(Self::Go),
+            ("Java", _) => Some(Self::Java),
+            ("JavaScript", _) => Some(Self::JavaScript),
+            ("Python", _) => Some(Self::Python),
+            ("Rust", _) => Some(Self::Rust),
+            ("TypeScript", "tsx") => Some(Self::Tsx),
+            ("TypeScript", _) => Some(Self::TypeScript),
             _ => None,
         }
     }

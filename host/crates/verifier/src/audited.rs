@@ -1,28 +1,24 @@
 //! A run of the gate in the audit log: on the disk before its first step, and before its manifest is written.
 
 use super::blocking::blocking;
-use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
-use super::response::{ErrorType, FailReason, Status, Warning};
-use super::warning_marks::marks;
 use act_audit::{AuditError, Decision, Entry, Event};
-use act_records::artifacts::{Manifest, manifest_digest};
-use act_workspace::digest;
+use act_core::verification::{ErrorType, InfraError, Manifest, Verdict, Warning, marks};
+use act_records::artifacts::{manifest_digest, steps_digest};
 
-impl From<AuditError> for InfraError {
-    fn from(error: AuditError) -> Self {
-        let error_type = match error {
-            AuditError::Unusable { full: true, .. } => ErrorType::ResourceExhaustion,
-            _ => ErrorType::Unknown,
-        };
-        Self::new(error_type, format!("{error}; {}", error.hint()))
-    }
+/// A run that cannot be recorded proves nothing, so trouble with the audit log ends it.
+pub(super) fn unrecorded(error: AuditError) -> InfraError {
+    let error_type = match error {
+        AuditError::Unusable { full: true, .. } => ErrorType::ResourceExhaustion,
+        _ => ErrorType::Unknown,
+    };
+    InfraError::new(error_type, format!("{error}; {}", error.hint()))
 }
 
 impl DockerVerifier {
     /// Without this record the gate does not run, and not without room for the one of its end.
     pub(super) async fn record_start(&self, run_id: &str, attempt: u32) -> Result<(), InfraError> {
-        self.audit.ready()?;
+        self.audit.ready().map_err(unrecorded)?;
         let components = self.components.iter();
         let entry = self
             .by_this_gate(Event::GateStarted, run_id)
@@ -38,15 +34,14 @@ impl DockerVerifier {
         &self,
         manifest: &Manifest,
         warnings: &[Warning],
-        (status, reason): (Status, Option<FailReason>),
-        error: Option<&InfraError>,
+        verdict: &Verdict,
     ) -> Result<String, InfraError> {
-        let steps = serde_json::to_vec(&manifest.commands_executed).ok().map(|json| digest(&json));
-        let whole = serde_json::to_value(manifest).ok().as_ref().map(manifest_digest);
+        let steps = steps_digest(&manifest.commands_executed);
+        let whole = manifest_digest(manifest);
         let names: Vec<_> =
             manifest.commands_executed.iter().map(|step| step.name.as_str()).collect();
         let entry = self
-            .by_this_gate(Event::GateFinished, &manifest.run_id)
+            .by_this_gate(Event::GateFinished, manifest.run_id.as_str())
             .digest("tree", manifest.tree_digest.as_deref())
             .digest("tree_after", manifest.tree_digest_after.as_deref())
             // So that what the manifest says cannot be changed unseen either.
@@ -54,13 +49,10 @@ impl DockerVerifier {
             .digest("manifest", whole.as_deref())
             .count("warnings", warnings.len() as u64)
             .names(marks(warnings, &names));
-        let entry = match (status, reason, error) {
-            (Status::Pass, ..) => entry.decision(Decision::Allow).reason("pass"),
-            (Status::Fail, reason, _) => {
-                entry.decision(Decision::Deny).reason(reason.map_or("fail", FailReason::as_str))
-            }
-            (Status::InfraError, _, Some(error)) => entry.reason(error.error_type.as_str()),
-            (Status::InfraError, ..) => entry.reason("infra_error"),
+        let entry = match verdict {
+            Verdict::Pass => entry.decision(Decision::Allow).reason("pass"),
+            Verdict::Fail(reason) => entry.decision(Decision::Deny).reason(reason.as_str()),
+            Verdict::Infra(error) => entry.reason(error.error_type.as_str()),
         };
         self.at_the_edge(entry).await
     }
@@ -88,6 +80,6 @@ impl DockerVerifier {
         });
         let recorded =
             recorded.await.map_err(|error| InfraError::from_io("record the run", &error))?;
-        Ok(recorded?)
+        recorded.map_err(unrecorded)
     }
 }

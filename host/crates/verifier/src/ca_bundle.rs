@@ -5,10 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use act_core::verification::{ErrorType, InfraError};
 use rustix::fs::{Mode, OFlags};
-
-use super::docker_error::InfraError;
-use super::response::ErrorType;
 
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";

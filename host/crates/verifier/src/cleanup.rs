@@ -8,30 +8,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::blocking::blocking;
 use super::conclusion::Facts;
-use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
 use super::elsewhere::Depot;
-use super::pipeline::{Judged, Verdict};
 use super::reclaim::reclaim;
-use super::response::{Warning, WarningCode};
 use super::view::View;
 use act_config::User;
+use act_core::verification::{InfraError, Warning, WarningCode};
 use act_records::artifacts::{ARTIFACTS, Cache, RunDir, STEP_PARTS, Swept};
 
 impl DockerVerifier {
-    /// Fetches the artifacts of a run whose container is gone, and removes what held them.
+    /// Fetches the artifacts of a run whose container is gone if `wanted`, and removes what held them.
     pub(super) async fn empty(
         &self,
         depot: Depot,
         run: &Arc<RunDir>,
-        judged: &mut Judged,
-        facts: &mut Facts,
+        wanted: bool,
         cancel: &CancellationToken,
-    ) {
+    ) -> Vec<Warning> {
+        let mut warnings = vec![];
         let mut warn = |code: WarningCode, message: String| {
-            judged.warnings.push(Warning { code, step: None, message });
+            warnings.push(Warning { code, step: None, message });
         };
-        if judged.verdict != Verdict::Cancelled && !facts.container_left {
+        if wanted {
             let fetched = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Ok(None),
@@ -51,6 +49,7 @@ impl DockerVerifier {
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
             warn(WarningCode::ContainerLeft, message);
         }
+        warnings
     }
 
     /// Where the caller is not root, root's files in the run's directory become the caller's.

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::blocking::blocking;
-use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
-use super::pipeline::{Judged, Verdict};
-use super::response::{FailReason, Status, VerifyResponse, Warning};
+use super::pipeline::Judged;
 use super::view::View;
 use act_config::Workspace;
-use act_records::artifacts::{Cache, Manifest, Platform, RunDir};
+use act_core::verification::{InfraError, Manifest, Platform, Verdict, Verification, Warning};
+use act_records::artifacts::{Cache, RunDir};
 
 /// What a run learns beside its verdict.
 #[derive(Default)]
@@ -38,8 +37,8 @@ impl DockerVerifier {
         facts: Facts,
         judged: Judged,
         start: DateTime<Utc>,
-    ) -> VerifyResponse {
-        let (mut status, mut reason, mut error) = parts(judged.verdict);
+    ) -> Verification {
+        let mut verdict = judged.verdict;
         let asked = match self.gate.pipeline.workspace {
             Workspace::Auto => "auto",
             Workspace::Copy => "copy",
@@ -47,13 +46,13 @@ impl DockerVerifier {
             Workspace::Readonly => "readonly",
         };
         let mut manifest = Manifest {
-            run_id: run.id().to_string(),
+            run_id: run.id().clone(),
             task_id: self.task_id.clone(),
             timestamp_start: act_core::clock::seconds(start),
             timestamp_end: act_core::clock::seconds(act_core::clock::now()),
             commit_sha: facts.commit,
-            status: status.as_str().to_owned(),
-            reason: reason.map(|reason| reason.as_str().to_owned()),
+            status: verdict.status(),
+            reason: verdict.fail_reason(),
             commands_executed: judged.commands,
             platform: Platform {
                 os: self.image.os.clone(),
@@ -72,46 +71,39 @@ impl DockerVerifier {
         };
         let mut warnings = judged.warnings;
         warnings.extend(facts.warnings);
-        match self.record_end(&manifest, &warnings, (status, reason), error.as_ref()).await {
+        match self.record_end(&manifest, &warnings, &verdict).await {
             Ok(hash) => manifest.audit_head = Some(hash),
             // Without its records a run proves nothing.
             Err(failed) => {
-                (status, reason) = (Status::InfraError, None);
-                (manifest.status, manifest.reason) = (status.as_str().to_owned(), None);
-                error.get_or_insert(failed);
+                verdict = trouble(verdict, failed);
+                (manifest.status, manifest.reason) = (verdict.status(), None);
             }
         }
         let (dir, written) = (run.clone(), manifest.clone());
         let written = blocking(move || dir.write_manifest(&written)).await;
         let manifest = match written {
-            Ok(()) => serde_json::to_value(&manifest).ok(),
+            Ok(()) => Some(manifest),
             Err(failed) => {
-                (status, reason) = (Status::InfraError, None);
-                error.get_or_insert(InfraError::from_io("write the manifest", &failed));
+                verdict = trouble(verdict, InfraError::from_io("write the manifest", &failed));
                 None
             }
         };
         let dir = run.clone();
-        VerifyResponse {
-            status,
-            run_id: Some(run.id().to_string()),
-            tail_log: facts.tail,
+        Verification {
+            run_id: Some(run.id().clone()),
+            verdict,
+            tail: facts.tail,
             artifact_paths: blocking(move || dir.artifact_paths()).await.unwrap_or_default(),
             manifest,
-            error_type: error.as_ref().map(|error| error.error_type),
-            error_message: error.map(|error| error.message),
-            reason,
             warnings,
         }
     }
 }
 
-fn parts(verdict: Verdict) -> (Status, Option<FailReason>, Option<InfraError>) {
+/// The first trouble is the one to report.
+fn trouble(verdict: Verdict, error: InfraError) -> Verdict {
     match verdict {
-        Verdict::Pass => (Status::Pass, None, None),
-        Verdict::Fail(reason) => (Status::Fail, Some(reason), None),
-        Verdict::Infra(error) => (Status::InfraError, None, Some(error)),
-        // Handled before anything is concluded.
-        Verdict::Cancelled => (Status::InfraError, None, None),
+        Verdict::Infra(_) => verdict,
+        Verdict::Pass | Verdict::Fail(_) => Verdict::Infra(error),
     }
 }

@@ -10,16 +10,17 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, StartContainerOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::docker_error::{EngineError, InfraError, Phase};
+use super::audited::unrecorded;
+use super::docker_error::{EngineError, Phase};
 use super::engine::{Engine, QUICK, WORK};
 use super::image::ResolvedImage;
 use super::kill_counter::KillCounter;
 use super::oom::OomWatch;
 use super::passwd::put_file;
 use super::request::ContainerRequest;
-use super::response::ErrorType;
 use super::walls;
 use act_audit::Audit;
+use act_core::verification::{ErrorType, InfraError};
 
 /// How long a dropped container may hold its thread; afterwards the next start's sweep has to find it.
 const LAST_MOMENT: Duration = Duration::from_secs(10);
@@ -66,7 +67,7 @@ impl Container {
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let body = request.body();
-        audit.append(walls::requested(&name, &body)).map_err(InfraError::from)?;
+        audit.append(walls::requested(&name, &body)).map_err(unrecorded)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.create_volume(volume).await?;
@@ -94,7 +95,7 @@ impl Container {
             let inspect =
                 || engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
             let found = engine.settled(inspect).await?;
-            audit.append(walls::inspected(&name, &found))?;
+            audit.append(walls::inspected(&name, &found)).map_err(unrecorded)?;
             oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
         };

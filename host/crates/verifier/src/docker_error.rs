@@ -2,47 +2,10 @@
 //! the wording of a message, which engines change and images can choose.
 
 use std::error::Error as _;
-use std::fmt;
 use std::io;
 
+use act_core::verification::{ErrorType, InfraError};
 use bollard::errors::Error;
-
-use super::response::ErrorType;
-
-/// The machine's trouble, ready for a response.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InfraError {
-    pub error_type: ErrorType,
-    pub message: String,
-}
-
-impl InfraError {
-    pub(super) fn new(error_type: ErrorType, message: impl Into<String>) -> Self {
-        Self { error_type, message: message.into() }
-    }
-
-    /// Trouble with our own files of a run: a full disk is a resource, the rest is nobody's idea.
-    pub(super) fn from_io(doing: &str, error: &io::Error) -> Self {
-        let full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        );
-        let (error_type, hint) = if full {
-            (ErrorType::ResourceExhaustion, "; make room in the artifact directory")
-        } else {
-            (ErrorType::Unknown, "")
-        };
-        Self::new(error_type, format!("failed to {doing}: {error}{hint}"))
-    }
-}
-
-impl fmt::Display for InfraError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.error_type.as_str(), self.message)
-    }
-}
-
-impl std::error::Error for InfraError {}
 
 /// No engine answers, found before a task starts.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -260,12 +223,5 @@ mod tests {
         };
         assert_eq!(class("No such image: x"), ErrorType::ContainerCreation);
         assert_eq!(class("out of memory, no space left on device"), ErrorType::ContainerCreation);
-    }
-
-    #[test]
-    fn a_full_disk_is_a_resource_and_other_file_trouble_is_unknown() {
-        let of = |kind: io::ErrorKind| InfraError::from_io("write", &kind.into()).error_type;
-        assert_eq!(of(io::ErrorKind::StorageFull), ErrorType::ResourceExhaustion);
-        assert_eq!(of(io::ErrorKind::PermissionDenied), ErrorType::Unknown);
     }
 }

@@ -6,21 +6,21 @@ use std::time::Instant;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::Verifier;
 use super::blocking::blocking;
 use super::conclusion::Facts;
-use super::docker_error::InfraError;
 use super::engine::Engine;
 use super::image::ResolvedImage;
-use super::pipeline::{Gate, Judged, Verdict, oom_warning, run_steps};
-use super::response::{ErrorType, VerifyResponse, Warning, WarningCode};
-use super::same_tree::compare;
+use super::pipeline::{Gate, Judged, oom_warning, run_steps};
+use super::same_tree::{compare, root_moved};
 use super::starting::{CANCELLED_CLEANUP, Started};
 use super::step::ContainerSteps;
 use super::step_log::RunLog;
 use act_audit::Audit;
 use act_core::event::{EventKind, Events};
-use act_records::artifacts::{ArtifactDir, ComponentDigest, RunDir};
+use act_core::verification::{
+    ComponentDigest, ErrorType, InfraError, Verdict, Verification, Verifier, Warning, WarningCode,
+};
+use act_records::artifacts::{ArtifactDir, RunDir};
 use act_workspace::{HeldRoot, PathGlobs, head_commit};
 
 /// What the tools of a step find below `/artifacts/cache`.
@@ -55,13 +55,13 @@ impl Verifier for DockerVerifier {
         &'a self,
         attempt: u32,
         cancel: &'a CancellationToken,
-    ) -> BoxFuture<'a, Option<VerifyResponse>> {
+    ) -> BoxFuture<'a, Option<Verification>> {
         Box::pin(self.verify(attempt, cancel))
     }
 }
 
 impl DockerVerifier {
-    async fn verify(&self, attempt: u32, cancel: &CancellationToken) -> Option<VerifyResponse> {
+    async fn verify(&self, attempt: u32, cancel: &CancellationToken) -> Option<Verification> {
         let (began, start) = (Instant::now(), act_core::clock::now());
         let answered = tokio::select! {
             biased;
@@ -69,13 +69,14 @@ impl DockerVerifier {
             answered = self.engine.ping() => answered,
         };
         if let Err(error) = answered {
-            return Some(InfraError::from(error).into());
+            return Some(Verification::not_started(error.into()));
         }
         let artifacts = self.artifacts.clone();
         let run = match blocking(move || artifacts.create_run(start)).await {
             Ok(run) => Arc::new(run),
             Err(error) => {
-                return Some(InfraError::from_io("create the run's directory", &error).into());
+                let error = InfraError::from_io("create the run's directory", &error);
+                return Some(Verification::not_started(error));
             }
         };
         let run_id = run.id().to_string();
@@ -89,7 +90,7 @@ impl DockerVerifier {
             Ok(()) => self.judge(&run, &mut facts, cancel).await.unwrap_or_else(infra),
             Err(error) => infra(error),
         };
-        if judged.verdict == Verdict::Cancelled {
+        let Some(judged) = judged else {
             self.record_cancelled(&run_id);
             // Nobody is left to hear that it failed.
             let _ = self.reclaim(&run, &facts).await;
@@ -98,29 +99,31 @@ impl DockerVerifier {
             // What is left then goes with the run's directory.
             let _ = tokio::time::timeout(CANCELLED_CLEANUP, cleanup).await;
             return None;
-        }
+        };
         self.clean(&run, &mut facts).await;
-        let response = self.conclude(&run, facts, judged, start).await;
-        let manifest = response.manifest.as_ref();
+        let verification = self.conclude(&run, facts, judged, start).await;
+        let verdict = &verification.verdict;
         self.events.emit(EventKind::VerifyFinished {
             run_id,
-            status: response.status.as_str().to_owned(),
-            error_type: response.error_type.map(|error| error.as_str().to_owned()),
-            reason: response.reason.map(|reason| reason.as_str().to_owned()),
-            audit_head: manifest
-                .and_then(|manifest| Some(manifest.get("audit_head")?.as_str()?.to_owned())),
+            status: verdict.status(),
+            error_type: verdict.infra().map(|error| error.error_type),
+            reason: verdict.fail_reason(),
+            audit_head: verification
+                .manifest
+                .as_ref()
+                .and_then(|manifest| manifest.audit_head.clone()),
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
-        Some(response)
+        Some(verification)
     }
 
-    /// From the tree to the verdict. No container is left when this returns.
+    /// From the tree to the verdict; `None` when cancelled. No container is left when this returns.
     async fn judge(
         &self,
         run: &Arc<RunDir>,
         facts: &mut Facts,
         cancel: &CancellationToken,
-    ) -> Result<Judged, InfraError> {
+    ) -> Result<Option<Judged>, InfraError> {
         let include = PathGlobs::new(&self.gate.pipeline.include).map_err(|error| {
             InfraError::new(
                 ErrorType::ContainerCreation,
@@ -128,11 +131,11 @@ impl DockerVerifier {
             )
         })?;
         let include = Arc::new(include);
-        self.repo.stays()?;
+        self.repo.stays().map_err(root_moved)?;
         let mut log = RunLog::create(run)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
         let Some(started) = self.start(run, &include, facts, cancel).await? else {
-            return Ok(cancelled());
+            return Ok(None);
         };
         // In this order, so that the files outlive the container whatever happens.
         let Started { depot, container, watch, view } = started;
@@ -152,7 +155,8 @@ impl DockerVerifier {
         };
         let mut judged = run_steps(&self.gate.pipeline, &mut steps).await;
         let uncounted = !container.oom.is_counted();
-        if judged.verdict == Verdict::Pass
+        if let Some(judged) = &mut judged
+            && judged.verdict == Verdict::Pass
             && uncounted
             && judged.commands.iter().all(|command| !command.oom)
         {
@@ -164,28 +168,26 @@ impl DockerVerifier {
         }
         // Nothing can reach the repository, so it is read while the container ends.
         let (removed, after) = tokio::join!(container.remove(), self.look_again(include, cancel));
+        let mut warnings = vec![];
         if let Err(error) = removed {
             let message =
                 format!("{}; the next start of act removes it", InfraError::from(error).message);
-            judged.warnings.push(Warning { code: WarningCode::ContainerLeft, step: None, message });
+            warnings.push(Warning { code: WarningCode::ContainerLeft, step: None, message });
             facts.container_left = true;
         }
         if let Some(depot) = depot {
-            self.empty(depot, run, &mut judged, facts, cancel).await;
+            let fetch = judged.is_some() && !facts.container_left;
+            warnings.extend(self.empty(depot, run, fetch, cancel).await);
         }
+        let (Some(mut judged), Some(after)) = (judged, after) else { return Ok(None) };
+        judged.warnings.append(&mut warnings);
         let infra = matches!(judged.verdict, Verdict::Infra(_));
         facts.tail = (log.printed() || !infra).then(|| log.tail());
-        if judged.verdict != Verdict::Cancelled {
-            judged.verdict = compare(judged.verdict, after, self.repo.stays(), facts);
-        }
-        Ok(judged)
+        judged.verdict = compare(judged.verdict, after, self.repo.stays(), facts);
+        Ok(Some(judged))
     }
 }
 
-fn infra(error: InfraError) -> Judged {
-    Judged { verdict: Verdict::Infra(error), commands: vec![], warnings: vec![] }
-}
-
-fn cancelled() -> Judged {
-    Judged { verdict: Verdict::Cancelled, commands: vec![], warnings: vec![] }
+fn infra(error: InfraError) -> Option<Judged> {
+    Some(Judged { verdict: Verdict::Infra(error), commands: vec![], warnings: vec![] })
 }

@@ -16,9 +16,9 @@ use bollard::query_parameters::{
     RemoveVolumeOptions,
 };
 
-use super::docker_error::{EngineError, InfraError, Phase};
+use super::docker_error::{EngineError, Phase};
 use super::elsewhere::Sight;
-use act_records::artifacts::EngineIdentity;
+use act_core::verification::{EngineIdentity, InfraError};
 
 /// For questions that an engine answers from memory.
 pub(super) const QUICK: Duration = Duration::from_secs(20);

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::probe::passwd_of;
 pub use self::recorded::{FoundImage, Named, RecordedImage};
 
-use super::docker_error::{InfraError, Phase};
+use super::docker_error::Phase;
 use super::engine::{Engine, QUICK};
-use super::response::ErrorType;
 use act_core::event::Events;
+use act_core::verification::{ErrorType, InfraError};
 
 /// An image that the engine has, pinned: its tag may move, the runs stay with it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::docker_error::InfraError;
-use super::response::{ErrorType, FailReason, Warning, WarningCode};
 use super::source_writes::{Writes, listed};
 use act_config::{Config, Pipeline, SourceWrites, Step};
-use act_records::artifacts::CommandExecuted;
+use act_core::verification::{
+    CommandExecuted, ErrorType, FailReason, InfraError, Verdict, Warning, WarningCode,
+};
 
 /// What a run judges by: `agent.yaml` as it stood when the task started.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,14 +59,6 @@ pub(super) enum StepEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Pass,
-    Fail(FailReason),
-    Infra(InfraError),
-    Cancelled,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Judged {
     pub verdict: Verdict,
     pub commands: Vec<CommandExecuted>,
@@ -76,14 +68,15 @@ pub(super) struct Judged {
 /// Exit code of a process killed by SIGKILL, as a shell reports it.
 pub(super) const KILLED: i64 = 137;
 
-/// Steps in order; the first that does not succeed is the last that runs.
-pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Judged {
+/// Runs the steps in order; the first one that does not succeed is the last one that runs. Returns `None` when the run
+/// was cancelled.
+pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Option<Judged> {
     let warnings = cut_off_warning(pipeline).into_iter().collect();
     let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings };
     for (number, step) in (1..).zip(&pipeline.steps) {
         let mut report = runner.run(number, step).await;
         judged.commands.push(record(step, &report));
-        judged.verdict = judge(pipeline, step, &report);
+        judged.verdict = judge(pipeline, step, &report)?;
         if report.oom && !matches!(judged.verdict, Verdict::Infra(_)) {
             judged.warnings.push(oom_warning(Some(step)));
         }
@@ -103,12 +96,13 @@ pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) 
             break;
         }
     }
-    judged
+    Some(judged)
 }
 
-fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Verdict {
+/// What the end of one step makes of the run; `None` when it was cancelled.
+fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Option<Verdict> {
     let wrote = !report.writes.told.is_empty();
-    match &report.end {
+    Some(match &report.end {
         StepEnd::Exited(0) if wrote && pipeline.source_writes == SourceWrites::Fail => {
             Verdict::Fail(FailReason::SourceWrites)
         }
@@ -124,9 +118,9 @@ fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Verdict {
         )),
         StepEnd::Exited(_) => Verdict::Fail(FailReason::StepFailed),
         StepEnd::TimedOut => Verdict::Fail(FailReason::Timeout),
-        StepEnd::Cancelled => Verdict::Cancelled,
+        StepEnd::Cancelled => return None,
         StepEnd::Infra(error) => Verdict::Infra(error.clone()),
-    }
+    })
 }
 
 fn record(step: &Step, report: &StepReport) -> CommandExecuted {
@@ -181,7 +175,7 @@ pub(super) fn settle(verdict: Verdict, before: &str, after: &str) -> Verdict {
 mod tests {
     use super::*;
     use act_config::{Limits, User, Workspace};
-    use act_records::artifacts::SourceWrite;
+    use act_core::verification::SourceWrite;
 
     struct Script {
         ends: Vec<(StepEnd, bool)>,
@@ -224,7 +218,7 @@ mod tests {
         pipeline.cut_off();
         let judged =
             futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        let judged = judged.unwrap();
+        let judged = judged.unwrap().unwrap();
         assert!(judged.commands.iter().all(|command| command.network == "off"));
         assert_eq!(judged.warnings.len(), 1);
         assert_eq!(judged.warnings[0].code, WarningCode::NetworkCutOff);
@@ -238,7 +232,7 @@ mod tests {
         let pipeline = Pipeline { source_writes: policy, ..pipeline(1) };
         let judged =
             futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        judged.unwrap()
+        judged.unwrap().unwrap()
     }
 
     // VERIFIER-25
@@ -260,7 +254,7 @@ mod tests {
         let pipeline = pipeline(script.ends.len());
         let judged =
             futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        (judged.unwrap(), script.ran)
+        (judged.unwrap().unwrap(), script.ran)
     }
 
     const GREEN: (StepEnd, bool) = (StepEnd::Exited(0), false);

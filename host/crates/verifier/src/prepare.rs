@@ -11,16 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::ca_bundle;
 use super::copy_view::Directory;
-use super::docker_error::InfraError;
 use super::docker_verifier::Downloads;
 use super::elsewhere::Depot;
 use super::environment::CA_BUNDLE;
 use super::pipeline::Gate;
 use super::request::{bind, scaffold, volume};
-use super::response::{ErrorType, Warning, WarningCode};
 use super::source_writes::{Place, SourceWatch};
 use super::view::{COPY, Size, View, WORKSPACE, choose};
 use super::{copy_view, overlay};
+use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
 use act_records::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
 use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head_commit, special};
 

@@ -11,13 +11,14 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::container::Container;
-use super::docker_error::{InfraError, Phase};
+use super::docker_error::Phase;
 use super::engine::{Engine, WORK};
 use super::image::ResolvedImage;
 use super::owner;
 use super::request::{ContainerRequest, bind};
 use act_audit::Audit;
 use act_core::process::Process;
+use act_core::verification::InfraError;
 use act_records::artifacts::STEP_PARTS;
 
 /// For a tree of any size that a run leaves.

@@ -8,10 +8,9 @@ use bollard::models::{
     MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
 };
 
-use super::docker_error::InfraError;
 use super::image::ResolvedImage;
-use super::response::ErrorType;
 use act_config::Limits;
+use act_core::verification::{ErrorType, InfraError};
 
 /// The scheduler's period; the quota says how much of it the container gets.
 const CPU_PERIOD: i64 = 100_000;

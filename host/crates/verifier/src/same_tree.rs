@@ -7,10 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::blocking::blocking;
 use super::conclusion::Facts;
-use super::docker_error::InfraError;
 use super::docker_verifier::DockerVerifier;
-use super::pipeline::{Verdict, settle};
-use super::response::{ErrorType, FailReason};
+use super::pipeline::settle;
+use act_core::verification::{ErrorType, FailReason, InfraError, Verdict};
 use act_workspace::{CopyError, PathGlobs, RootMoved, tree_digest};
 
 impl DockerVerifier {
@@ -29,24 +28,22 @@ impl DockerVerifier {
     }
 }
 
-impl From<RootMoved> for InfraError {
-    fn from(moved: RootMoved) -> Self {
-        let message =
-            format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
-        Self::new(ErrorType::Unknown, message)
-    }
+/// A run of a directory that was replaced says nothing about the repository.
+pub(super) fn root_moved(moved: RootMoved) -> InfraError {
+    let message =
+        format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
+    InfraError::new(ErrorType::Unknown, message)
 }
 
 /// What the tree after the run makes of the verdict.
 pub(super) fn compare(
     verdict: Verdict,
-    after: Option<io::Result<Result<String, CopyError>>>,
+    after: io::Result<Result<String, CopyError>>,
     stays: Result<(), RootMoved>,
     facts: &mut Facts,
 ) -> Verdict {
-    let Some(after) = after else { return Verdict::Cancelled };
     if let Err(moved) = stays {
-        return Verdict::Infra(moved.into());
+        return Verdict::Infra(root_moved(moved));
     }
     match (after, &facts.digest) {
         (Ok(Ok(after)), Some(before)) => {

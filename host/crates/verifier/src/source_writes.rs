@@ -23,7 +23,7 @@ use self::found::Found;
 use self::source::Source;
 use self::walk::{MAX_PATH, Met, is_too_deep};
 use super::build_product::{is_product_directory, is_product_file};
-use act_records::artifacts::SourceWrite;
+use act_core::verification::SourceWrite;
 use act_workspace::{CopySet, Tree};
 
 /// Writes of one step that are told; more are counted.

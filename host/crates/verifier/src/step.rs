@@ -15,18 +15,18 @@ use tokio_util::sync::CancellationToken;
 use self::cause::gone;
 use super::blocking::blocking;
 use super::container::Container;
-use super::docker_error::{EngineError, InfraError, Phase};
+use super::docker_error::{EngineError, Phase};
 use super::elsewhere::Depot;
 use super::engine::{QUICK, WORK};
 use super::hint::needs_writable_view;
 use super::no_tests::no_tests_ran;
 use super::pipeline::{Gate, StepEnd, StepReport, StepRunner};
-use super::response::{Warning, WarningCode};
 use super::source_writes::{SourceWatch, Writes};
 use super::step_log::RunLog;
 use super::view::View;
 use act_config::Step;
 use act_core::event::{EventKind, Events, StepOutput};
+use act_core::verification::{InfraError, Warning, WarningCode};
 use act_records::artifacts::RunDir;
 
 /// For what a killed container had still printed.

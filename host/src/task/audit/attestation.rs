@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::evidence::{Evidence, StepClaim};
 use super::explain::ManifestCheck;
 use act_core::Failure;
-use act_verifier::lessens;
+use act_core::verification::lessens;
 use act_workspace::bare_digest;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";

@@ -3,15 +3,13 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::Logbook;
 use super::explain::{Explanation, ManifestCheck, audit_explain};
 use super::verification::verify_but;
 use act_audit::cure;
 use act_core::Failure;
-use act_records::artifacts::RunId;
-use act_verifier::lessens;
+use act_core::RunId;
+use act_core::verification::{CommandExecuted, lessens};
 
 /// A run that ended with a verdict, in a log that is what was written.
 #[derive(Debug, Clone)]
@@ -33,6 +31,18 @@ pub(in crate::task) struct StepClaim {
     pub(in crate::task) network: String,
     /// It passed, and something is to be said of it: a kill for memory, writes to the source.
     pub(in crate::task) warned: bool,
+}
+
+impl StepClaim {
+    pub(in crate::task) fn of(step: &CommandExecuted) -> Self {
+        Self {
+            name: step.name.clone(),
+            exit_code: step.exit_code,
+            timed_out: step.timed_out,
+            network: step.network.clone(),
+            warned: step.oom || !step.source_writes.is_empty(),
+        }
+    }
 }
 
 impl Evidence {
@@ -76,19 +86,19 @@ impl Evidence {
             return Err(differs(run_id, &["all of it, which cannot be read".to_owned()]));
         };
         // Gone in this moment.
-        let Some(manifest) = manifest else {
+        let Some(recorded) = manifest else {
             self.run.manifest = ManifestCheck::Gone;
             return Ok(());
         };
-        if let ManifestCheck::Differs(fields) = self.run.compare(&manifest) {
+        if let ManifestCheck::Differs(fields) = self.run.compare(&recorded) {
             return Err(differs(run_id, &fields));
         }
         if self.run.steps_sha256.is_some() {
-            self.steps = Some(steps(&manifest));
+            let steps = recorded.manifest.commands_executed.iter();
+            self.steps = Some(steps.map(StepClaim::of).collect());
         }
         if self.run.manifest_sha256.is_some() {
-            let image = manifest.pointer("/platform/container_image");
-            self.image = image.and_then(Value::as_str).map(str::to_owned);
+            self.image = Some(recorded.manifest.platform.container_image);
         }
         Ok(())
     }
@@ -108,24 +118,4 @@ fn differs(run_id: &str, fields: &[String]) -> Failure {
     let fields = fields.join(", ");
     disputed(format!("log and manifest of {run_id} do not say the same: {fields}"))
         .hint(format!("{}; `act audit explain` shows what the log says", cure(run_id)))
-}
-
-/// Of a manifest.
-pub(in crate::task) fn steps(manifest: &Value) -> Vec<StepClaim> {
-    let all = manifest.get("commands_executed").and_then(Value::as_array);
-    let flag = |step: &Value, name: &str| step.get(name).and_then(Value::as_bool) == Some(true);
-    let text = |step: &Value, name: &str| {
-        step.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let step = |step: &Value| {
-        let wrote = step.get("source_writes").and_then(Value::as_array);
-        StepClaim {
-            name: text(step, "name"),
-            exit_code: step.get("exit_code").and_then(Value::as_i64),
-            timed_out: flag(step, "timed_out"),
-            network: text(step, "network"),
-            warned: flag(step, "oom") || wrote.is_some_and(|writes| !writes.is_empty()),
-        }
-    };
-    all.into_iter().flatten().map(step).collect()
 }

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::Logbook;
 use crate::task::preflight;
 use act_audit::{Decision, Event, Keeper, Place, Record, Subject};
 use act_core::Failure;
-use act_records::artifacts::{RunId, manifest_digest};
+use act_core::RunId;
+use act_core::verification::Status;
+use act_records::artifacts::RecordedManifest;
 use act_records::store::Store;
-use act_workspace::digest;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -191,11 +191,11 @@ impl Explanation {
         }
     }
 
-    fn status(&self) -> &'static str {
+    fn status(&self) -> Status {
         match self.verdict() {
-            Some(true) => "PASS",
-            Some(false) => "FAIL",
-            None => "INFRA_ERROR",
+            Some(true) => Status::Pass,
+            Some(false) => Status::Fail,
+            None => Status::InfraError,
         }
     }
 
@@ -212,9 +212,9 @@ impl Explanation {
                 "its end, record {end}, stands behind record {edge}, the last edge that the store remembers"
             ),
             None => "the store knows no such run".to_owned(),
-            Some(known) if known.status.as_deref() != Some(self.status()) => format!(
+            Some(known) if known.status.as_deref() != Some(self.status().as_str()) => format!(
                 "of its end the log says {}, the store {}",
-                self.status(),
+                self.status().as_str(),
                 known.status.as_deref().unwrap_or("nothing")
             ),
             Some(known) if known.task_id != self.task_id => {
@@ -280,32 +280,27 @@ impl Explanation {
         }
     }
 
-    /// Field by field.
-    pub(super) fn compare(&self, manifest: &Value) -> ManifestCheck {
-        let text = |name: &str| manifest.get(name).and_then(Value::as_str);
+    /// Compares what the log and the manifest say of the run, field by field.
+    pub(super) fn compare(&self, recorded: &RecordedManifest) -> ManifestCheck {
+        let manifest = &recorded.manifest;
         let fields = [
-            ("status", Some(self.status())),
-            ("task_id", self.task_id.as_deref()),
-            ("tree_digest", self.tree_digest.as_deref()),
-            ("tree_digest_after", self.tree_digest_after.as_deref()),
-            ("pipeline_sha256", self.pipeline_sha256.as_deref()),
-            ("image_digest", self.image_digest.as_deref()),
-            ("audit_head", self.finished_hash.as_deref()),
+            ("status", manifest.status == self.status()),
+            ("task_id", manifest.task_id == self.task_id),
+            ("tree_digest", manifest.tree_digest == self.tree_digest),
+            ("tree_digest_after", manifest.tree_digest_after == self.tree_digest_after),
+            ("pipeline_sha256", self.pipeline_sha256.as_ref() == Some(&manifest.pipeline_sha256)),
+            ("image_digest", self.image_digest.as_ref() == Some(&manifest.image_digest)),
+            ("audit_head", manifest.audit_head == self.finished_hash),
+            (
+                "commands_executed",
+                self.steps_sha256.as_ref().is_none_or(|steps| *steps == recorded.steps_sha256),
+            ),
         ];
-        let differs = |(name, value): &(&str, Option<&str>)| text(name) != *value;
-        let mut differ: Vec<_> = fields
-            .iter()
-            .filter(|field| differs(field))
-            .map(|(name, _)| (*name).to_owned())
-            .collect();
-        let steps =
-            manifest.get("commands_executed").map(|steps| digest(steps.to_string().as_bytes()));
-        if self.steps_sha256.is_some() && self.steps_sha256 != steps {
-            differ.push("commands_executed".to_owned());
-        }
+        let differ = fields.into_iter().filter(|(_, agrees)| !agrees);
+        let mut differ: Vec<_> = differ.map(|(name, _)| name.to_owned()).collect();
         let whole = self.manifest_sha256.as_ref();
-        if differ.is_empty() && whole.is_some_and(|whole| *whole != manifest_digest(manifest)) {
-            // The log holds no more of it than a digest.
+        if differ.is_empty() && whole.is_some_and(|whole| *whole != recorded.sha256) {
+            // The log holds only a digest of the other fields.
             differ.push("the rest of it".to_owned());
         }
         if differ.is_empty() { ManifestCheck::Agrees } else { ManifestCheck::Differs(differ) }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{Logbook, anchoring};
 use crate::output::Output;
@@ -13,7 +12,7 @@ use crate::task::preflight;
 use act_audit::{History, Keeper, OfManifest, Verification, Verifier, verify_all};
 use act_component::registry::Grants;
 use act_core::Failure;
-use act_records::artifacts::manifest_digest;
+use act_core::verification::Status;
 
 /// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
 pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
@@ -34,15 +33,14 @@ pub(super) fn verify_but(
     let all = book.artifacts.run_ids().unwrap_or_default().into_iter();
     for run in all.filter(|run| but != Some(run.as_str())) {
         let said = match book.artifacts.read_manifest(&run) {
-            Ok(Some(manifest)) => {
-                let text = |name: &str| manifest.get(name).and_then(Value::as_str);
-                let head = text("audit_head").map(str::to_owned);
-                if head.is_none() && text("status") == Some("INFRA_ERROR") {
+            Ok(Some(recorded)) => {
+                let head = recorded.manifest.audit_head;
+                if head.is_none() && recorded.manifest.status == Status::InfraError {
                     // Its end could not be recorded, and it claims nothing.
                     continue;
                 }
                 let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
-                OfManifest { head, sha256: manifest_digest(&manifest), stored }
+                OfManifest { head, sha256: recorded.sha256, stored }
             }
             Ok(None) => continue,
             Err(_) => OfManifest { head: None, sha256: String::new(), stored: None },

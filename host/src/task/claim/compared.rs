@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::task::audit::evidence::{Evidence, StepClaim, steps};
-use act_verifier::{Status, VerifyResponse, lessens, marks};
+use crate::task::audit::evidence::{Evidence, StepClaim};
+use act_core::verification::{Verdict, Verification, lessens, marks};
 use act_workspace::bare_digest;
 
 /// What came of it; `act verify-claim --json` prints it as it is.
@@ -22,7 +22,7 @@ pub struct ClaimCheck {
     pub notes: Vec<Note>,
     /// Of the second run, as `act verify --json` answers it.
     #[cfg_attr(test, schemars(with = "serde_json::Value"))]
-    pub response: VerifyResponse,
+    pub response: Verification,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -65,7 +65,7 @@ impl Note {
 }
 
 impl ClaimCheck {
-    pub(super) fn of(evidence: &Evidence, notes: Vec<Note>, response: VerifyResponse) -> Self {
+    pub(super) fn of(evidence: &Evidence, notes: Vec<Note>, response: Verification) -> Self {
         Self {
             run_id: evidence.run.run_id.clone(),
             holds: holds(evidence, &response) == Some(true),
@@ -79,16 +79,16 @@ impl ClaimCheck {
 }
 
 /// None where the second run has no verdict.
-pub(super) fn holds(evidence: &Evidence, response: &VerifyResponse) -> Option<bool> {
+pub(super) fn holds(evidence: &Evidence, response: &Verification) -> Option<bool> {
     compared(evidence, response).map(|differences| differences.is_empty())
 }
 
-fn compared(evidence: &Evidence, response: &VerifyResponse) -> Option<Vec<Difference>> {
-    if response.status == Status::InfraError {
+fn compared(evidence: &Evidence, response: &Verification) -> Option<Vec<Difference>> {
+    if let Verdict::Infra(_) = response.verdict {
         return None;
     }
     let (claimed, found) = (claimed(evidence), found(response));
-    let again = response.manifest.as_ref().map(steps).unwrap_or_default();
+    let again: Vec<_> = response.steps().iter().map(StepClaim::of).collect();
     Some(differences((&claimed, evidence.steps.as_deref()), (&found, &again)))
 }
 
@@ -105,20 +105,19 @@ fn claimed(evidence: &Evidence) -> Said {
     }
 }
 
-fn found(response: &VerifyResponse) -> Said {
-    let text = |name: &str| response.manifest.as_ref()?.get(name)?.as_str().map(str::to_owned);
-    let prefixed = |digest: String| format!("sha256:{}", bare_digest(&digest));
-    let steps = response.manifest.as_ref().map(steps).unwrap_or_default();
-    let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+fn found(response: &Verification) -> Said {
+    let manifest = response.manifest.as_ref();
+    let names: Vec<_> = response.steps().iter().map(|step| step.name.as_str()).collect();
     let warnings = marks(&response.warnings, &names).into_iter();
     Said {
-        run_id: response.run_id.clone(),
-        status: response.status.as_str().to_owned(),
-        reason: response.reason.map(|reason| reason.as_str().to_owned()),
+        run_id: response.run_id.as_ref().map(ToString::to_string),
+        status: response.verdict.status().as_str().to_owned(),
+        reason: response.verdict.fail_reason().map(|reason| reason.as_str().to_owned()),
         warnings: Some(warnings.filter(|mark| lessens(mark).is_some()).collect()),
-        pipeline_sha256: text("pipeline_sha256"),
-        image_digest: text("image_digest").map(prefixed),
-        tree_digest: text("tree_digest"),
+        pipeline_sha256: manifest.map(|manifest| manifest.pipeline_sha256.clone()),
+        image_digest: manifest
+            .map(|manifest| format!("sha256:{}", bare_digest(&manifest.image_digest))),
+        tree_digest: response.tree_digest().map(str::to_owned),
     }
 }
 

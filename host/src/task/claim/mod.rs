@@ -16,9 +16,8 @@ use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::Config;
 use act_core::Failure;
 use act_core::event::Events;
-use act_verifier::{
-    Engine, FoundImage, InfraError, Named, RecordedImage, ResolvedImage, VerifyResponse,
-};
+use act_core::verification::{InfraError, Verification};
+use act_verifier::{Engine, FoundImage, Named, RecordedImage, ResolvedImage};
 use act_workspace::{PathGlobs, tree_digest};
 
 /// None when cancelled. Refused, before anything runs, where gate or tree are not what they were, or the image is not to
@@ -126,11 +125,7 @@ impl Claim {
     }
 
     /// On the disk when this returns.
-    pub(super) fn record(
-        &self,
-        audit: &Audit,
-        response: &VerifyResponse,
-    ) -> Result<(), AuditError> {
+    pub(super) fn record(&self, audit: &Audit, response: &Verification) -> Result<(), AuditError> {
         let (decision, word) = match compared::holds(&self.evidence, response) {
             None => (None, "no_verdict"),
             Some(true) => (Some(Decision::Allow), "holds"),
@@ -139,7 +134,7 @@ impl Claim {
         let entry = Entry::new(Event::ClaimChecked)
             .object(&self.evidence.run.run_id)
             .reason(word)
-            .names(response.run_id.clone());
+            .names(response.run_id.as_ref().map(ToString::to_string));
         audit.append(decision.map_or(entry.clone(), |decision| entry.decision(decision)))?;
         audit.settle()
     }

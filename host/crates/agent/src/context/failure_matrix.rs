@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::markdown::{code, cut, quote, some};
 use super::verified_run::VerifiedRun;
+use act_core::verification::Status;
 
 /// Newest runs that are shown; the debug loop itself makes twelve at most without a green one.
 const RUNS: usize = 24;
@@ -96,7 +97,7 @@ fn row(run: &VerifiedRun, steps: usize, runs: &[VerifiedRun]) -> String {
     }
     out.push_str(&run.run_id.as_deref().map_or("no run".into(), code));
     if run.failing_step.is_none() {
-        let _ = write!(out, ", {}", code(&run.status));
+        let _ = write!(out, ", {}", code(run.status.as_str()));
     }
     if let Some(step) = &run.failing_step {
         let _ = write!(out, ", step {}", code(&cut(step, STEP_NAME)));
@@ -142,7 +143,8 @@ fn cells(run: &VerifiedRun, steps: usize) -> Option<String> {
 fn same_before(run: &VerifiedRun, runs: &[VerifiedRun]) -> Option<u32> {
     let at = runs.iter().position(|other| std::ptr::eq(other, run))?;
     let before = runs.get(..at)?;
-    let since = before.iter().rposition(|other| other.status == "PASS").map_or(0, |at| at + 1);
+    let since =
+        before.iter().rposition(|other| other.status == Status::Pass).map_or(0, |at| at + 1);
     // A line that is not shown cannot be referred to.
     let since = since.max(runs.len().saturating_sub(RUNS));
     let first = before.get(since..)?.iter().find(|other| same_failure(other, run))?;
@@ -153,16 +155,16 @@ fn same_failure(a: &VerifiedRun, b: &VerifiedRun) -> bool {
     let how = |run: &VerifiedRun| {
         (run.status.clone(), run.steps_run, run.failing_step.clone(), run.reason.clone())
     };
-    a.status == "FAIL" && how(a) == how(b) && a.first_failing_line == b.first_failing_line
+    a.status == Status::Fail && how(a) == how(b) && a.first_failing_line == b.first_failing_line
 }
 
 /// What a REPLAN changed in the end, from the last run before it and the last one under it.
 fn effect(before: Option<&VerifiedRun>, after: Option<&VerifiedRun>) -> String {
     let (Some(before), Some(after)) = (before, after) else { return "not verified".into() };
-    if after.status != "FAIL" {
-        return format!("ended with {}", code(&after.status));
+    if after.status != Status::Fail {
+        return format!("ended with {}", code(after.status.as_str()));
     }
-    if before.status != "FAIL" {
+    if before.status != Status::Fail {
         return format!("step {} fails", after.steps_run);
     }
     match after.steps_run.cmp(&before.steps_run) {
@@ -182,7 +184,7 @@ mod tests {
             attempt,
             strategy,
             run_id: Some(format!("run_{attempt}")),
-            status: "FAIL".into(),
+            status: Status::Fail,
             steps_run,
             failing_step: Some(["build", "test", "lint"][steps_run - 1].into()),
             reason: Some("step_failed".into()),
@@ -237,7 +239,7 @@ mod tests {
     #[test]
     fn the_effect_of_a_replan_is_read_from_the_runs_around_it() {
         let before = failed(3, 1, 2, "expected 5");
-        let pass = VerifiedRun { status: "PASS".into(), ..before.clone() };
+        let pass = VerifiedRun { status: Status::Pass, ..before.clone() };
         for (after, said) in [
             (Some(failed(6, 2, 2, "expected 5")), "none, the same failure"),
             (Some(failed(6, 2, 2, "expected 6")), "the same step, another failure"),
@@ -255,7 +257,7 @@ mod tests {
         let mut changed = failed(1, 1, 3, "");
         (changed.failing_step, changed.reason) = (None, Some("tree_changed".into()));
         let mut infra = changed.clone();
-        (infra.run_id, infra.steps_run, infra.status) = (None, 0, "INFRA_ERROR".into());
+        (infra.run_id, infra.steps_run, infra.status) = (None, 0, Status::InfraError);
         infra.reason = Some("image_pull".into());
         let text = matrix(&steps(), &[Strategy::default()], &[changed, infra]);
         assert!(text.contains("- attempt 1: `+++` `run_1`, `FAIL`, `tree_changed`\n"), "{text}");
@@ -264,7 +266,7 @@ mod tests {
             "{text}"
         );
         let mut killed = failed(1, 1, 2, "");
-        (killed.failing_step, killed.status) = (None, "INFRA_ERROR".into());
+        (killed.failing_step, killed.status) = (None, Status::InfraError);
         let text = matrix(&steps(), &[Strategy::default()], &[killed]);
         assert!(text.contains("- attempt 1: `+?.` `run_1`, `INFRA_ERROR`"), "{text}");
     }

@@ -117,6 +117,8 @@ fn decisions(decisions: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use act_core::verification::Status;
+
     use chrono::TimeZone;
 
     use super::*;
@@ -129,7 +131,7 @@ mod tests {
                 attempt: 1,
                 strategy: 1,
                 run_id: Some("run_x".into()),
-                status: "FAIL".into(),
+                status: Status::Fail,
                 steps_run: 1,
                 failing_step: None,
                 reason: Some("step_failed".into()),

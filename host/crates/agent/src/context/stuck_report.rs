@@ -132,6 +132,7 @@ fn files(files: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use act_core::verification::Status;
 
     #[test]
     fn a_report_names_every_run_and_cites_evidence() {
@@ -153,7 +154,7 @@ mod tests {
                     attempt,
                     strategy: 1,
                     run_id: Some(run_id.into()),
-                    status: "FAIL".into(),
+                    status: Status::Fail,
                     steps_run: 1,
                     failing_step: Some("test".into()),
                     reason: Some("step_failed".into()),

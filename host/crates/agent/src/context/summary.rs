@@ -37,6 +37,8 @@ pub struct Summary {
     pub baseline: Option<String>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
+    /// Kinds of text that the host left out of the Editor's account.
+    pub left_out: Vec<String>,
     /// The host wrote it, because the Editor did not.
     pub by_host: bool,
     /// How far the audit log was.
@@ -80,6 +82,13 @@ impl Summary {
         );
         if let Some(baseline) = &self.baseline {
             let _ = write!(out, "\n## Before the first edit\n\n{}", quote(baseline));
+        }
+        if !self.left_out.is_empty() {
+            let kinds = self.left_out.join(", ");
+            let _ = write!(
+                out,
+                "\n## Left out\n\nThe host left out of the Editor's account: {kinds}. You commit in your own words.\n"
+            );
         }
         let lists = [
             ("Changed, and verification depends on it", &self.gate_inputs_changed),

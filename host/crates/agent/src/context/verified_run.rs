@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::markdown::code;
+use act_core::verification::Status;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedRun {
@@ -11,8 +12,7 @@ pub struct VerifiedRun {
     pub strategy: u32,
     /// None when the trouble came before a run had its id.
     pub run_id: Option<String>,
-    /// `PASS`, `FAIL` or `INFRA_ERROR`.
-    pub status: String,
+    pub status: Status,
     /// Steps that were started, the failing one included.
     pub steps_run: usize,
     pub failing_step: Option<String>,
@@ -37,7 +37,7 @@ pub(super) fn runs(runs: &[VerifiedRun]) -> String {
             "- attempt {}, strategy {}: {id}, {}{}{}{}",
             run.attempt,
             run.strategy,
-            code(&run.status),
+            code(run.status.as_str()),
             step.unwrap_or_default(),
             reason.unwrap_or_default(),
             line.unwrap_or_default()

@@ -16,7 +16,6 @@ use crate::scout::Question;
 use crate::scout::query::{self, QueryEnd};
 use act_core::event::Milestone;
 use act_model::TimerPause;
-use act_verifier::Status;
 
 /// To Scouts, between two verifications; each is a conversation of its own.
 const QUESTIONS: u32 = 8;
@@ -33,8 +32,8 @@ impl Session<'_> {
     /// The model's question or the task itself, with what the host knows about the last failure.
     pub(super) fn question(&self, text: Option<&String>) -> Question {
         let mut context = vec![];
-        if let Some(last) = self.last.as_ref().filter(|last| last.status == Status::Fail) {
-            let log = last.tail_log.as_deref().unwrap_or_default();
+        if let Some(last) = self.last.as_ref().filter(|last| last.failed()) {
+            let log = last.tail.as_deref().unwrap_or_default();
             context.push(("tail_log".to_owned(), verification::tail(log).to_owned()));
             if let Some(step) =
                 self.plans.attempts().last().and_then(|attempt| attempt.step.clone())

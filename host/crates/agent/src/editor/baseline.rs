@@ -10,7 +10,7 @@ use super::attempt::{Attempt, failing_lines};
 use super::ending::Ending;
 use super::session::{End, Session};
 use act_core::event::{EventKind, Milestone};
-use act_verifier::{ErrorType, Status, VerifyResponse};
+use act_core::verification::{Verdict, Verification};
 
 /// Failing lines that are shown.
 const SHOWN: usize = 10;
@@ -32,21 +32,17 @@ impl Session<'_> {
     /// One run that is no attempt: it moves no counter.
     pub(super) async fn look_before_the_first_edit(&mut self) -> Result<(), End> {
         self.milestone(Milestone::Verifying);
-        let response = self.editor.verifier.run(0, &self.editor.cancel).await;
-        let Some(response) = response.filter(|_| !self.editor.cancel.is_cancelled()) else {
+        let verification = self.editor.verifier.run(0, &self.editor.cancel).await;
+        let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
             return Err(End::Cancelled);
         };
-        if response.status == Status::InfraError {
-            let code = response.error_type.map_or("unknown", ErrorType::as_str);
-            return Err(End::Stuck(Ending::infra(
-                code,
-                response.error_message.unwrap_or_default(),
-            )));
+        if let Verdict::Infra(error) = verification.verdict {
+            return Err(End::Stuck(Ending::infra(error.error_type.as_str(), error.message)));
         }
-        let baseline = Baseline::of(&response);
+        let baseline = Baseline::of(&verification);
         self.editor.events.emit(EventKind::Baseline {
-            run_id: response.run_id.clone(),
-            status: response.status.as_str().to_owned(),
+            run_id: baseline.run_id.clone(),
+            status: verification.verdict.status().as_str().to_owned(),
             step: baseline.failure.as_ref().and_then(|failure| failure.as_attempt.step.clone()),
             failures: baseline.lines(),
         });
@@ -56,12 +52,12 @@ impl Session<'_> {
 }
 
 impl Baseline {
-    fn of(response: &VerifyResponse) -> Self {
-        let failure = (response.status == Status::Fail).then(|| Failure {
-            as_attempt: Attempt::of(0, 0, response),
-            lines: failing_lines(response.tail_log.as_deref().unwrap_or_default()),
+    fn of(verification: &Verification) -> Self {
+        let failure = verification.failed().then(|| Failure {
+            as_attempt: Attempt::of(0, 0, verification),
+            lines: failing_lines(verification.tail.as_deref().unwrap_or_default()),
         });
-        Self { run_id: response.run_id.clone(), failure }
+        Self { run_id: verification.run_id.as_ref().map(ToString::to_string), failure }
     }
 
     pub(super) fn run_id(&self) -> Option<&String> {
@@ -153,30 +149,21 @@ fn untimed(line: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_verifier::FailReason;
+    use act_core::verification::FailReason;
+    use act_core::verification::testing::{RUN_ID, verification};
 
-    fn response(log: &str) -> VerifyResponse {
-        VerifyResponse {
-            status: Status::Fail,
-            run_id: Some("run_x".into()),
-            tail_log: Some(log.into()),
-            artifact_paths: vec![],
-            manifest: Some(serde_json::json!({"commands_executed": [{"name": "test"}]})),
-            error_type: None,
-            error_message: None,
-            reason: Some(FailReason::StepFailed),
-            warnings: vec![],
-        }
+    fn failed(log: &str) -> Verification {
+        verification(Verdict::Fail(FailReason::StepFailed), &["test"], log)
     }
 
     fn attempt(number: u32, log: &str) -> Attempt {
-        Attempt::of(number, 1, &response(log))
+        Attempt::of(number, 1, &failed(log))
     }
 
     // EDITOR-51
     #[test]
     fn failures_that_were_there_before_are_told_from_new_ones() {
-        let baseline = Baseline::of(&response("FAIL old one\nFAIL old two\nFAIL: 1 in 0.3s"));
+        let baseline = Baseline::of(&failed("FAIL old one\nFAIL old two\nFAIL: 1 in 0.3s"));
         let attempts = [
             attempt(1, "FAIL old two\n"),
             attempt(2, "FAIL old two\nFAIL new\n"),
@@ -187,8 +174,10 @@ mod tests {
         assert_eq!(known, [true, false, false, true]);
         assert_eq!(
             baseline.for_people(&attempts),
-            "The pipeline failed in run_x, step test:\n  FAIL old one\n  FAIL old two\n  \
+            format!(
+                "The pipeline failed in {RUN_ID}, step test:\n  FAIL old one\n  FAIL old two\n  \
              FAIL: 1 in 0.3s\nFailed so as well: attempts 1, 4.\nFailed otherwise, so new: attempts 2, 3.\n"
+            )
         );
         assert!(baseline.told().contains(":\n- FAIL old one\n- FAIL old two\n"));
     }
@@ -196,7 +185,7 @@ mod tests {
     // EDITOR-51
     #[test]
     fn after_a_green_baseline_every_failure_is_new() {
-        let green = VerifyResponse { status: Status::Pass, ..response("FAIL is a word here\n") };
+        let green = verification(Verdict::Pass, &["test"], "FAIL is a word here\n");
         let baseline = Baseline::of(&green);
         assert!(!baseline.knows(&attempt(1, "FAIL is a word here\n")));
         assert!(baseline.for_people(&[]).contains("every failure below is new"));

@@ -30,6 +30,9 @@ impl Session<'_> {
         if let Some(reason) = phase::refusal(self.editor.aim, self.phase, &call.name) {
             return Ok(Answer::refusal(reason, refusal_hint(reason)).into());
         }
+        if call.name != "plan" {
+            self.write_due_snapshot()?;
+        }
         let call_read = tools::read_call(call);
         let grows = matches!(call_read, Call::AskScout(_) | Call::ReadLog(_) | Call::Component);
         if grows && self.told_bytes > CONVERSATION_BYTES {
@@ -40,12 +43,9 @@ impl Session<'_> {
             Call::BadArguments(why) => Answer::refusal("bad_arguments", &why).into(),
             Call::Plan(plan) => self.adopt(plan).await?.into(),
             Call::AskScout(ask) => self.ask_scout(ask).await?.into(),
-            Call::Verify => match self.hidden().or_else(|| self.owed()) {
-                Some(answer) => answer.into(),
-                None => return self.verify().await,
-            },
+            Call::Verify => return self.verify().await,
             Call::ReadLog(wanted) => self.read_log(&wanted).into(),
-            Call::Done(done) => match self.names_what_is_not(&done) {
+            Call::Done(done) => match self.names_foreign_run(&done) {
                 Some(refusal) => refusal.into(),
                 None => return self.done(done).await,
             },

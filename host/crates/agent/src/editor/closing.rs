@@ -6,9 +6,9 @@ use super::session::{End, Session};
 use super::tools::{self, Done};
 use super::{Brief, Finished, State, hand_over, hypotheses, prompt, verification};
 use crate::context::{Hypothesis, Moment, Notebook, StuckReport, Summary, WrittenReport};
+use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_core::event::{EventKind, Events};
 use act_model::ToolResult;
-use act_verifier::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
@@ -20,7 +20,7 @@ impl Session<'_> {
             let missing = Ending::infra("unknown", "a task without a verification cannot succeed");
             return self.report(&missing, vec![], false);
         };
-        let run_id = last.run_id.clone().unwrap_or_default();
+        let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let files = self.editor.hands.changed();
         let gate_inputs = self.gate_inputs();
         let by_host = done.is_none();
@@ -53,6 +53,7 @@ impl Session<'_> {
                 .as_ref()
                 .map(|baseline| baseline.for_people(self.plans.attempts())),
             warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
+            left_out: self.left_out.iter().map(|kind| (*kind).to_owned()).collect(),
             by_host,
             audit_head: self.audit_head(),
         };
@@ -76,27 +77,37 @@ impl Session<'_> {
         }
     }
 
-    /// The host says which run proves a task; a run that was none of this one proves nothing, and commits and
-    /// pull requests are the user's.
-    pub(super) fn names_what_is_not(&self, done: &Done) -> Option<Answer> {
+    /// Refuses a run id that is none of this task's: the summary is read as proof.
+    pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
         let known = self.known_runs();
         let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
-        let task = self.editor.brief.request.text();
-        let mut texts = texts.into_iter().flatten();
-        let fault = texts.find_map(|text| {
-            let run = hand_over::foreign_run(text, &known);
-            run.map(|run| format!("{run} is no run of this task")).or_else(|| {
-                let named = hand_over::reference(text, task)?;
-                Some(format!("{named}: nobody has made that for this task; leave it out"))
-            })
-        })?;
-        Some(Answer::refusal("bad_arguments", &fault))
+        let run = texts.into_iter().flatten().find_map(|text| hand_over::foreign_run(text, &known))?;
+        Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
+    }
+
+    /// Removes text for a commit or a pull request, and announces what was removed. What is empty then is the host's
+    /// to state.
+    pub(super) fn without_commit_text(&mut self, done: Done) -> Done {
+        let mut left_out = vec![];
+        let mut clean = |text: &str| hand_over::without_commit_text(text, &mut left_out);
+        let (what, why) = (clean(&done.what), clean(&done.why));
+        let tests = done.tests.as_deref().map(clean);
+        if left_out.is_empty() {
+            return done;
+        }
+        let text = format!("left out of the Editor's account: {}", left_out.join(", "));
+        self.editor.events.emit(EventKind::Diagnosis { text });
+        self.left_out = left_out;
+        let host = self.account_of_host();
+        let or = |text: String, other: String| if text.is_empty() { other } else { text };
+        Done { what: or(what, host.what), why: or(why, host.why), tests }
     }
 
     /// What the host says where the Editor says nothing.
     fn account_of_host(&self) -> Done {
         let strategy = Some(self.strategies.in_hand()).filter(|text| !text.is_empty());
-        let strategy = strategy.filter(|text| hand_over::found(text).is_none());
+        let strategy = strategy.map(|text| hand_over::without_commit_text(text, &mut vec![]));
+        let strategy = strategy.filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
         Done {
             what: "The files below were changed.".to_owned(),
@@ -180,7 +191,7 @@ impl Session<'_> {
     async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
-        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
         conversation.say(&prompt::hard_stop(
             self.assignment(),
             self.plans.attempts(),
@@ -238,7 +249,8 @@ impl Session<'_> {
         };
         let finished =
             write_report(&editor.brief, editor.notes.as_ref(), &editor.events, ending, report);
-        let run_id = self.last.as_ref().and_then(|last| last.run_id.clone());
+        let run_id =
+            self.last.as_ref().and_then(|last| last.run_id.as_ref().map(ToString::to_string));
         Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
     }
 }

@@ -1,18 +1,11 @@
 //! Fix, REPLAN, stop or finish: the one decision after a verification. Pure; the session performs it.
 
+use act_core::verification::Status;
+
 /// REPLAN when this many attempts failed in a row.
 pub(super) const REPLAN_AFTER: u32 = 3;
 /// Hard stop when this many attempts were made without a green one.
 pub(super) const HARD_STOP_AFTER: u32 = 12;
-
-/// What a verification said, as far as the loop cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Green,
-    Failed,
-    /// The machine is in trouble; nobody's code is judged.
-    Infra,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextStep {
@@ -46,15 +39,15 @@ impl DebugLoop {
         self.replans
     }
 
-    pub(super) fn judge(&mut self, verdict: Verdict) -> NextStep {
+    pub(super) fn judge(&mut self, verdict: Status) -> NextStep {
         match verdict {
-            Verdict::Infra => NextStep::InfraStop,
-            Verdict::Green => {
+            Status::InfraError => NextStep::InfraStop,
+            Status::Pass => {
                 self.consecutive_failures = 0;
                 self.total_verify_loops = 0;
                 NextStep::Finish
             }
-            Verdict::Failed => {
+            Status::Fail => {
                 self.consecutive_failures += 1;
                 self.total_verify_loops += 1;
                 if self.total_verify_loops >= HARD_STOP_AFTER {
@@ -96,7 +89,7 @@ mod tests {
         let mut state = DebugLoop::default();
         for (attempt, consecutive, total, next) in table {
             assert_eq!(state.next_attempt(), attempt);
-            assert_eq!(state.judge(Verdict::Failed), next, "attempt {attempt}");
+            assert_eq!(state.judge(Status::Fail), next, "attempt {attempt}");
             assert_eq!(
                 (state.consecutive_failures, state.total_verify_loops),
                 (consecutive, total),
@@ -109,21 +102,21 @@ mod tests {
     fn green_resets_both_counters() {
         let mut state = DebugLoop::default();
         for _ in 0..5 {
-            state.judge(Verdict::Failed);
+            state.judge(Status::Fail);
         }
-        assert_eq!(state.judge(Verdict::Green), Finish);
+        assert_eq!(state.judge(Status::Pass), Finish);
         assert_eq!(state.next_attempt(), 1);
-        assert_eq!(state.judge(Verdict::Failed), Fix);
-        assert_eq!(state.judge(Verdict::Failed), Fix);
-        assert_eq!(state.judge(Verdict::Failed), Replan { number: 2 });
+        assert_eq!(state.judge(Status::Fail), Fix);
+        assert_eq!(state.judge(Status::Fail), Fix);
+        assert_eq!(state.judge(Status::Fail), Replan { number: 2 });
     }
 
     #[test]
     fn trouble_of_the_machine_stops_at_once_and_counts_nothing() {
         let mut state = DebugLoop::default();
-        state.judge(Verdict::Failed);
+        state.judge(Status::Fail);
         let before = state;
-        assert_eq!(state.judge(Verdict::Infra), InfraStop);
+        assert_eq!(state.judge(Status::InfraError), InfraStop);
         assert_eq!(state, before);
     }
 }

@@ -74,7 +74,7 @@ impl Session<'_> {
             plan,
             goals: self.plans.goals().clone(),
             reports: reports.collect(),
-            decisions: self.conflicts.told(),
+            decisions: self.decided.lines(),
             had_tests: self.has_tests,
             account: done.clone(),
         });
@@ -124,7 +124,7 @@ impl Session<'_> {
         self.strategies.begin(Strategy { text, ..Strategy::default() }, Changes::default());
         self.plans.take_up(plan, goals);
         self.has_tests = had_tests;
-        self.conflicts.take_up(decisions);
+        self.decided.restore(decisions);
         self.reports = reports
             .into_iter()
             .map(|report| ScoutPayload {

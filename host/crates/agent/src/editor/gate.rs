@@ -14,10 +14,11 @@ use super::session::{End, Left, Session};
 use super::strategy::Repeat;
 use super::tools::Done;
 use super::turns::Step;
-use super::{prompt, verification};
+use super::{prompt, verification as answer};
 use crate::context::VerifiedRun;
+use act_core::RunId;
 use act_core::event::{EventKind, Milestone};
-use act_verifier::{ErrorType, Status, VerifyResponse};
+use act_core::verification::{Status, Verification};
 
 /// Green runs in one task before the host closes it by itself.
 const GREEN_RUNS: usize = 12;
@@ -25,14 +26,14 @@ const GREEN_RUNS: usize = 12;
 impl Session<'_> {
     /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
     pub(super) fn phase_of_tree(&self) -> Phase {
-        let green = self.last.as_ref().is_some_and(|last| last.status == Status::Pass);
+        let green = self.last.as_ref().is_some_and(Verification::passed);
         if green && !self.edited() { Phase::Closing } else { Phase::Working }
     }
 
     /// Whether the last run was green and judged exactly the tree as it stands.
     pub(super) async fn tree_is_green(&self) -> Result<bool, End> {
-        let verified =
-            self.last.as_ref().filter(|last| last.status == Status::Pass).and_then(tree_digest);
+        let green = self.last.as_ref().filter(|last| last.passed());
+        let verified = green.and_then(Verification::tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
         let current = tokio::task::spawn_blocking(move || read()).await;
         // What was read by its path proves something about what is edited only while they are the same.
@@ -49,6 +50,7 @@ impl Session<'_> {
     }
 
     pub(super) async fn done(&mut self, done: Done) -> Result<Step, End> {
+        let done = self.without_commit_text(done);
         if self.editor.aim == Aim::Proposal {
             return Ok(Step::Leave(Left::Finished(Some(done))));
         }
@@ -73,7 +75,11 @@ impl Session<'_> {
         self.verify().await
     }
 
+    /// Runs the pipeline, whoever asks for it. The refusals come first, so that silence bypasses none of them.
     pub(super) async fn verify(&mut self) -> Result<Step, End> {
+        if let Some(refusal) = self.hidden().or_else(|| self.owed()) {
+            return Ok(refusal.into());
+        }
         let fingerprint = self.fingerprint();
         if !self.verified_in_strategy && self.debug_loop.replans() > 0 {
             match self.tried.judge_tree(&fingerprint) {
@@ -95,25 +101,24 @@ impl Session<'_> {
         let number = self.debug_loop.next_attempt();
         self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
         self.milestone(Milestone::Verifying);
-        let response = self.editor.verifier.run(number, &self.editor.cancel).await;
-        let Some(response) = response.filter(|_| !self.editor.cancel.is_cancelled()) else {
+        let verification = self.editor.verifier.run(number, &self.editor.cancel).await;
+        let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
             return Err(End::Cancelled);
         };
-        self.record_gate_inputs(response.run_id.as_deref());
-        let next = self.debug_loop.judge(verification::verdict(&response));
-        let failure = Attempt::of(number, self.strategies.all().len() as u32, &response);
+        self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
+        let next = self.debug_loop.judge(verification.verdict.status());
+        let failure = Attempt::of(number, self.strategies.all().len() as u32, &verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
-        let told = answered(&verification::told(&response, &failure, as_before));
-        self.verified.push(failure.shown(&response));
-        if response.status == Status::Fail {
+        let told = answered(&answer::told(&verification, &failure, as_before));
+        self.verified.push(failure.shown(&verification));
+        if verification.failed() {
             self.milestone(Milestone::VerificationFailed);
             self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
             self.plans.fail(failure);
             self.tried.add_tree(&fingerprint);
         }
-        let diagnosis = response.error_message.clone().unwrap_or_default();
-        let error_type = response.error_type;
-        self.last = Some(response);
+        let infra = verification.verdict.infra().cloned();
+        self.last = Some(verification);
         match next {
             NextStep::Fix => {
                 self.phase = Phase::Working;
@@ -121,7 +126,7 @@ impl Session<'_> {
             }
             NextStep::Finish => {
                 self.phase = Phase::Closing;
-                let green = |run: &&VerifiedRun| run.status == Status::Pass.as_str();
+                let green = |run: &&VerifiedRun| run.status == Status::Pass;
                 // A model that goes on editing a green tree for ever is closed while it is green.
                 if self.verified.iter().filter(green).count() >= GREEN_RUNS {
                     return self.close_or(told).await;
@@ -136,13 +141,11 @@ impl Session<'_> {
                 if let Some(moved) = (self.editor.moved)() {
                     return Err(End::Stuck(Ending::moved(moved)));
                 }
-                let code = error_type.map_or("unknown", ErrorType::as_str);
+                let (code, diagnosis) = infra.map_or(("unknown", String::new()), |error| {
+                    (error.error_type.as_str(), error.message)
+                });
                 Err(End::Stuck(Ending::infra(code, diagnosis)))
             }
         }
     }
-}
-
-pub(super) fn tree_digest(response: &VerifyResponse) -> Option<String> {
-    Some(response.manifest.as_ref()?.get("tree_digest")?.as_str()?.to_owned())
 }

@@ -8,7 +8,6 @@ mod audited;
 mod baseline;
 mod boundary;
 mod calls;
-mod claim;
 mod closing;
 mod component_hands;
 mod debug_loop;
@@ -44,7 +43,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use boundary::Held;
+pub use boundary::Boundary;
 pub use component_hands::ComponentHands;
 pub use draft::Draft;
 use ending::Ending;
@@ -56,8 +55,8 @@ use crate::scout::{Scout, query::ReportCheck};
 use act_audit::{Audit, Head};
 use act_config::Step;
 use act_core::event::Events;
+use act_core::verification::Verifier;
 use act_model::{Model, TokenLedger};
-use act_verifier::Verifier;
 use act_workspace::AgentDir;
 
 /// What a session is about: the user's words and where they hold.

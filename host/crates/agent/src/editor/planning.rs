@@ -38,11 +38,11 @@ impl Session<'_> {
         tried: &[FailedStrategy],
         word: impl FnOnce(Assignment<'_>, Known<'_>) -> String,
     ) -> String {
-        let log = self.last.as_ref().and_then(|last| last.tail_log.as_deref()).unwrap_or_default();
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
         let known = Known {
             goals: self.plans.goals(),
             reports: &self.reports,
-            decisions: &self.conflicts.told(),
+            decisions: &self.decided.lines(),
             tried,
             changed: &self.whole_difference(),
             tail: verification::tail(log),
@@ -110,22 +110,29 @@ impl Session<'_> {
             self.decisions.push(format!("asked {}", names.join(" and ")));
         }
 
+        let text = format!("{}{mark}", plan.strategy.trim());
+        let same = self.replanning.is_none() && text == self.strategies.in_hand();
         let strategy = Strategy {
-            text: format!("{}{mark}", plan.strategy.trim()),
+            text,
             replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
             requery: requery.clone(),
             changed: vec![],
         };
-        self.strategies.begin(strategy, self.changes());
-        self.tried.add_strategy(&plan.strategy);
+        // A plan that only adds decisions or criteria goes on with its strategy.
+        if !same {
+            self.strategies.begin(strategy, self.changes());
+            self.tried.add_strategy(&plan.strategy);
+        }
+        self.decided.decide(&plan.decisions);
         self.plans.adopt(plan);
+        self.write_due_snapshot()?;
         match self.replanning.take() {
             Some((number, attempt)) => {
                 let strategy = self.strategies.in_hand().to_owned();
                 self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
-                self.snapshot_when_settled(Moment::Replan { number })?;
+                self.snapshot_when_decided(Moment::Replan { number })?;
             }
-            None if first => self.snapshot_when_settled(Moment::TaskStart)?,
+            None if first => self.snapshot_when_decided(Moment::TaskStart)?,
             None => {}
         }
         if self.phase == Phase::Planning {
@@ -163,7 +170,7 @@ impl Session<'_> {
         let mut decisions: Vec<String> =
             strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
         decisions.extend(self.decisions.iter().cloned());
-        decisions.extend(self.conflicts.told());
+        decisions.extend(self.decided.lines());
         let state = EditorState {
             hypothesis: self.strategies.in_hand().to_owned(),
             files_modified: self.changed(),

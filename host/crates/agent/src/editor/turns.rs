@@ -13,6 +13,10 @@ use act_model::{
 /// Calls of one turn that are performed; the rest is refused.
 const CALLS_PER_TURN: usize = 64;
 
+const OVERDUE: &str = "Many turns have passed without a verification, so the host ran `verify`";
+const NOT_CLOSED: &str =
+    "You did not call `done`, and the tree is not the one that was green, so the host ran `verify`";
+
 /// What one tool call leads to.
 pub(super) enum Step {
     Answer(Answer),
@@ -39,21 +43,30 @@ impl Session<'_> {
         let (mut silent, mut turns, mut closing) = (0, 0, 0);
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
-            self.settle(&turn)?;
             let (was_closing, verified) = (self.phase == Phase::Closing, self.verified.len());
             let changed = self.editor.hands.changed();
             turns += 1;
             // What the host does by itself after this turn; its outcome is said to the model.
             let mut unasked = None;
             if turn.calls.is_empty() {
+                self.write_due_snapshot()?;
                 silent += 1;
                 let cut = matches!(turn.stop, Stop::Length | Stop::Refused);
                 match phase::after_silence(self.editor.aim, self.phase, self.edited(), cut, silent)
                 {
                     Silence::Nudge => conversation.say(phase::nudge(self.phase, turn.stop)),
                     Silence::Idle => return Err(End::Stuck(Ending::idle(&turn))),
-                    Silence::HostSummary => unasked = Some(self.close().await?),
-                    Silence::Verify => unasked = Some(self.verify().await?),
+                    Silence::HostSummary => {
+                        unasked = Some((NOT_CLOSED, self.close().await?));
+                    }
+                    Silence::Verify => {
+                        let step = self.verify().await?;
+                        // A model that is told three times why nothing is verified, and does nothing, is idle.
+                        if self.verified.len() == verified && silent >= phase::SILENT_TURNS {
+                            return Err(End::Stuck(Ending::idle(&turn)));
+                        }
+                        unasked = Some(("You called no tool, so the host ran `verify`", step));
+                    }
                     Silence::Propose => return Ok(Left::Finished(None)),
                 }
             } else {
@@ -88,18 +101,28 @@ impl Session<'_> {
                 unasked = match phase::after_turns(self.editor.aim, self.phase, turns, closing) {
                     Overdue::No => None,
                     Overdue::Idle => return Err(End::Stuck(Ending::idle(&turn))),
-                    Overdue::Verify => Some(self.verify().await?),
-                    Overdue::HostSummary => Some(self.close().await?),
+                    Overdue::Verify => {
+                        let step = self.verify().await?;
+                        // A refused verification leaves the counter where it is; that must end as well.
+                        if self.verified.len() == verified && turns >= 2 * phase::TURNS_PER_ATTEMPT {
+                            return Err(End::Stuck(Ending::idle(&turn)));
+                        }
+                        Some((OVERDUE, step))
+                    }
+                    Overdue::HostSummary => Some((NOT_CLOSED, self.close().await?)),
                     Overdue::Propose => return Ok(Left::Finished(None)),
                 };
             }
             match unasked {
                 None => {}
-                Some(Step::Leave(left)) => return Ok(left),
-                Some(Step::Answer(answer)) => {
-                    silent = 0;
-                    self.told_bytes += answer.json.len();
-                    conversation.say(&answer.json);
+                Some((_, Step::Leave(left))) => return Ok(left),
+                Some((why, Step::Answer(answer))) => {
+                    if self.verified.len() != verified {
+                        silent = 0;
+                    }
+                    let text = format!("{why}. It answered:\n{}", answer.json);
+                    self.told_bytes += text.len();
+                    conversation.say(&text);
                 }
             }
             if self.verified.len() != verified {

@@ -3,28 +3,12 @@
 use serde_json::{Value, json};
 
 use super::attempt::Attempt;
-use super::debug_loop::{HARD_STOP_AFTER, Verdict};
+use super::debug_loop::HARD_STOP_AFTER;
 use super::replan;
-use act_verifier::{Status, VerifyResponse};
+use act_core::verification::{Verdict, Verification};
 
 /// The model gets the end of the tail; the rest is one `read_log` away.
 const TAIL: usize = 8 * 1024;
-
-pub(super) fn verdict(response: &VerifyResponse) -> Verdict {
-    match response.status {
-        Status::Pass => Verdict::Green,
-        Status::Fail => Verdict::Failed,
-        Status::InfraError => Verdict::Infra,
-    }
-}
-
-pub(super) fn status_word(status: Status) -> &'static str {
-    match status {
-        Status::Pass => "PASS",
-        Status::Fail => "FAIL",
-        Status::InfraError => "INFRA_ERROR",
-    }
-}
 
 /// The last bytes of a log, from the start of a line where there is one.
 pub(super) fn tail(log: &str) -> &str {
@@ -41,29 +25,33 @@ pub(super) fn tail(log: &str) -> &str {
 }
 
 /// The result of `verify` for PASS and FAIL.
-pub(super) fn told(response: &VerifyResponse, attempt: &Attempt, as_before: Option<&str>) -> Value {
+pub(super) fn told(
+    verification: &Verification,
+    attempt: &Attempt,
+    as_before: Option<&str>,
+) -> Value {
     let number = attempt.number;
-    let warnings: Vec<_> = response.warnings.iter().map(|warning| &warning.message).collect();
-    match response.status {
-        Status::Pass => json!({
+    let warnings: Vec<_> = verification.warnings.iter().map(|warning| &warning.message).collect();
+    match &verification.verdict {
+        Verdict::Pass => json!({
             "ok": true,
             "status": "PASS",
-            "run_id": response.run_id,
+            "run_id": verification.run_id,
             "attempt": format!("{number}/{HARD_STOP_AFTER}"),
             "warnings": warnings,
             "next": "call done, or edit on and verify again",
         }),
-        _ => {
+        verdict => {
             let mut told = json!({
                 "ok": false,
-                "status": status_word(response.status),
-                "run_id": response.run_id,
+                "status": verdict.status(),
+                "run_id": verification.run_id,
                 "attempt": format!("{number}/{HARD_STOP_AFTER}"),
                 "reason": attempt.reason,
                 "step": attempt.step,
                 "exit_code": attempt.exit_code,
                 "warnings": warnings,
-                "tail": tail(response.tail_log.as_deref().unwrap_or_default()),
+                "tail": tail(verification.tail.as_deref().unwrap_or_default()),
             });
             let scouts = replan::requery(std::slice::from_ref(attempt));
             if let Some(as_before) = as_before {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use super::facts_a::FactsA;
 use super::facts_b::FactsB;
-use super::grounding::{ABSENT, InView, MOST, Ungrounded, ground_a, ground_b};
+use super::grounding::{ABSENT, InView, MOST, Ungrounded, ground_a, ground_b, ground_facts_b};
 use super::own_report::OwnReport;
 use super::query::ReportCheck;
 use super::report_a::ReportA;
@@ -97,13 +97,13 @@ pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, St
     match scout {
         "scout-a" => {
             let facts = FactsA::parse(raw).map_err(|error| error.to_string())?;
-            let wrong = ground_facts(&facts, view)?;
+            let wrong = ground_facts_a(&facts, view)?;
             if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
         }
         "scout-b" => {
             let facts = FactsB::parse(raw).map_err(|error| error.to_string())?;
             let mut files = Files::new(view.clone(), MAX_READ);
-            let wrong = facts.ungrounded(&mut |path| files.lines(path));
+            let wrong = ground_facts_b(&facts, |path| files.lines(path));
             if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
         }
         // Of facts of others nobody has written a schema down: any JSON.
@@ -111,7 +111,7 @@ pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, St
     }
 }
 
-fn ground_facts(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {
+fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {
     let there = files(view).map_err(|error| error.to_string())?;
     let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
     for path in facts.paths().into_iter().filter(|path| !there.contains(*path)).take(MOST) {

@@ -2,6 +2,7 @@
 //!
 //! Pure: the caller says what exists. What is wrong is listed whole, because it goes back to the Scout.
 
+use super::facts_b::{FactsB, Place};
 use super::report_a::ReportA;
 use super::report_b::ReportB;
 
@@ -125,6 +126,24 @@ pub fn ground_b(report: &ReportB, view: &mut impl InView) -> Vec<Ungrounded> {
         check.path(|| format!("failure_analysis.affected_files[{i}]"), path);
     }
     check.wrong
+}
+
+/// Returns the places that are not in the repository. `lines` returns how many lines a file in view has.
+pub fn ground_facts_b(
+    facts: &FactsB,
+    mut lines: impl FnMut(&str) -> Option<u32>,
+) -> Vec<Ungrounded> {
+    let wrong = |Place { path, line }: &Place| {
+        let (field, path) = ("facts".to_owned(), path.clone());
+        match lines(&path) {
+            None => Some(Ungrounded::NoSuchFile { field, path, why: ABSENT }),
+            Some(last) if 1 <= *line && *line <= last => None,
+            Some(lines) => {
+                Some(Ungrounded::NoSuchLines { field, path, start: *line, end: *line, lines })
+            }
+        }
+    };
+    facts.places().filter_map(wrong).take(MOST).collect()
 }
 
 fn shown(path: &str) -> String {

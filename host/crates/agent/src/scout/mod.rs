@@ -3,22 +3,21 @@
 mod check;
 mod component_scout;
 pub mod difference;
-pub mod facts_a;
-pub mod facts_b;
 pub mod grounding;
 mod own_report;
 pub mod query;
-pub mod report_a;
-pub mod report_b;
-mod version;
+#[cfg(test)]
+mod shapes;
 
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use act_reports::version::{SCHEMA_VERSION, SchemaError};
+/// The shapes that the host and the components share.
+pub use act_reports::{facts_a, facts_b, report_a, report_b};
 pub use check::{Grounded, check_facts};
 pub use component_scout::ComponentScout;
 pub use own_report::{OwnReport, report_schema};
-pub use version::{SCHEMA_VERSION, SchemaError};
 
 /// What the Editor wants to know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

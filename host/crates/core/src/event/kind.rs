@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
+use crate::verification::{ErrorType, FailReason, Status};
+
 /// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -84,10 +86,6 @@ pub enum EventKind {
         position: u32,
         stalled: bool,
         works: bool,
-    },
-    /// A task whose process is dead is run first, by this one.
-    Adopted {
-        other: String,
     },
     TaskStarted {
         repo: String,
@@ -227,9 +225,12 @@ pub enum EventKind {
     VerifyFinished {
         run_id: String,
         /// `PASS`, `FAIL` or `INFRA_ERROR`.
-        status: String,
-        error_type: Option<String>,
-        reason: Option<String>,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+        status: Status,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
+        error_type: Option<ErrorType>,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
+        reason: Option<FailReason>,
         /// Hash of the record of its end in the audit log; none where that could not be written.
         audit_head: Option<String>,
         duration_ms: u64,

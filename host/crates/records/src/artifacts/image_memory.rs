@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::cache::image_name;
 use super::layout::{ArtifactDir, directory};
-use super::run_id::RunId;
+use act_core::RunId;
 
 const PASSWD: &str = "passwd";
 const MAX_PASSWD: u64 = 1 << 20;

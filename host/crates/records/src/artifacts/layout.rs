@@ -12,8 +12,8 @@ use rustix::fs::{
 };
 
 use super::run_dir::RunDir;
-use super::run_id::RunId;
 use super::spread::spread;
+use act_core::RunId;
 use act_fs::DIRECTORY;
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.

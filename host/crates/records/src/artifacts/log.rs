@@ -1,5 +1,6 @@
 //! Reading the logs of a run back: by run id and step name, never by path.
 
+use act_core::{RunId, RunIdError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -7,7 +8,6 @@ use rustix::fs::{Dir, Mode, openat};
 
 use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
-use super::run_id::{RunId, RunIdError};
 use act_fs::DIRECTORY;
 
 /// The end of a log as text.

@@ -1,88 +1,69 @@
-//! `manifest.json`: what a run was, field for field and in the order of `specs/artifacts.md`.
-//!
-//! Plain data; whoever judged the run fills it in, `RunDir` writes it.
+//! `manifest.json` of a run: its digest, and how it is read back.
 
-use serde::Serialize;
+use std::io::{self, Read};
+
+use act_core::RunId;
+use act_core::verification::{CommandExecuted, Manifest};
+use act_workspace::digest;
 use serde_json::Value;
 
-use act_workspace::digest;
+use super::layout::ArtifactDir;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Manifest {
-    pub run_id: String,
-    pub task_id: Option<String>,
-    pub timestamp_start: String,
-    pub timestamp_end: String,
-    pub commit_sha: Option<String>,
-    /// `PASS`, `FAIL` or `INFRA_ERROR`.
-    pub status: String,
-    pub reason: Option<String>,
-    pub commands_executed: Vec<CommandExecuted>,
-    pub platform: Platform,
-    /// The registry's digest, or the image's id where no registry knows it.
-    pub image_digest: String,
-    /// None when the tree could not be read.
-    pub tree_digest: Option<String>,
-    pub tree_digest_after: Option<String>,
-    pub pipeline_sha256: String,
-    pub workspace: String,
-    pub engine: EngineIdentity,
-    pub components: Vec<ComponentDigest>,
-    pub audit_head: Option<String>,
-    pub act_version: String,
+/// Maximum size of a manifest in bytes. The longest that `act` writes lists what some hundred steps wrote.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// A manifest that was read from the disk. Its digests are those of the JSON as it stands there, including fields that
+/// this version of `act` does not know, so that no change of the file goes unnoticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedManifest {
+    pub manifest: Manifest,
+    /// [`manifest_digest`] of the file.
+    pub sha256: String,
+    /// [`steps_digest`] of the file.
+    pub steps_sha256: String,
 }
 
-/// Of a manifest's JSON without white space and without `audit_head`, the record that holds this digest; sha256 in hex.
-pub fn manifest_digest(manifest: &Value) -> String {
-    let mut rest = manifest.clone();
-    if let Some(fields) = rest.as_object_mut() {
+impl ArtifactDir {
+    /// Returns the manifest of a run, or `None` when the run has none yet or was removed. Never follows a link.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be read or is no manifest.
+    pub fn read_manifest(&self, run_id: &RunId) -> io::Result<Option<RecordedManifest>> {
+        let run = match self.run(run_id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let file = match act_fs::file(&run, "manifest.json") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut text = vec![];
+        file.take(MAX_BYTES).read_to_end(&mut text)?;
+        let json: Value = serde_json::from_slice(&text)?;
+        let steps = json.get("commands_executed").map(Value::to_string).unwrap_or_default();
+        Ok(Some(RecordedManifest {
+            sha256: digest_of_json(json.clone()),
+            steps_sha256: digest(steps.as_bytes()),
+            manifest: serde_json::from_value(json)?,
+        }))
+    }
+}
+
+/// SHA-256, as hex, of the manifest's JSON without white space and without `audit_head`, which names the record that
+/// holds this digest.
+pub fn manifest_digest(manifest: &Manifest) -> Option<String> {
+    serde_json::to_value(manifest).ok().map(digest_of_json)
+}
+
+/// SHA-256, as hex, of the JSON of `commands_executed` without white space.
+pub fn steps_digest(steps: &[CommandExecuted]) -> Option<String> {
+    serde_json::to_vec(steps).ok().map(|json| digest(&json))
+}
+
+fn digest_of_json(mut manifest: Value) -> String {
+    if let Some(fields) = manifest.as_object_mut() {
         fields.shift_remove("audit_head");
     }
-    digest(rest.to_string().as_bytes())
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct CommandExecuted {
-    pub name: String,
-    pub command: String,
-    /// None when the command did not end by itself.
-    pub exit_code: Option<i64>,
-    pub duration_ms: u64,
-    pub timed_out: bool,
-    pub oom: bool,
-    /// `on` or `off`, as in `agent.yaml`.
-    pub network: String,
-    pub source_writes: Vec<SourceWrite>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct SourceWrite {
-    pub path: String,
-    pub change: String,
-}
-
-/// Where the commands ran: the image's system, not the host's.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Platform {
-    pub os: String,
-    pub arch: String,
-    pub container_image: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct EngineIdentity {
-    pub name: String,
-    pub version: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ComponentDigest {
-    pub name: String,
-    pub sha256: String,
+    digest(manifest.to_string().as_bytes())
 }

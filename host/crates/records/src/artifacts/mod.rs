@@ -15,11 +15,9 @@ mod log;
 mod manifest;
 mod proposals;
 mod prune;
-mod read_manifest;
 mod remove;
 mod retention;
 mod run_dir;
-mod run_id;
 mod spread;
 mod sweep;
 mod tidying;
@@ -32,14 +30,10 @@ pub use journal::Journal;
 pub use journals::newest_journals;
 pub use layout::{ArtifactDir, ArtifactDirError};
 pub use log::{LogError, LogText};
-pub use manifest::{
-    CommandExecuted, ComponentDigest, EngineIdentity, Manifest, Platform, SourceWrite,
-    manifest_digest,
-};
+pub use manifest::{RecordedManifest, manifest_digest, steps_digest};
 pub use prune::Pruned;
 pub use remove::remove_tree;
 pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
-pub use run_id::{RunId, RunIdError};
 pub use sweep::{Swept, sweep};
 pub use tidying::tidying_script;
 pub use unpack::{ARTIFACTS, Allowance, LeftOut};

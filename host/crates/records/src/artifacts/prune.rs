@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::layout::ArtifactDir;
 use super::remove::{open_any, remove_tree_while};
 use super::retention::{Kept, RUNS, expired};
-use super::run_id::RunId;
+use act_core::RunId;
 use act_core::fail_point;
 use act_fs::DIRECTORY;
 

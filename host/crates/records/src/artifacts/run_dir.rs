@@ -10,11 +10,11 @@ use rustix::fs::{AtFlags, Dir, Mode, openat, renameat, statat, unlinkat};
 
 use super::cache::Cache;
 use super::layout::directory;
-use super::manifest::Manifest;
 use super::remove::{open_any, remove_tree};
-use super::run_id::RunId;
 use super::sweep::{Swept, sweep};
 use super::unpack::{Allowance, LeftOut, unpack};
+use act_core::RunId;
+use act_core::verification::Manifest;
 use act_fs::DIRECTORY;
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.

@@ -71,7 +71,7 @@ pub(super) fn remove_named(parent: impl AsFd, name: &CString) -> io::Result<()> 
     match name.to_str() {
         Ok(text) => remove_tree(parent, text),
         Err(_) => {
-            let fresh = format!(".removing-{}", super::RunId::generate(act_core::clock::now()));
+            let fresh = format!(".removing-{}", act_core::RunId::generate(act_core::clock::now()));
             rustix::fs::renameat(parent, name, parent, fresh.as_str())?;
             remove_tree(parent, &fresh)
         }

@@ -16,13 +16,18 @@ impl Store {
         })
     }
 
-    /// The one of a repository that ended last: they end in the order in which they were accepted, whatever clocks say.
+    /// Returns the task of a repository that ended last. Tasks that ran ended in the order in which they were accepted,
+    /// whatever clocks say; one whose process died while it waited counts only where there is no other.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
     pub fn last_ended(&self, repo: &str) -> Result<Option<TaskRecord>, StoreError> {
         let select = TaskRecord::SELECT;
         self.read(|db| {
             let last = format!(
                 "{select} WHERE repo = ?1 AND state NOT IN ('QUEUED', 'RUNNING') \
-                 ORDER BY seq DESC LIMIT 1"
+                 ORDER BY reason IS 'owner_died', seq DESC LIMIT 1"
             );
             db.query_row(&last, [repo], TaskRecord::read).optional()
         })

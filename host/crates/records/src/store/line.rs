@@ -24,10 +24,14 @@ const SELECT: &str = "SELECT task_id, state, owner_pid, owner_start, owner_boot,
     FROM tasks";
 
 impl Store {
-    /// What runs, in every repository.
-    pub fn running(&self) -> Result<Vec<Place>, StoreError> {
+    /// Returns the tasks that wait or run, in every repository.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn unfinished(&self) -> Result<Vec<Place>, StoreError> {
         self.read(|db| {
-            let mut all = db.prepare(&format!("{SELECT} WHERE state = 'RUNNING'"))?;
+            let mut all = db.prepare(&format!("{SELECT} WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq"))?;
             all.query_map([], Place::read)?.collect()
         })
     }

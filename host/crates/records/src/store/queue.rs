@@ -93,8 +93,18 @@ impl Store {
         })
     }
 
-    /// From a dead owner to another one, which is going to run it.
-    pub fn adopt(&self, task_id: &str, dead: &Process, heir: &Process) -> Result<bool, StoreError> {
+    /// Makes `child` the owner of a waiting task that `parent` accepted. Returns false when `parent` does not own a
+    /// waiting task of this id.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn take_over(
+        &self,
+        task_id: &str,
+        parent: &Process,
+        child: &Process,
+    ) -> Result<bool, StoreError> {
         self.write(Survives::Machine, |db| {
             let changed = db.execute(
                 &format!(
@@ -103,14 +113,14 @@ impl Store {
                 ),
                 params![
                     task_id,
-                    dead.pid,
-                    dead.start_time,
-                    dead.boot_id,
-                    dead.pid_namespace,
-                    heir.pid,
-                    heir.start_time,
-                    heir.boot_id,
-                    heir.pid_namespace
+                    parent.pid,
+                    parent.start_time,
+                    parent.boot_id,
+                    parent.pid_namespace,
+                    child.pid,
+                    child.start_time,
+                    child.boot_id,
+                    child.pid_namespace
                 ],
             )?;
             Ok(changed == 1)
@@ -252,17 +262,17 @@ mod tests {
     }
 
     #[test]
-    fn one_heir_adopts_and_nobody_adopts_what_runs() {
-        // TASK-23
+    fn one_child_takes_a_waiting_task_over_and_no_child_a_running_one() {
+        // TASK-28
         let place = store();
         let store = &place.store;
         submit(store, "r", "t-1", 1);
-        assert!(store.adopt("t-1", &process(1), &process(2)).unwrap());
-        assert!(!store.adopt("t-1", &process(1), &process(3)).unwrap(), "too late");
+        assert!(store.take_over("t-1", &process(1), &process(2)).unwrap());
+        assert!(!store.take_over("t-1", &process(1), &process(3)).unwrap(), "too late");
         assert!(!store.start("t-1", &process(1)).unwrap(), "not its any more");
         assert!(!store.give_up("t-1", &process(1)).unwrap(), "nor to give up");
         assert!(store.start("t-1", &process(2)).unwrap());
-        assert!(!store.adopt("t-1", &process(2), &process(3)).unwrap());
+        assert!(!store.take_over("t-1", &process(2), &process(3)).unwrap());
         let task = store.task("t-1").unwrap().unwrap();
         assert_eq!((task.state, task.owner), (TaskState::Running, process(2)));
         assert_eq!((task.flags.max_tokens, task.text.as_str()), (Some(9), "do it"));

@@ -15,14 +15,16 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use rustix::process::geteuid;
 
+use crate::audited::unrecorded;
 use crate::container::Guard;
-use crate::docker_error::{EngineError, InfraError, Phase};
+use crate::docker_error::{EngineError, Phase};
 use crate::engine::{Engine, QUICK, WORK};
 use crate::image::ResolvedImage;
 use crate::request::{ContainerRequest, new_volume, volume};
 use crate::walls;
 use act_audit::Audit;
 use act_core::process;
+use act_core::verification::InfraError;
 use act_records::artifacts::{cache_names, tidying_script};
 use act_workspace::digest;
 
@@ -60,7 +62,7 @@ impl CacheThere {
             let whose = whose.map(|(label, value)| (label.to_owned(), value.clone()));
             engine.create_volume(new_volume(&name, HashMap::from(whose))).await?;
             let body = holder(image, &name, labels.clone(), ids);
-            audit.append(walls::requested(&name, &body))?;
+            audit.append(walls::requested(&name, &body)).map_err(unrecorded)?;
             if let Err(error) = engine.create(&name, body).await {
                 // Engines say differently that a name is taken.
                 let inspect =

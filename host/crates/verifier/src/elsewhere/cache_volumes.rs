@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use bollard::query_parameters::ListVolumesOptions;
 
 use super::cache::{IMAGE, OWNER, REPO, owner};
-use crate::docker_error::{InfraError, Phase};
+use crate::docker_error::Phase;
 use crate::engine::{Engine, QUICK};
+use act_core::verification::InfraError;
 
 /// A download cache in a volume of the engine; its size only the engine's machine knows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,11 +9,12 @@ use super::cache::CacheThere;
 use super::pack::Packer;
 use super::transfer;
 use crate::container::Guard;
-use crate::docker_error::{EngineError, InfraError};
+use crate::docker_error::EngineError;
 use crate::engine::Engine;
 use crate::image::ResolvedImage;
 use crate::request::{ContainerRequest, new_volume, scaffold, volume};
 use crate::view::{COPY, View, WORKSPACE};
+use act_core::verification::InfraError;
 use act_records::artifacts::STEP_PARTS;
 
 /// Where the container that never starts has the volumes.

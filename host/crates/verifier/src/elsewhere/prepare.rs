@@ -14,17 +14,16 @@ use super::pack::bytes_within;
 use crate::blocking::blocking;
 use crate::ca_bundle;
 use crate::copy_view;
-use crate::docker_error::InfraError;
 use crate::docker_verifier::Downloads;
 use crate::engine::Engine;
 use crate::environment::CA_BUNDLE;
 use crate::image::ResolvedImage;
 use crate::overlay;
 use crate::prepare::{LENT_GIT, Order, Prepared, choose_view, git_elsewhere, git_pointer, sources};
-use crate::response::{ErrorType, Warning};
 use crate::source_writes::{Place, SourceWatch};
 use crate::view::{View, WORKSPACE};
 use act_audit::Audit;
+use act_core::verification::{ErrorType, InfraError, Warning};
 use act_records::artifacts::RunDir;
 use act_workspace::{CopySet, GitPlace, git_place, head_commit};
 

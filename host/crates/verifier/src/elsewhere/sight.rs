@@ -7,12 +7,13 @@ use std::sync::OnceLock;
 use bollard::query_parameters::ContainerArchiveInfoOptions;
 
 use crate::container::Guard;
-use crate::docker_error::{InfraError, Phase};
+use crate::docker_error::Phase;
 use crate::engine::{Engine, QUICK};
 use crate::image::ResolvedImage;
 use crate::owner;
 use crate::request::{ContainerRequest, bind};
 use act_core::process::{self, Process};
+use act_core::verification::InfraError;
 use act_records::artifacts::RunDir;
 
 const SEEN_AT: &str = "/act-sight";

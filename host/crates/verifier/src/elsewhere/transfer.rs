@@ -11,8 +11,9 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 
 use crate::blocking::blocking;
-use crate::docker_error::{EngineError, InfraError, Phase};
+use crate::docker_error::{EngineError, Phase};
 use crate::engine::{Engine, WORK};
+use act_core::verification::InfraError;
 
 const PIECE: usize = 128 * 1024;
 /// Pieces on their way at once.

@@ -10,7 +10,7 @@ use super::host::{self, Address};
 use super::{Engine, PODMAN, QUICK};
 use crate::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
 use crate::elsewhere::Sight;
-use act_records::artifacts::EngineIdentity;
+use act_core::verification::EngineIdentity;
 
 /// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
 const NO_LIMIT: u64 = 24 * 60 * 60;

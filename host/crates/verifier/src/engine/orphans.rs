@@ -8,9 +8,10 @@ use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
 
 use super::{Engine, QUICK};
-use crate::docker_error::{EngineError, InfraError, Phase};
+use crate::docker_error::{EngineError, Phase};
 use crate::owner::{RUN_ID, is_orphan};
 use act_core::process::{self, Process};
+use act_core::verification::InfraError;
 
 /// For an orphan that somebody else removes; one that cannot be removed is no reason to hold up a task for long.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,8 +4,9 @@ use bollard::query_parameters::CreateImageOptions;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
-use crate::docker_error::{InfraError, Phase};
+use crate::docker_error::Phase;
 use crate::engine::{Engine, WORK};
+use act_core::verification::InfraError;
 
 impl Engine {
     /// Imports a root file system, a tar archive, as `NAME:TAG`. An image of that name stays as it is: the

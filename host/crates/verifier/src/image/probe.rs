@@ -9,11 +9,11 @@ use futures_util::StreamExt;
 
 use super::ResolvedImage;
 use crate::container::{Guard, creation_failed};
-use crate::docker_error::{EngineError, InfraError, Phase};
+use crate::docker_error::{EngineError, Phase};
 use crate::engine::{Engine, QUICK, WORK};
 use crate::passwd::PASSWD;
 use crate::request::ContainerRequest;
-use crate::response::ErrorType;
+use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::ArtifactDir;
 
 /// An image's own file beyond this is not read, and then not replaced either.

@@ -4,9 +4,9 @@ use bollard::models::ImageInspect;
 use tokio_util::sync::CancellationToken;
 
 use super::{ResolvedImage, is_reference, resolved, split_reference};
-use crate::docker_error::InfraError;
 use crate::engine::Engine;
 use act_core::event::Events;
+use act_core::verification::InfraError;
 use act_workspace::bare_digest as bare;
 
 /// What the audit log says of it.

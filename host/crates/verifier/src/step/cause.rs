@@ -1,11 +1,11 @@
 //! What was behind the end of a step: its own exit code, memory, the disk, or the end of the container.
 
 use super::{Broken, ContainerSteps};
-use crate::docker_error::{EngineError, InfraError};
+use crate::docker_error::EngineError;
 use crate::oom::Kills;
 use crate::pipeline::{KILLED, StepEnd};
-use crate::response::ErrorType;
 use act_config::Step;
+use act_core::verification::{ErrorType, InfraError};
 
 /// Below this a failed step is blamed on the disk.
 const FREE_SPACE: u64 = 1024 * 1024;

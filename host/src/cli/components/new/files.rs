@@ -18,8 +18,14 @@ const WIT: Embedded = embedded!["wit/":
 ];
 
 const KIT: Embedded = embedded!["components/kit/":
-    "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/lib.rs", "src/paths.rs",
-    "src/quoting.rs", "src/reading.rs", "src/rehearsal.rs", "src/report.rs", "src/tool.rs", "src/world.rs",
+    "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/json.rs", "src/lib.rs",
+    "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/testing.rs", "src/tool.rs", "src/world.rs",
+];
+
+/// The kit names it `../reports`.
+const REPORTS: Embedded = embedded!["components/reports/":
+    "Cargo.toml", "src/facts_a.rs", "src/facts_b.rs", "src/lib.rs", "src/report_a.rs", "src/report_b.rs", "src/source.rs",
+    "src/version.rs",
 ];
 
 const TEMPLATES: Embedded = embedded!["components/templates/":
@@ -28,7 +34,8 @@ const TEMPLATES: Embedded = embedded!["components/templates/":
     "js/build.mjs", "js/scout.js", "js/tool.js",
 ];
 
-pub(super) const KIT_NAME: &str = "act-kit";
+/// Crates in a project in Rust, which therefore cannot have their names.
+pub(super) const VENDORED: [&str; 2] = ["act-kit", "act-reports"];
 
 fn template(path: &str) -> &'static str {
     TEMPLATES.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text)
@@ -72,7 +79,8 @@ pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(Stri
     };
     project.extend(verbatim("wit", WIT));
     if lang == Lang::Rust {
-        project.extend(verbatim(&format!("vendor/{KIT_NAME}"), KIT));
+        project.extend(verbatim("vendor/act-kit", KIT));
+        project.extend(verbatim("vendor/reports", REPORTS));
     }
     project
 }
@@ -136,9 +144,12 @@ mod tests {
     // COMPONENT-4
     #[test]
     fn nothing_of_the_interfaces_the_kit_and_the_templates_is_left_out() {
-        for (from, embedded) in
-            [("wit", WIT), ("components/kit", KIT), ("components/templates", TEMPLATES)]
-        {
+        for (from, embedded) in [
+            ("wit", WIT),
+            ("components/kit", KIT),
+            ("components/reports", REPORTS),
+            ("components/templates", TEMPLATES),
+        ] {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(from);
             let mut there = BTreeSet::new();
             below(&root, &root, &mut there);

@@ -101,8 +101,8 @@ struct Begun {
 impl New {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let name = task::free_name(&self.name)?;
-        if self.lang == Lang::Rust && name.as_str() == files::KIT_NAME {
-            let message = format!("`{name}` is the kit that a project in Rust is made of");
+        if self.lang == Lang::Rust && files::VENDORED.contains(&name.as_str()) {
+            let message = format!("`{name}` is a crate that every project in Rust contains");
             return Err(Failure::refused("name_reserved", message).hint("choose another name"));
         }
         let directory = self.parent.join(name.as_str());

@@ -13,6 +13,7 @@ use self::reach::reached;
 pub use self::reach::{Look, MAX_SCRIPT};
 pub use self::test_files::{has_tests, touches_tests};
 use self::test_marks::{declared, skips};
+pub use act_reports::source::is_test;
 
 /// One file that a task left different from how it found it.
 #[derive(Debug, Clone, Copy)]
@@ -231,25 +232,6 @@ fn is_build_script(path: &str, name: &str) -> bool {
                 || (name.starts_with("requirements") && name.ends_with(".txt"))
         }
     }
-}
-
-/// A test by its name.
-pub fn is_test(path: &str) -> bool {
-    const DIRECTORIES: [&str; 7] =
-        ["test", "tests", "__tests__", "spec", "specs", "e2e", "testdata"];
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let in_tests =
-        directory.split('/').any(|part| DIRECTORIES.contains(&part.to_lowercase().as_str()));
-    let stem = name.split('.').next().unwrap_or_default();
-    in_tests
-        || ["test", "tests"].contains(&stem)
-        || stem.starts_with("test_")
-        || stem.ends_with("_test")
-        || stem.ends_with("_spec")
-        || stem.ends_with("Test")
-        || stem.ends_with("Tests")
-        || name.contains(".test.")
-        || name.contains(".spec.")
 }
 
 /// Whether a command that runs in `package` has the path as a word, however it is written.

@@ -1,15 +1,15 @@
-//! Scout A's facts, schema version 1: what it computes without a model, as the host believes it.
+//! Scout A's facts, schema version 1: what it computes without a model.
+//!
+//! The comments on fields are the descriptions in `specs/schemas/scout-a-facts.json`.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use crate::report_a::Level;
+use crate::version::{SchemaError, checked, nullable};
 use serde::{Deserialize, Serialize};
-
-use super::report_a::Level;
-use super::version::{SchemaError, checked, nullable};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FactsA {
     pub schema_version: String,
     /// `a`.
@@ -37,7 +37,7 @@ pub struct FactsA {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inventory {
     pub files: u64,
     pub bytes: u64,
@@ -47,7 +47,7 @@ pub struct Inventory {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Language {
     pub name: String,
     pub files: u64,
@@ -58,7 +58,7 @@ pub struct Language {
 /// Lines from 1, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Symbol {
     pub path: String,
     pub name: String,
@@ -75,7 +75,7 @@ pub struct Symbol {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Import {
     pub from: String,
     pub to: String,
@@ -83,7 +83,7 @@ pub struct Import {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Test {
     pub path: String,
     pub exercises: Vec<String>,
@@ -91,7 +91,7 @@ pub struct Test {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mapped {
     pub path: String,
     /// 1 for the best.
@@ -103,7 +103,7 @@ pub struct Mapped {
 /// What most of the source does: `count` of `total` cases.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Convention {
     pub topic: String,
     #[serde(deserialize_with = "nullable")]
@@ -116,7 +116,7 @@ pub struct Convention {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Example {
     pub path: String,
     pub line: u32,
@@ -124,7 +124,7 @@ pub struct Example {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Risk {
     pub path: String,
     /// Files that import it.
@@ -137,11 +137,16 @@ pub struct Risk {
 }
 
 impl FactsA {
+    /// Reads facts that a component returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`checked`].
     pub fn parse(json: &str) -> Result<Self, SchemaError> {
         checked(json)
     }
 
-    /// Every file that is named.
+    /// Returns every file that the facts name.
     pub fn paths(&self) -> BTreeSet<&str> {
         let symbols = self.symbols.iter().map(|symbol| &symbol.path);
         let imports = self.imports.iter().flat_map(|import| [&import.from, &import.to]);
@@ -154,7 +159,7 @@ impl FactsA {
         all.chain(examples.map(|example| &example.path)).chain(risk).map(String::as_str).collect()
     }
 
-    /// The last line that is named in each file.
+    /// Returns the last line that the facts name in each file.
     pub fn last_lines(&self) -> BTreeMap<&str, u32> {
         let symbols = self.symbols.iter().map(|symbol| (&symbol.path, symbol.end_line));
         let examples = self.conventions.iter().flat_map(|convention| &convention.examples);
@@ -168,7 +173,7 @@ impl FactsA {
         last
     }
 
-    /// One line for people.
+    /// Summarises the facts in one line, for people.
     pub fn summary(&self) -> String {
         let languages =
             self.inventory.languages.iter().take(3).map(|language| language.name.as_str());
@@ -187,17 +192,5 @@ impl FactsA {
             self.imports.len() as u64 + self.left_out.get("imports").unwrap_or(&0),
             self.tests.len() as u64 + self.left_out.get("tests").unwrap_or(&0),
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use act_core::event::schema;
-
-    #[test]
-    fn the_schema_of_the_facts_is_published() {
-        // EVENT-8
-        schema::holds::<FactsA>("scout-a-facts");
     }
 }

@@ -12,16 +12,16 @@ const MOST: usize = 500_000;
 const HOPS: usize = 4;
 
 #[derive(Default)]
-pub(crate) struct HandedOn {
+pub(crate) struct ReExports {
     /// File and name to where that file has it from.
     from: HashMap<(u32, String), u32>,
     /// Who takes what from which such file.
     taken: Vec<(u32, u32, String)>,
 }
 
-impl HandedOn {
+impl ReExports {
     /// An import of `to`, which is an edge now or will be when everything was seen.
-    pub(crate) fn take(
+    pub(crate) fn add(
         &mut self,
         at: u32,
         to: u32,
@@ -35,10 +35,10 @@ impl HandedOn {
         let names = names(import);
         let path = |at: u32| inventory.files[at as usize].path.as_str();
         let room = self.from.len() + self.taken.len() < MOST;
-        if room && hands_on(path(at)) {
+        if room && re_exports_names(path(at)) {
             self.from.extend(names.iter().map(|name| ((at, name.clone()), to)));
         }
-        if room && hands_on(path(to)) && !names.is_empty() {
+        if room && re_exports_names(path(to)) && !names.is_empty() {
             self.taken.extend(names.into_iter().map(|name| (at, to, name)));
         } else {
             edges.push((at, to));
@@ -46,7 +46,7 @@ impl HandedOn {
     }
 
     /// Adds what was taken as edges to where it comes from.
-    pub(crate) fn follow(self, edges: &mut Vec<Edge>) {
+    pub(crate) fn resolve(self, edges: &mut Vec<Edge>) {
         for (at, mut to, name) in self.taken {
             let mut key = (to, name);
             for _ in 0..HOPS {
@@ -69,7 +69,7 @@ fn names(import: &Import) -> Vec<String> {
     last.map(str::to_owned).into_iter().collect()
 }
 
-fn hands_on(path: &str) -> bool {
+fn re_exports_names(path: &str) -> bool {
     let name = name(path);
     matches!(name, "mod.rs" | "lib.rs" | "__init__.py") || name.starts_with("index.")
 }
@@ -77,24 +77,24 @@ fn hands_on(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_kit::rehearsal::Files;
+    use act_kit::testing::Files;
 
     #[test]
-    fn what_is_handed_on_leads_to_where_it_is_defined() {
+    fn what_is_re_exports_leads_to_where_it_is_defined() {
         let paths = ["a.rs", "lib.rs", "store/mod.rs", "store/open.rs"].map(|path| (path, ""));
         let inventory = Inventory::of(&Files::of(&paths)).unwrap();
         let (a, lib, store, open) = (0, 1, 2, 3);
         let import = |target: &str| Import { target: target.to_owned(), ..Import::default() };
-        let (mut handed_on, mut edges) = (HandedOn::default(), vec![]);
+        let (mut re_exports, mut edges) = (ReExports::default(), vec![]);
         let mut take = |at, to, target: &str| {
-            handed_on.take(at, to, &import(target), &inventory, &mut edges);
+            re_exports.add(at, to, &import(target), &inventory, &mut edges);
         };
         take(a, lib, "crate::Store");
         take(a, store, "crate::store::MAX");
         take(lib, store, "self::store::Store");
         take(store, open, "self::open");
         take(store, open, "open::Store");
-        handed_on.follow(&mut edges);
+        re_exports.resolve(&mut edges);
         edges.sort_unstable();
         edges.dedup();
         assert_eq!(edges, [(a, store), (a, open), (lib, open), (store, open)]);

@@ -12,21 +12,21 @@ pub(crate) const OWN_PACKAGE: &str = ".";
 const DEFINED: usize = 8;
 
 #[derive(Default)]
-pub(crate) struct Neighbours {
+pub(crate) struct SamePackage {
     directory: String,
     /// Name to the files that define it, and whether these are tests.
     defined: HashMap<String, Vec<(u32, bool)>>,
     used: Vec<(u32, bool, Vec<String>)>,
 }
 
-impl Neighbours {
+impl SamePackage {
     /// Files come directory by directory.
-    pub(crate) fn take(&mut self, at: u32, path: &str, outline: &Outline, edges: &mut Vec<Edge>) {
+    pub(crate) fn add(&mut self, at: u32, path: &str, outline: &Outline, edges: &mut Vec<Edge>) {
         if outline.language != "go" {
             return;
         }
         if self.directory != directory(path) {
-            self.meet(edges);
+            self.finish_directory(edges);
             directory(path).clone_into(&mut self.directory);
         }
         let is_test = path.ends_with("_test.go");
@@ -38,7 +38,7 @@ impl Neighbours {
     }
 
     /// The directory is complete.
-    pub(crate) fn meet(&mut self, edges: &mut Vec<Edge>) {
+    pub(crate) fn finish_directory(&mut self, edges: &mut Vec<Edge>) {
         for (from, from_test, names) in self.used.drain(..) {
             for name in names {
                 let Some(files) = self.defined.get(&name).filter(|files| files.len() <= DEFINED)
@@ -73,16 +73,16 @@ mod tests {
     // SCOUT-A-7
     #[test]
     fn who_uses_what_a_neighbour_defines_leans_on_it() {
-        let (mut neighbours, mut edges) = (Neighbours::default(), vec![]);
+        let (mut same_package, mut edges) = (SamePackage::default(), vec![]);
         for (at, path, outline) in [
             (0, "cart/cart.go", outline(&["Add", "helper"], &["Price", "len", "fake"])),
             (1, "cart/cart_test.go", outline(&["fake"], &["Add", "helper", "fake"])),
             (2, "cart/price.go", outline(&["Price"], &["Nothing"])),
             (3, "shop/shop.go", outline(&["Open"], &["Add", "Price"])),
         ] {
-            neighbours.take(at, path, &outline, &mut edges);
+            same_package.add(at, path, &outline, &mut edges);
         }
-        neighbours.meet(&mut edges);
+        same_package.finish_directory(&mut edges);
         edges.sort_unstable();
         edges.dedup();
         assert_eq!(edges, [(0, 2), (1, 0)]);

@@ -1,15 +1,15 @@
-//! Scout B's facts, schema version 1: how the repository is built and tested, as far as it says so itself, and what
-//! a log shows.
+//! Scout B's facts, schema version 1: how the repository says that it is built and tested, and what a log shows.
+//!
+//! The comments on fields are the descriptions in `specs/schemas/scout-b-facts.json`.
 
+use crate::one_line;
+use crate::report_b::{EnvironmentIssue, System};
+use crate::version::{SchemaError, checked, nullable};
 use serde::{Deserialize, Serialize};
-
-use super::grounding::{ABSENT, MOST, Ungrounded};
-use super::report_b::{EnvironmentIssue, System};
-use super::version::{SchemaError, checked, nullable};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FactsB {
     pub schema_version: String,
     /// `b`.
@@ -30,7 +30,7 @@ pub struct FactsB {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Project {
     /// Directory in which its commands run; `.` for the repository's.
     pub root: String,
@@ -46,9 +46,9 @@ pub struct Project {
     pub source: Place,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Commands {
     #[serde(deserialize_with = "nullable")]
     pub install: Option<Command>,
@@ -68,7 +68,7 @@ pub struct Commands {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Command {
     pub command: String,
     /// Where it is said; for what one does by custom, where the tool is declared.
@@ -76,17 +76,17 @@ pub struct Command {
 }
 
 /// A line of a file, from 1.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     pub path: String,
     pub line: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prerequisite {
     pub name: String,
     /// As written: a version or a range.
@@ -98,7 +98,7 @@ pub struct Prerequisite {
 /// What the repository says about itself in two ways.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conflict {
     /// `package_manager`, `version`, `command` or `workspace`.
     pub topic: String,
@@ -106,9 +106,9 @@ pub struct Conflict {
     pub sources: Vec<Place>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
     pub path: String,
     #[serde(deserialize_with = "nullable")]
@@ -116,9 +116,9 @@ pub struct Problem {
     pub message: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// `unknown` when no tool is recognised.
     pub tool: String,
@@ -145,11 +145,16 @@ impl Project {
 }
 
 impl FactsB {
+    /// Reads facts that a component returned.
+    ///
+    /// # Errors
+    ///
+    /// As [`checked`].
     pub fn parse(json: &str) -> Result<Self, SchemaError> {
         checked(json)
     }
 
-    /// Every place that is named.
+    /// Returns every place that the facts name.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         let projects = self.projects.iter().flat_map(Project::places);
         let conflicts = self.conflicts.iter().flat_map(|conflict| &conflict.sources);
@@ -157,26 +162,8 @@ impl FactsB {
         projects.chain(conflicts).chain(failure)
     }
 
-    /// Places that are not in the repository; `lines` says how many a file in view has.
-    pub fn ungrounded(&self, lines: &mut dyn FnMut(&str) -> Option<u32>) -> Vec<Ungrounded> {
-        let wrong = |Place { path, line }: &Place| match lines(path) {
-            None => {
-                let (field, path) = ("facts".to_owned(), path.clone());
-                Some(Ungrounded::NoSuchFile { field, path, why: ABSENT })
-            }
-            Some(there) if 1 <= *line && *line <= there => None,
-            Some(lines) => Some(Ungrounded::NoSuchLines {
-                field: "facts".to_owned(),
-                path: path.clone(),
-                start: *line,
-                end: *line,
-                lines,
-            }),
-        };
-        self.places().filter_map(wrong).take(MOST).collect()
-    }
-
-    /// One line, control characters taken out: the texts come from the repository and from a log.
+    /// Summarises the facts in one line. Control characters are replaced, because the texts come from the repository
+    /// and from a log.
     pub fn summary(&self) -> String {
         let mut summary = match self.projects.as_slice() {
             [] => "no project found".to_owned(),
@@ -203,16 +190,11 @@ impl FactsB {
     }
 }
 
-fn one_line(text: &str, most: usize) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-    use act_core::event::schema;
 
     fn facts() -> serde_json::Value {
         let at = |path: &str| json!({"path": path, "line": 3});
@@ -249,11 +231,5 @@ mod tests {
             read.summary(),
             "npm project, tested by `npm test`, 1 conflicts; vitest, 1 test failed: one two"
         );
-    }
-
-    #[test]
-    fn the_schema_of_the_facts_is_published() {
-        // EVENT-8
-        schema::holds::<FactsB>("scout-b-facts");
     }
 }

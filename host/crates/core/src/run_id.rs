@@ -4,13 +4,15 @@ use std::fmt;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 
 const FORMAT: &str = "%Y%m%d_%H%M%S";
 const SUFFIX: usize = 6;
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// A name that is known to be a run id, so it is also known to be one harmless path component.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// The id of a run, which is always one harmless path component.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,7 @@ pub struct RunIdError {
 }
 
 impl RunId {
-    /// A new id; the caller creates its directory and asks again when that name is taken.
+    /// Returns a new id. The caller creates the run's directory and generates another id when the name is taken.
     pub fn generate(at: DateTime<Utc>) -> Self {
         let mut rng = rand::rng();
         let suffix: String = (0..SUFFIX)
@@ -30,6 +32,11 @@ impl RunId {
         Self(format!("run_{}_{suffix}", at.format(FORMAT)))
     }
 
+    /// Parses a run id.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the text has another form; the error shows the beginning of the text.
     pub fn parse(text: &str) -> Result<Self, RunIdError> {
         let refused = || RunIdError { shown: text.chars().take(64).collect() };
         let rest = text.strip_prefix("run_").ok_or_else(refused)?;
@@ -56,8 +63,22 @@ impl RunId {
     pub fn time(&self) -> DateTime<Utc> {
         let digits = self.0.get(4..19).unwrap_or_default();
         let time = NaiveDateTime::parse_from_str(digits, FORMAT);
-        // An id is only made where this holds.
+        // `parse` and `generate` make no other ids.
         time.map(|time| time.and_utc()).unwrap_or_default()
+    }
+}
+
+impl TryFrom<String> for RunId {
+    type Error = RunIdError;
+
+    fn try_from(text: String) -> Result<Self, RunIdError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RunId> for String {
+    fn from(id: RunId) -> Self {
+        id.0
     }
 }
 

@@ -1,0 +1,357 @@
+//! A host in memory for a component's own tests: files, a model that follows a script, and a record of what was sent.
+
+use crate::tool::{Change, EditError, EditableRepository};
+use crate::world::{
+    Advice, Answer, Call, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind, Model, Outline,
+    Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary, Symbol, Tool, Turn,
+    Usage, Version, World,
+};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Entries on one page of a listing: few, so that tests go through several pages.
+const PAGE: usize = 100;
+
+/// A file and the number of its version.
+#[derive(Debug, Clone)]
+struct File {
+    bytes: Vec<u8>,
+    version: u64,
+}
+
+/// A repository in memory. The digest of a file is its content.
+#[derive(Debug, Default)]
+pub struct Files {
+    files: RefCell<BTreeMap<String, File>>,
+    outlines: BTreeMap<String, Outline>,
+    links: BTreeMap<String, String>,
+    read_limit: Option<usize>,
+    foreign_write: RefCell<Option<(String, Vec<u8>)>>,
+}
+
+impl Files {
+    /// Returns a repository of text files, each at version 1.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let repository = Self::default();
+        for (path, text) in files {
+            repository.insert(path, 1, text.as_bytes().to_vec());
+        }
+        repository
+    }
+
+    /// Adds a link to a file or to a directory.
+    #[must_use]
+    pub fn linked(mut self, path: &str, target: &str) -> Self {
+        self.links.insert(path.to_owned(), target.to_owned());
+        self
+    }
+
+    /// Sets what a parser says about a file as a whole; the lines are counted here.
+    #[must_use]
+    pub fn outlined(mut self, path: &str, outline: Outline) -> Self {
+        let lines = self
+            .files
+            .borrow()
+            .get(path)
+            .map_or(0, |file| String::from_utf8_lossy(&file.bytes).lines().count());
+        let outline = Outline { lines: lines as u32, complete: true, ..outline };
+        self.outlines.insert(path.to_owned(), outline);
+        self
+    }
+
+    /// Makes the outline of a file incomplete.
+    #[must_use]
+    pub fn incomplete(mut self, path: &str) -> Self {
+        self.outlines.entry(path.to_owned()).or_default().complete = false;
+        self
+    }
+
+    /// Sets how many bytes one read returns at most.
+    #[must_use]
+    pub fn with_read_limit(mut self, bytes: usize) -> Self {
+        self.read_limit = Some(bytes);
+        self
+    }
+
+    /// Another process writes this file just before the next change.
+    pub fn write_before_next_change(&self, path: &str, bytes: &[u8]) {
+        *self.foreign_write.borrow_mut() = Some((path.to_owned(), bytes.to_vec()));
+    }
+
+    /// Adds or replaces a file.
+    pub fn insert(&self, path: &str, version: u64, bytes: Vec<u8>) {
+        self.files.borrow_mut().insert(path.to_owned(), File { bytes, version });
+    }
+
+    /// Returns the text of a file, or `None` when there is no such file.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let files = self.files.borrow();
+        files.get(path).map(|file| String::from_utf8_lossy(&file.bytes).into_owned())
+    }
+
+    /// Returns the version of a file, or `None` when there is no such file.
+    pub fn version(&self, path: &str) -> Option<Version> {
+        let files = self.files.borrow();
+        let File { bytes, version } = files.get(path)?;
+        Some(Version { number: *version, digest: format!("{bytes:?}") })
+    }
+
+    fn expect(&self, path: &str, version: &Version) -> Result<(), EditError> {
+        match self.version(path) {
+            Some(now) if now == *version => Ok(()),
+            now => Err(EditError::Conflict((path.to_owned(), now))),
+        }
+    }
+
+    fn target<'a>(&'a self, path: &'a str) -> &'a str {
+        self.links.get(path).map_or(path, String::as_str)
+    }
+
+    fn read_slice(&self, slice: &Slice) -> Result<Chunk, Refusal> {
+        let path = self.target(&slice.path);
+        let files = self.files.borrow();
+        let File { bytes, .. } = files.get(path).ok_or(Refusal::NotFound)?;
+        let length = slice.length.map_or(usize::MAX, |length| length as usize);
+        let from = (slice.offset as usize).min(bytes.len());
+        let to = from.saturating_add(length.min(self.read_limit.unwrap_or(usize::MAX)));
+        Ok(Chunk {
+            bytes: bytes[from..to.min(bytes.len())].to_vec(),
+            size: bytes.len() as u64,
+            version: if slice.with_version { self.version(path) } else { None },
+        })
+    }
+}
+
+impl Repository for Files {
+    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal> {
+        let under = want.under.first().map_or("", |under| self.target(under));
+        let below = if under.is_empty() { String::new() } else { format!("{under}/") };
+        let files = self.files.borrow();
+        let files = files.iter().map(|(path, file)| Entry {
+            path: path.clone(),
+            kind: Kind::File,
+            size: file.bytes.len() as u64,
+        });
+        let links = self.links.keys();
+        let links = links.map(|path| Entry { path: path.clone(), kind: Kind::Link, size: 0 });
+        let mut entries = files.chain(links).collect::<Vec<_>>();
+        entries.sort_by(|a, b| a.path.cmp(&b.path));
+        entries.retain(|entry| {
+            entry.path.starts_with(&below)
+                && cursor.is_none_or(|cursor| entry.path.as_str() > cursor)
+                && (want.kinds.is_empty() || want.kinds.contains(&entry.kind))
+        });
+        let has_more = entries.len() > PAGE;
+        entries.truncate(PAGE);
+        let next = entries.last().filter(|_| has_more).map(|entry| entry.path.clone());
+        Ok(Entries { items: entries, next, truncated: false })
+    }
+
+    fn read_slices(&self, want: &[Slice]) -> Vec<Result<Chunk, Refusal>> {
+        want.iter().map(|slice| self.read_slice(slice)).collect()
+    }
+
+    /// Understands plain text and `\b(one|other)\b`. A glob restricts to the directory that it begins with.
+    fn search_page(
+        &self,
+        want: &Pattern,
+        within: &Selection,
+        _: Option<&str>,
+    ) -> Result<Hits, Refusal> {
+        if want.regex == "(" {
+            return Err(Refusal::Invalid("unclosed group".to_owned()));
+        }
+        let words = want.regex.trim_start_matches("\\b(").trim_end_matches(")\\b").split('|');
+        let words = words.map(|word| word.replace('\\', "")).collect::<Vec<_>>();
+        let below = within.globs.first().and_then(|glob| glob.split_once("**"));
+        let below = below.map_or("", |(below, _)| below);
+        let mut items = Vec::new();
+        for (path, file) in self.files.borrow().iter().filter(|(path, _)| path.starts_with(below)) {
+            for (line, text) in String::from_utf8_lossy(&file.bytes).lines().enumerate() {
+                let column = words.iter().find_map(|word| text.find(word.as_str()));
+                items.extend(column.map(|column| Hit {
+                    path: path.clone(),
+                    line: line as u32 + 1,
+                    column: column as u32 + 1,
+                    text: text.to_owned(),
+                }));
+            }
+        }
+        Ok(Hits { items, next: None, truncated: false })
+    }
+
+    fn outline_page(&self, paths: &[String]) -> Vec<Result<Outline, Refusal>> {
+        let outline = |path: &String| self.outlines.get(path).cloned().ok_or(Refusal::NotFound);
+        paths.iter().map(outline).collect()
+    }
+
+    fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>> {
+        let is_wanted = |symbol: &Symbol| {
+            let name = symbol.name.to_lowercase();
+            names.iter().any(|wanted| name.contains(&wanted.to_lowercase()))
+        };
+        let summary = |outline: Outline| {
+            let mut summary = Summary::of(outline);
+            summary.named.retain(is_wanted);
+            summary
+        };
+        self.outline_page(paths).into_iter().map(|outline| outline.map(summary)).collect()
+    }
+}
+
+impl EditableRepository for Files {
+    /// Protects `agent.yaml` as the host does.
+    fn apply(&self, change: Change) -> Result<Option<Version>, EditError> {
+        if let Some((path, bytes)) = self.foreign_write.borrow_mut().take() {
+            let version = self.version(&path).map_or(1, |version| version.number + 1);
+            self.insert(&path, version, bytes);
+        }
+        let path = match change {
+            Change::Create((path, _)) | Change::Move((_, _, path))
+                if self.version(&path).is_some() =>
+            {
+                return Err(EditError::Exists(path));
+            }
+            Change::Create((path, _)) if path == "agent.yaml" => {
+                let why = "protected: the gate is the user's".to_owned();
+                return Err(EditError::Protected((path, why)));
+            }
+            Change::Create((path, bytes)) => {
+                self.insert(&path, 1, bytes);
+                path
+            }
+            Change::Replace((path, version, bytes)) => {
+                self.expect(&path, &version)?;
+                self.insert(&path, version.number + 1, bytes);
+                path
+            }
+            Change::Delete((path, version)) => {
+                self.expect(&path, &version)?;
+                self.files.borrow_mut().remove(&path);
+                path
+            }
+            Change::Move((from, version, to)) => {
+                self.expect(&from, &version)?;
+                let moved = self.files.borrow_mut().remove(&from);
+                self.insert(&to, 1, moved.map_or(vec![], |file| file.bytes));
+                to
+            }
+        };
+        Ok(self.version(&path))
+    }
+}
+
+/// A host in memory. It is built up turn by turn; afterwards a test asks what happened.
+#[derive(Default)]
+pub struct FakeHost {
+    pub files: Files,
+    script: Rc<RefCell<VecDeque<Turn>>>,
+    sent: Rc<RefCell<Vec<String>>>,
+    warnings: RefCell<Vec<String>>,
+    wrap_up: bool,
+}
+
+impl FakeHost {
+    /// Returns a host with these files and a model that has no turn yet.
+    pub fn new(files: Files) -> Self {
+        Self { files, ..Self::default() }
+    }
+
+    /// The model's next turn is text.
+    #[must_use]
+    pub fn says(self, text: &str) -> Self {
+        self.turn(text, vec![], Stop::Done)
+    }
+
+    /// The model's next turn calls tools: names and arguments.
+    #[must_use]
+    pub fn calls(self, calls: &[(&str, &str)]) -> Self {
+        let call = |(at, (name, arguments)): (usize, &(&str, &str))| Call {
+            id: format!("call-{at}"),
+            name: (*name).to_owned(),
+            arguments: (*arguments).to_owned(),
+        };
+        let calls = calls.iter().enumerate().map(call).collect();
+        self.turn("", calls, Stop::Tools)
+    }
+
+    fn turn(self, text: &str, calls: Vec<Call>, stop: Stop) -> Self {
+        let usage = Usage { input: 0, cached: 0, output: 0 };
+        let turn = Turn { text: text.to_owned(), calls, stop, usage };
+        self.script.borrow_mut().push_back(turn);
+        self
+    }
+
+    /// The host advises to wrap up.
+    #[must_use]
+    pub fn advising_to_wrap_up(mut self) -> Self {
+        self.wrap_up = true;
+        self
+    }
+
+    /// Returns what a component is given.
+    pub fn world(&self) -> World<'_> {
+        World { repository: &self.files, model: self, progress: self }
+    }
+
+    /// Returns what was sent to the model, in order, each with its role: `say: …`, `answer: …`.
+    pub fn sent(&self) -> Vec<String> {
+        self.sent.borrow().clone()
+    }
+
+    /// Returns the warnings in the log.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+
+    /// Returns how many turns of the script were not asked for.
+    pub fn turns_left(&self) -> usize {
+        self.script.borrow().len()
+    }
+}
+
+struct ScriptedConversation {
+    script: Rc<RefCell<VecDeque<Turn>>>,
+    sent: Rc<RefCell<Vec<String>>>,
+}
+
+impl Model for FakeHost {
+    fn open(&self, system: &str, _: &[Tool]) -> Box<dyn Conversation> {
+        self.sent.borrow_mut().push(format!("system: {system}"));
+        Box::new(ScriptedConversation { script: self.script.clone(), sent: self.sent.clone() })
+    }
+}
+
+impl Conversation for ScriptedConversation {
+    fn say(&self, text: &str) {
+        self.sent.borrow_mut().push(format!("say: {text}"));
+    }
+
+    fn answer(&self, answers: Vec<Answer>) -> Result<(), String> {
+        for answer in answers {
+            let kind = if answer.is_error { "error" } else { "answer" };
+            self.sent.borrow_mut().push(format!("{kind}: {}", answer.content));
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Result<Turn, String> {
+        let turn = self.script.borrow_mut().pop_front();
+        turn.ok_or_else(|| "the script has no further turn".to_owned())
+    }
+}
+
+impl Progress for FakeHost {
+    fn step(&self, _: &str) -> Advice {
+        if self.wrap_up { Advice::WrapUp } else { Advice::CarryOn }
+    }
+
+    fn time_left(&self) -> u64 {
+        60_000
+    }
+
+    fn warn(&self, message: &str) {
+        self.warnings.borrow_mut().push(message.to_owned());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a path says about a file: the language that it is written in, and whether it is a test.
+//!
+//! Both are judged by names alone, because Scouts list up to 100,000 files and read few of them.
+
+/// Source code by the extension of its file's name. The host parses those languages that [`PARSED`] names.
+const LANGUAGES: [(&str, &str); 37] = [
+    ("c", "C"),
+    ("cc", "C++"),
+    ("cjs", "JavaScript"),
+    ("clj", "Clojure"),
+    ("cpp", "C++"),
+    ("cs", "C#"),
+    ("cts", "TypeScript"),
+    ("cxx", "C++"),
+    ("dart", "Dart"),
+    ("ex", "Elixir"),
+    ("exs", "Elixir"),
+    ("go", "Go"),
+    ("h", "C"),
+    ("hh", "C++"),
+    ("hpp", "C++"),
+    ("hs", "Haskell"),
+    ("hxx", "C++"),
+    ("java", "Java"),
+    ("js", "JavaScript"),
+    ("jsx", "JavaScript"),
+    ("kt", "Kotlin"),
+    ("lua", "Lua"),
+    ("mjs", "JavaScript"),
+    ("mts", "TypeScript"),
+    ("php", "PHP"),
+    ("pl", "Perl"),
+    ("py", "Python"),
+    ("pyi", "Python"),
+    ("rb", "Ruby"),
+    ("rs", "Rust"),
+    ("scala", "Scala"),
+    ("sh", "Shell"),
+    ("sql", "SQL"),
+    ("swift", "Swift"),
+    ("ts", "TypeScript"),
+    ("tsx", "TypeScript"),
+    ("zig", "Zig"),
+];
+
+/// Languages that the host has a parser for: the name, and the word that `repo/symbols` has for it.
+pub const PARSED: [(&str, &str); 8] = [
+    ("C", "c"),
+    ("C++", "cpp"),
+    ("Go", "go"),
+    ("Java", "java"),
+    ("JavaScript", "javascript"),
+    ("Python", "python"),
+    ("Rust", "rust"),
+    ("TypeScript", "typescript"),
+];
+
+/// Directories in which every file belongs to tests.
+const TEST_DIRECTORIES: [&str; 5] = ["test", "tests", "__tests__", "e2e", "testdata"];
+/// Directories in which source code is tests. Many repositories keep documents in directories of these names.
+const SPEC_DIRECTORIES: [&str; 2] = ["spec", "specs"];
+
+/// Returns the last part of a path.
+pub fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Returns the extension of a path's last part, without the dot.
+pub fn extension(path: &str) -> Option<&str> {
+    name(path).rsplit_once('.').map(|(_, extension)| extension)
+}
+
+/// Returns the name of the language that a file is written in, or `None` when it is no source code. A header `.h` counts
+/// as C; only a look into it can tell that it is C++.
+pub fn language(path: &str) -> Option<&'static str> {
+    let extension = extension(path)?;
+    LANGUAGES.iter().find(|(known, _)| *known == extension).map(|(_, language)| *language)
+}
+
+/// Returns the name of the language that a parser calls `word`.
+pub fn parsed_language(word: &str) -> Option<&'static str> {
+    PARSED.iter().find(|(_, known)| *known == word).map(|(name, _)| *name)
+}
+
+/// Returns whether the host has a parser for the language of this name.
+pub fn is_parsed(language: &str) -> bool {
+    PARSED.iter().any(|(name, _)| *name == language)
+}
+
+/// Returns whether a path is a test or belongs to tests, by the customs of the languages: by its directory
+/// (`tests/data.json`, `spec/cart.rb`), or by its name (`test_cart.py`, `cart_test.go`, `cart.spec.ts`, `CartTest.java`).
+/// A document below `specs/` is no test.
+pub fn is_test(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split('.').next().unwrap_or(name);
+    let is_in = |directories: &[&str]| {
+        directory.split('/').any(|part| directories.contains(&part.to_lowercase().as_str()))
+    };
+    is_in(&TEST_DIRECTORIES)
+        || (is_in(&SPEC_DIRECTORIES) && language(path).is_some())
+        || ["test", "tests"].contains(&stem)
+        || stem.starts_with("test_")
+        || ["_test", "_tests", "_spec", "Test", "Tests"].iter().any(|end| stem.ends_with(end))
+        || name.contains(".test.")
+        || name.contains(".spec.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_known_by_place_or_name() {
+        for path in [
+            "tests/a.rs",
+            "test_a.py",
+            "a_test.go",
+            "src/a.test.ts",
+            "src/__tests__/a.js",
+            "x/FooTest.java",
+            "x/FooTests.cs",
+            "test.sh",
+            "src/store/tests.rs",
+            "src/store/open_tests.rs",
+            "Tests/AppTests/Cart.swift",
+            "e2e/login.ts",
+            "pkg/testdata/input.json",
+            "spec/foo_spec.rb",
+            "spec/helper.rb",
+            "specs/cart.ts",
+            "web/foo.spec.ts",
+            "lib/foo_spec.lua",
+        ] {
+            assert!(is_test(path), "{path}");
+        }
+        for path in [
+            "src/contest.py",
+            "latest.rs",
+            "testing/a.rs",
+            "specs/editor.md",
+            "specs/schemas/run.json",
+            "spec/openapi.yaml",
+            "docs/spec",
+        ] {
+            assert!(!is_test(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn languages_are_known_by_extension() {
+        for (path, expected) in [
+            ("src/a.rs", Some("Rust")),
+            ("a.cjs", Some("JavaScript")),
+            ("a.mts", Some("TypeScript")),
+            ("a.cts", Some("TypeScript")),
+            ("typings/a.pyi", Some("Python")),
+            ("a.cxx", Some("C++")),
+            ("a.hh", Some("C++")),
+            ("a.hxx", Some("C++")),
+            ("include.d/a", None),
+            ("Makefile", None),
+            ("a.md", None),
+        ] {
+            assert_eq!(language(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn every_parsed_language_has_files() {
+        for (name, word) in PARSED {
+            assert!(LANGUAGES.iter().any(|(_, language)| *language == name), "{name}");
+            assert_eq!(parsed_language(word), Some(name));
+        }
+        assert!(LANGUAGES.is_sorted());
+    }
+}

@@ -1,0 +1,539 @@
+//! The queue of a repository: who comes next, waiting for it, and tasks whose process has died.
+//!
+//! A task runs in the process that accepted it, and nowhere else. When that process dies, the next act in the
+//! repository records the end of the task: CANCELLED (`owner_died`) for one that waited, INFRA_ERROR (`interrupted`)
+//! for one that ran.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::ticket::Ticket;
+use crate::output::Output;
+use act_core::Failure;
+use act_core::event::{Event, EventKind, Events};
+use act_core::exit::Exit;
+use act_core::process::{self, Life, Process};
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{Ended, Place, Store, StoreError, TaskState};
+use act_workspace::{Acquired, RepoLock, RootMoved};
+
+/// How often a waiting task looks at the queue; well under what a person notices.
+const POLL: Duration = Duration::from_millis(100);
+/// How often the store is asked again after an error that may pass.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// The reason of a task whose process died while it waited.
+pub(super) const OWNER_DIED: &str = "owner_died";
+
+/// One task that waits or runs, as another process sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct QueueEntry {
+    pub(super) task_id: String,
+    pub(super) state: TaskState,
+    /// Whether the process that owns the task lives.
+    pub(super) life: Life,
+}
+
+/// Why a task has to wait.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BlockedBy {
+    /// Position of the waiting task among those that wait, from 1.
+    pub(super) position: u32,
+    /// The task that runs, or the first that waits; `None` when another ARTIFACT_DIR's process holds the lock.
+    pub(super) holder: Option<String>,
+    /// The holder's process has been stopped by a signal.
+    pub(super) stalled: bool,
+    /// The holder runs; false when it waits itself.
+    pub(super) works: bool,
+}
+
+/// What a waiting task does after one look at the queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NextAction {
+    /// The task is first: it starts as soon as it has the repository's lock.
+    Start,
+    /// The task is no longer in the queue.
+    Removed,
+    /// The process of this other task is dead: its end is recorded.
+    RecordDead(String),
+    /// Nothing is known about the process of this running task; it is dead if the repository's lock is free.
+    RecordDeadIfUnlocked(String),
+    Wait(BlockedBy),
+}
+
+/// Returns the position of a task among those that wait, from 1; one more than their number when it does not wait.
+pub(super) fn position(queue: &[QueueEntry], task_id: &str) -> u32 {
+    let waiting = queue.iter().filter(|entry| entry.state == TaskState::Queued);
+    let before = waiting.take_while(|entry| entry.task_id != task_id).count();
+    u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+/// Decides what the waiting task `me` does (pure). `queue` is in order of acceptance.
+pub(super) fn next_action(queue: &[QueueEntry], me: &str) -> NextAction {
+    let waiting = || queue.iter().filter(|entry| entry.state == TaskState::Queued);
+    if !waiting().any(|entry| entry.task_id == me) {
+        return NextAction::Removed;
+    }
+    if let Some(dead) = queue.iter().find(|entry| entry.life == Life::Dead && entry.task_id != me) {
+        return NextAction::RecordDead(dead.task_id.clone());
+    }
+    let blocked_by = |entry: &QueueEntry| {
+        NextAction::Wait(BlockedBy {
+            position: position(queue, me),
+            holder: Some(entry.task_id.clone()),
+            stalled: entry.life == Life::Stalled,
+            works: entry.state == TaskState::Running,
+        })
+    };
+    if let Some(running) = queue.iter().find(|entry| entry.state == TaskState::Running) {
+        return match running.life {
+            Life::Unknown => NextAction::RecordDeadIfUnlocked(running.task_id.clone()),
+            Life::Dead | Life::Runs | Life::Stalled => blocked_by(running),
+        };
+    }
+    match waiting().next() {
+        Some(first) if first.task_id == me => NextAction::Start,
+        Some(first) => blocked_by(first),
+        None => NextAction::Removed,
+    }
+}
+
+/// Returns whether the process that owns a task lives, from the process table and from the lock on the task's journal.
+pub(super) fn owner_life(
+    artifacts: &ArtifactDir,
+    this: &Process,
+    owner: &Process,
+    task_id: &str,
+) -> Life {
+    match owner.life(this, process::look) {
+        // A living owner holds the lock on the task's journal, and that is seen from every container of a machine.
+        Life::Unknown if artifacts.is_left_alone(task_id) => Life::Dead,
+        life => life,
+    }
+}
+
+/// The repository's lock, given to the task that is first.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) lock: RepoLock,
+    /// The task waited, so the configuration may have changed since it was accepted.
+    pub(super) waited: bool,
+}
+
+/// A task that waits to be first in its repository and to get the lock.
+pub(super) struct Waiting<'a> {
+    ticket: &'a Ticket,
+    root: &'a Path,
+    events: &'a Events,
+    /// The obstacle that was reported last; only a change is reported again.
+    reported: Option<BlockedBy>,
+    waited: bool,
+    retry: StoreRetry<'a>,
+}
+
+/// An error while waiting.
+enum WaitError {
+    /// The error may pass; the task goes on waiting.
+    MayPass(String),
+    Permanent(Failure),
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn new(
+        ticket: &'a Ticket,
+        root: &'a Path,
+        events: &'a Events,
+        output: &'a Output,
+    ) -> Self {
+        let retry = StoreRetry::new(output);
+        Self { ticket, root, events, reported: None, waited: false, retry }
+    }
+
+    /// Waits until the task is first and has the lock. Returns `None` when it was cancelled: by `cancel`, or because
+    /// another process took it out of the queue. Errors of the store that may pass are waited for.
+    ///
+    /// # Errors
+    ///
+    /// The repository is gone, was replaced or cannot be locked, or the store cannot be used.
+    pub(super) async fn wait(
+        mut self,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Turn>, Failure> {
+        loop {
+            match self.poll() {
+                Ok(Poll::Done(turn)) => return Ok(turn),
+                Ok(Poll::Again) => self.retry.succeeded(),
+                Err(WaitError::MayPass(why)) => {
+                    self.waited = true;
+                    self.retry.failed(&why);
+                }
+                Err(WaitError::Permanent(failure)) => return Err(failure),
+            }
+            tokio::select! {
+                () = cancel.cancelled() => return Ok(None),
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+    }
+
+    /// Looks at the queue once and takes the one step that follows.
+    fn poll(&mut self) -> Result<Poll, WaitError> {
+        let desk = &self.ticket.desk;
+        let (queue, me) = (desk.queue()?, self.ticket.task_id.as_str());
+        let lock = || try_lock(self.root, &desk.repo);
+        // Another ARTIFACT_DIR's task or a verification holds the lock.
+        let locked = || BlockedBy {
+            position: position(&queue, me),
+            holder: None,
+            stalled: false,
+            works: true,
+        };
+        let blocked_by = match next_action(&queue, me) {
+            NextAction::Removed => return Ok(Poll::Done(None)),
+            NextAction::RecordDead(task_id) => {
+                desk.record_dead(&task_id)?;
+                return Ok(Poll::Again);
+            }
+            NextAction::RecordDeadIfUnlocked(task_id) => match lock()? {
+                Some(_lock) => {
+                    desk.record_dead(&task_id)?;
+                    return Ok(Poll::Again);
+                }
+                None => locked(),
+            },
+            NextAction::Start => match lock()? {
+                Some(lock) => return Ok(Poll::Done(Some(Turn { lock, waited: self.waited }))),
+                None => locked(),
+            },
+            NextAction::Wait(blocked_by) => blocked_by,
+        };
+        self.report(blocked_by);
+        Ok(Poll::Again)
+    }
+
+    fn report(&mut self, blocked_by: BlockedBy) {
+        if self.reported.as_ref() == Some(&blocked_by) {
+            return;
+        }
+        self.events.emit(EventKind::Waiting {
+            repo: self.root.display().to_string(),
+            holder: blocked_by.holder.clone(),
+            position: blocked_by.position,
+            stalled: blocked_by.stalled,
+            works: blocked_by.works,
+        });
+        (self.reported, self.waited) = (Some(blocked_by), true);
+    }
+}
+
+/// The result of one look at the queue.
+enum Poll {
+    Again,
+    Done(Option<Turn>),
+}
+
+/// Takes the lock of the directory that the task was accepted for; `None` while another process holds it.
+fn try_lock(root: &Path, accepted: &str) -> Result<Option<RepoLock>, WaitError> {
+    let lock = match RepoLock::try_acquire(root) {
+        Ok(Acquired::Held(lock)) => lock,
+        Ok(Acquired::Busy) => return Ok(None),
+        Err(error) => return Err(lock_error(root, &error)),
+    };
+    let found = lock.root().identity().map_err(|error| lock_error(root, &error))?;
+    match found.to_string() == accepted {
+        true => Ok(Some(lock)),
+        false => Err(WaitError::Permanent(RootMoved::Replaced(root.to_owned()).into())),
+    }
+}
+
+fn lock_error(root: &Path, error: &io::Error) -> WaitError {
+    let failure = lock_failed(root, error);
+    match Errno::from_io_error(error) {
+        // The process or the machine is short of something; the repository itself is fine.
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR) => {
+            WaitError::MayPass(failure.message)
+        }
+        _ => WaitError::Permanent(failure),
+    }
+}
+
+/// Returns the refusal for a repository that cannot be locked although no process holds its lock.
+pub(super) fn lock_failed(root: &Path, error: &io::Error) -> Failure {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    if matches!(error.kind(), NotFound | NotADirectory) {
+        return RootMoved::Gone { path: root.to_owned(), why: error.to_string() }.into();
+    }
+    Failure::refused("lock_failed", format!("{} cannot be locked: {error}", root.display()))
+        .hint("a repository must lie on a file system with flock")
+}
+
+impl From<StoreError> for WaitError {
+    fn from(error: StoreError) -> Self {
+        match error.may_pass() {
+            true => Self::MayPass(error.to_string()),
+            false => Self::Permanent(error.into()),
+        }
+    }
+}
+
+/// Retries after errors that may pass, and reports each series of them once.
+pub(super) struct StoreRetry<'a> {
+    output: &'a Output,
+    reported: bool,
+}
+
+impl<'a> StoreRetry<'a> {
+    pub(super) fn new(output: &'a Output) -> Self {
+        Self { output, reported: false }
+    }
+
+    fn failed(&mut self, error: &dyn std::fmt::Display) {
+        if !std::mem::replace(&mut self.reported, true) {
+            self.output.caution(&format!(
+                "{error}; the task stays in the queue and goes on as soon as it can (Ctrl-C to give up)"
+            ));
+        }
+    }
+
+    fn succeeded(&mut self) {
+        self.reported = false;
+    }
+
+    /// Repeats `ask` until it succeeds or fails for good. Returns `None` when `cancel` comes first.
+    ///
+    /// # Errors
+    ///
+    /// The store fails with an error that does not pass.
+    pub(super) async fn ask<T>(
+        &mut self,
+        cancel: &CancellationToken,
+        mut ask: impl FnMut() -> Result<T, StoreError>,
+    ) -> Option<Result<T, StoreError>> {
+        loop {
+            match ask() {
+                Err(error) if error.may_pass() => self.failed(&error),
+                answer => return Some(answer),
+            }
+            tokio::select! {
+                () = cancel.cancelled() => return None,
+                () = tokio::time::sleep(RETRY) => {}
+            }
+        }
+    }
+}
+
+/// Records the end of every task whose process is dead. A process that may live is left alone.
+///
+/// # Errors
+///
+/// The store cannot be read or written.
+pub(super) fn record_dead_tasks(
+    store: &Store,
+    artifacts: &ArtifactDir,
+    this: &Process,
+) -> Result<(), StoreError> {
+    for place in store.unfinished()? {
+        if owner_life(artifacts, this, &place.owner, &place.task_id) == Life::Dead {
+            record_dead(store, artifacts, &place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Records the end of one task whose process is dead. Does nothing when another process owns it by now. If the journal
+/// already ends with a final state that the store has not, that one is recorded.
+///
+/// # Errors
+///
+/// The store cannot be written.
+pub(super) fn record_dead(
+    store: &Store,
+    artifacts: &ArtifactDir,
+    Place { task_id, state, owner }: &Place,
+) -> Result<(), StoreError> {
+    let line = artifacts.last_line(task_id).unwrap_or_default();
+    let journaled = line.and_then(|line| final_state(&line, task_id));
+    let how = journaled.clone().unwrap_or_else(|| match state {
+        TaskState::Queued => Ended {
+            state: TaskState::Cancelled,
+            exit_code: Exit::Cancelled as u8,
+            reason: Some(OWNER_DIED.to_owned()),
+        },
+        _ => Ended {
+            state: TaskState::InfraError,
+            exit_code: Exit::Infra as u8,
+            reason: Some("interrupted".to_owned()),
+        },
+    });
+    if store.end(task_id, owner, &how)? && journaled.is_none() {
+        // The store is what counts, and it has the end; the journal is best effort.
+        let _ = append_last_event(store, artifacts, task_id, how);
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct FinishedLine {
+    r#type: String,
+    task_id: String,
+    state: String,
+    exit_code: u8,
+    reason: Option<String>,
+}
+
+/// Returns the end that the last line of a journal reports, if it is a `task_finished` with a final state (pure).
+fn final_state(line: &str, task_id: &str) -> Option<Ended> {
+    let line: FinishedLine = serde_json::from_str(line).ok()?;
+    let state = TaskState::parse(&line.state).filter(|state| state.is_final())?;
+    let ours = line.r#type == "task_finished" && line.task_id == task_id;
+    ours.then_some(Ended { state, exit_code: line.exit_code, reason: line.reason })
+}
+
+/// Appends `task_finished` to the journal of a dead process's task, so that it ends like every other.
+fn append_last_event(
+    store: &Store,
+    artifacts: &ArtifactDir,
+    task_id: &str,
+    how: Ended,
+) -> io::Result<()> {
+    let Some(task) = store.task(task_id).map_err(io::Error::other)? else { return Ok(()) };
+    let mut journal = artifacts.resume_journal(task_id)?;
+    let kind = EventKind::TaskFinished {
+        state: how.state.as_str().to_owned(),
+        exit_code: how.exit_code,
+        run_id: task.run_ids.last().cloned(),
+        reason: how.reason,
+        summary: None,
+        report_path: None,
+        tokens: task.tokens,
+        gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
+    };
+    let (seq, time, task_id) = (journal.lines + 1, act_core::clock::now(), task_id.to_owned());
+    let line = Event { seq, time, task_id, kind }.to_json().unwrap_or_default();
+    journal.file.write_all(format!("{line}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(task_id: &str, state: TaskState, life: Life) -> QueueEntry {
+        QueueEntry { task_id: task_id.into(), state, life }
+    }
+
+    fn queued(task_id: &str, life: Life) -> QueueEntry {
+        entry(task_id, TaskState::Queued, life)
+    }
+
+    fn running(life: Life) -> QueueEntry {
+        entry("t-r", TaskState::Running, life)
+    }
+
+    fn wait(position: u32, holder: &str, stalled: bool) -> NextAction {
+        let works = holder == "t-r";
+        NextAction::Wait(BlockedBy { position, holder: Some(holder.into()), stalled, works })
+    }
+
+    #[test]
+    fn the_first_task_starts_and_the_others_wait_for_it() {
+        // TASK-21
+        let queue = [queued("t-1", Life::Runs), queued("t-2", Life::Runs)];
+        assert_eq!(next_action(&queue, "t-1"), NextAction::Start);
+        assert_eq!(next_action(&queue, "t-2"), wait(2, "t-1", false));
+        assert_eq!(next_action(&queue, "t-3"), NextAction::Removed);
+        assert_eq!(next_action(&[], "t-3"), NextAction::Removed);
+    }
+
+    #[test]
+    fn a_stopped_owner_is_waited_for_and_shown_a_dead_one_is_not() {
+        // TASK-20, TASK-22, TASK-24
+        let mine = queued("t-1", Life::Runs);
+        let queue = |life| [running(life), mine.clone()];
+        let dead = |task_id: &str| NextAction::RecordDead(task_id.into());
+        assert_eq!(next_action(&queue(Life::Runs), "t-1"), wait(1, "t-r", false));
+        assert_eq!(next_action(&queue(Life::Stalled), "t-1"), wait(1, "t-r", true));
+        assert_eq!(next_action(&queue(Life::Dead), "t-1"), dead("t-r"));
+        let if_unlocked = NextAction::RecordDeadIfUnlocked("t-r".into());
+        assert_eq!(next_action(&queue(Life::Unknown), "t-1"), if_unlocked);
+    }
+
+    #[test]
+    fn a_dead_owners_task_is_recorded_as_ended_wherever_it_waits() {
+        // TASK-23
+        let queue = [queued("t-1", Life::Dead), queued("t-2", Life::Runs)];
+        let dead = NextAction::RecordDead("t-1".into());
+        assert_eq!(next_action(&queue, "t-2"), dead);
+        let behind = [queued("t-2", Life::Runs), queued("t-1", Life::Dead)];
+        assert_eq!(next_action(&behind, "t-2"), dead);
+        let busy = [running(Life::Runs), queue[0].clone(), queue[1].clone()];
+        assert_eq!(next_action(&busy, "t-2"), dead);
+        for life in [Life::Stalled, Life::Unknown] {
+            let queue = [queued("t-1", life), queued("t-2", Life::Runs)];
+            assert_eq!(next_action(&queue, "t-2"), wait(2, "t-1", life == Life::Stalled));
+        }
+    }
+
+    fn lives() -> impl Strategy<Value = Life> {
+        prop_oneof![Just(Life::Runs), Just(Life::Stalled), Just(Life::Dead), Just(Life::Unknown)]
+    }
+
+    proptest! {
+        /// However many tasks look at the same queue, at most one of them starts, and never beside one that runs or
+        /// before one that was accepted earlier.
+        #[test]
+        fn at_most_one_task_starts(
+            works in proptest::option::of(lives()),
+            waits in proptest::collection::vec(lives(), 0..8),
+        ) {
+            let mut queue: Vec<_> = works.map(running).into_iter().collect();
+            let entries = waits.iter().enumerate();
+            queue.extend(entries.map(|(at, life)| queued(&format!("t-{at}"), *life)));
+            for at in 0..waits.len() {
+                match next_action(&queue, &format!("t-{at}")) {
+                    NextAction::Start => prop_assert!(at == 0 && works.is_none()),
+                    NextAction::RecordDead(dead) => {
+                        let life = queue.iter().find(|entry| entry.task_id == dead);
+                        prop_assert_eq!(life.map(|entry| entry.life), Some(Life::Dead));
+                        prop_assert_ne!(dead, format!("t-{at}"));
+                    }
+                    NextAction::RecordDeadIfUnlocked(_) => {
+                        prop_assert_eq!(works, Some(Life::Unknown));
+                    }
+                    NextAction::Wait(blocked_by) => {
+                        prop_assert_eq!(blocked_by.position as usize, at + 1);
+                    }
+                    NextAction::Removed => prop_assert!(false, "it waits"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_line_of_a_journal_is_an_end_only_when_it_reports_one() {
+        // TASK-24
+        let line = |kind: &str, task: &str, state: &str| {
+            format!(
+                r#"{{"v":1,"type":"{kind}","task_id":"{task}","state":"{state}","exit_code":0,"reason":null,"x":1}}"#
+            )
+        };
+        let success = final_state(&line("task_finished", "t-1", "SUCCESS"), "t-1").unwrap();
+        assert_eq!((success.state, success.exit_code), (TaskState::Success, 0));
+        for other in [
+            line("task_started", "t-1", "SUCCESS"),
+            line("task_finished", "t-2", "SUCCESS"),
+            line("task_finished", "t-1", "QUEUED"),
+            line("task_finished", "t-1", "success"),
+            "{}".to_owned(),
+        ] {
+            assert_eq!(final_state(&other, "t-1"), None, "{other}");
+        }
+    }
+}
