@@ -192,7 +192,10 @@ fn a_boundary_that_could_mean_its_opposite_refuses_the_task() {
         let told = act.clone().script("turns: []").run(&text).status(1);
         told.stderr_has("cannot enforce").stderr_has("`!docs").stderr_has("Constraints:");
     }
-    let told = act.script("turns: []").act(["run", "--json", "x\n\nBoundaries:\n- keep docs/\n"]).status(1);
+    let told = act
+        .script("turns: []")
+        .act(["run", "--json", "x\n\nBoundaries:\n- keep docs/\n"])
+        .status(1);
     told.stdout_has("\"code\":\"boundary_unclear\"");
 }
 

@@ -115,7 +115,9 @@ fn text_for_a_commit_is_left_out_of_the_summary() {
     assert_eq!(reasons(&told), [""; 0]);
     let summary = told.read("agent/summary.md");
     assert!(summary.contains("> Wrote it. fix(answer) was the idea.\n\n"), "{summary}");
-    for text in ["Commit message:", "write the answer\n\n", "PR description", "Adds it.", "Co-authored-by"] {
+    for text in
+        ["Commit message:", "write the answer\n\n", "PR description", "Adds it.", "Co-authored-by"]
+    {
         let account = summary.split("## How it was verified").next().unwrap();
         assert!(!account.contains(text), "{text}: {summary}");
     }

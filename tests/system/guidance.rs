@@ -132,7 +132,10 @@ fn a_contradiction_between_the_scouts_is_decided_and_recorded() {
     assert!(snapshot.contains("- milestone: task_start\n"), "{snapshot}");
     assert!(snapshot.contains(decision), "{snapshot}");
     assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
-    assert!(!snapshot.contains("strategy 2"), "a plan with the same strategy goes on with it: {snapshot}");
+    assert!(
+        !snapshot.contains("strategy 2"),
+        "a plan with the same strategy goes on with it: {snapshot}"
+    );
     assert_eq!(told.agent_files().len(), 4, "{:?}", told.agent_files());
 }
 

@@ -10,7 +10,7 @@ use super::repo_arg::RepoArg;
 use super::{compared, facts_b, runtime};
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutAnswer, ScoutArgs, ScoutFacts, WhichScout};
-use act_component::{ComponentName, NotAWord};
+use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
 
@@ -64,7 +64,7 @@ pub(super) struct Scout {
     pub(super) verbose: bool,
 }
 
-fn which(text: &str) -> Result<WhichScout, NotAWord> {
+fn which(text: &str) -> Result<WhichScout, ValueError> {
     match text {
         "a" | "A" | "scout-a" => Ok(WhichScout::A),
         "b" | "B" | "scout-b" => Ok(WhichScout::B),

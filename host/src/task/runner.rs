@@ -67,12 +67,12 @@ pub(super) async fn follow(
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
-    let Turn { lock, waited } = match Waiting::new(&ticket, &root, &events, output).wait(cancel).await
-    {
-        Ok(Some(turn)) => turn,
-        Ok(None) => return last.say(cancelled()),
-        Err(failure) => return last.refuse(&failure),
-    };
+    let Turn { lock, waited } =
+        match Waiting::new(&ticket, &root, &events, output).wait(cancel).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return last.say(cancelled()),
+            Err(failure) => return last.refuse(&failure),
+        };
     fail_point::reach("first");
     let config = match waited.then(|| act_config::load(&args.repo)).transpose() {
         Ok(Some(config)) if config.root != root => {

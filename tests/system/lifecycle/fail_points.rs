@@ -71,7 +71,10 @@ fn a_waiting_task_whose_process_died_is_recorded_as_cancelled_with_its_text() {
         let journal = std::fs::read_to_string(journal).unwrap();
         let last: serde_json::Value =
             serde_json::from_str(journal.lines().last().unwrap()).unwrap();
-        assert_eq!((&last["type"], &last["reason"]), (&json!("task_finished"), &json!("owner_died")));
+        assert_eq!(
+            (&last["type"], &last["reason"]),
+            (&json!("task_finished"), &json!("owner_died"))
+        );
         assert_eq!((&last["state"], &last["exit_code"]), (&json!("CANCELLED"), &json!(130)));
     }
 }

@@ -8,9 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capability::{
-    Capability, Clock, EnvName, Grant, Import, Method, Origin, RepoPart,
-};
+use crate::capability::{Capability, Clock, EnvName, Grant, Import, Method, Origin, RepoPart};
 use crate::inspect::Inspection;
 use crate::limits::Limits;
 use crate::manifest::Kind;
@@ -282,10 +280,8 @@ fn is_known(name: &str) -> bool {
     matches!(
         import.package,
         "wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem"
-    ) || matches!(
-        import.interface,
-        "agentcommand:progress/progress" | "agentcommand:types/types"
-    ) || Capability::ALL.into_iter().any(|capability| capability.is_behind(&import))
+    ) || matches!(import.interface, "agentcommand:progress/progress" | "agentcommand:types/types")
+        || Capability::ALL.into_iter().any(|capability| capability.is_behind(&import))
 }
 
 /// The packages in `wit/` and the linked version of WASI.

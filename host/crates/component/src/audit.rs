@@ -269,9 +269,7 @@ impl CallSummary {
     /// Takes over how the call ended. `text` is what the component answered.
     pub(crate) fn ended(mut self, answer: Result<&str, &ComponentFailure>) {
         self.outcome = match answer {
-            Ok(text) => {
-                (Decision::Allow, "answered", Some(act_workspace::digest(text.as_bytes())))
-            }
+            Ok(text) => (Decision::Allow, "answered", Some(act_workspace::digest(text.as_bytes()))),
             Err(failure) => {
                 let (decision, word) = match failure {
                     ComponentFailure::Limit(_) => (Decision::Limit, "limit"),
@@ -356,8 +354,7 @@ mod tests {
 
     #[test]
     fn the_same_denial_is_told_once_and_counted() {
-        let emitted =
-            emitted(|denials| (0..3).for_each(|_| denials.deny(Capability::Llm, "chat")));
+        let emitted = emitted(|denials| (0..3).for_each(|_| denials.deny(Capability::Llm, "chat")));
         assert_eq!(
             emitted,
             [

@@ -235,10 +235,7 @@ impl Call for Ask {
         report.len()
     }
 
-    async fn run(
-        self,
-        store: &mut Store<State>,
-    ) -> wasmtime::Result<Result<String, GuestFailure>> {
+    async fn run(self, store: &mut Store<State>) -> wasmtime::Result<Result<String, GuestFailure>> {
         let instance = self.code.instantiate_async(&mut *store).await?;
         let ScoutQuestion { text, context, facts_only } = self.question;
         let question = scout::Question { text, context, facts_only };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use wasmtime::component::{Component, InstancePre, Linker};
 use wasmtime::{Config, Engine, Strategy};
 
-use crate::admission::{Admitted, AdmissionError};
+use crate::admission::{AdmissionError, Admitted};
 use crate::audit::{self, ComponentAudit};
 use crate::bindings::scout::ScoutPre;
 use crate::bindings::tool::ToolPre;
@@ -133,12 +133,7 @@ impl ComponentHost {
     ///
     /// A [`LoadError`] if the bytes are no component, its imports, needs, grant and the ceiling do not agree, it
     /// cannot be compiled, or nothing can be recorded. An event and a record tell that it was refused.
-    pub fn load(
-        &self,
-        bytes: &[u8],
-        grant: Grant,
-        events: &Events,
-    ) -> Result<Loaded, LoadError> {
+    pub fn load(&self, bytes: &[u8], grant: Grant, events: &Events) -> Result<Loaded, LoadError> {
         let size = bytes.len() as u64;
         let limit = grant.limits.wasm_bytes.min(self.ceiling.limits.wasm_bytes);
         let inspected = if size > limit {

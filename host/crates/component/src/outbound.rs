@@ -1,8 +1,8 @@
 //! Requests of components to the network: resolve, vet, pin, connect. The address that was judged is the one that is
 //! connected to, no redirect is followed, and nothing that is not public can be reached.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -373,7 +373,7 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::Usage;
+    use crate::{Grant, RepoRead};
     use act_workspace::Profile;
 
     // CAPABILITY-11
@@ -393,7 +393,10 @@ mod tests {
         for _ in 0..20 {
             let work = Work {
                 view: RepoView::open(root.path(), Profile::Scout).unwrap(),
-                left: ReadLeft::new(bytes, &Usage::default()),
+                meters: Arc::new(Meters::new(&Grant {
+                    repo_read: Some(RepoRead { query_bytes: bytes, ..RepoRead::default() }),
+                    ..Grant::default()
+                })),
                 most: u64::MAX,
                 index: None,
                 stopped: &|| false,

@@ -73,5 +73,7 @@ pub use special::{Special, special};
 pub use tested::Untested;
 pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, bare_digest, digest, hex};
-pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError};
+pub use view::{
+    DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError,
+};
 pub use work_tree::prefix_in_git;

@@ -118,7 +118,8 @@ fn sign(line: &str) -> Sign {
         LazyLock::new(|| Regex::new(r"(?i)\b[1-9]\d* (failed|failures?|errors?)\b").ok());
     const MENTIONS: [&str; 7] =
         ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
-    let is = |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|re| re.is_match(line));
+    let is =
+        |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|re| re.is_match(line));
     let lowered = line.to_lowercase();
     if is(&COUNT) {
         // A summary says that something failed, and not what.
@@ -153,12 +154,18 @@ mod tests {
         let many: String =
             (0..60).map(|n| format!("test parse_error_{n}_is_reported ... ok\n")).collect();
         let log = format!("{many}expected output follows\nerror[E0308]: mismatched types\n");
-        assert_eq!(failing_lines(&log), ["error[E0308]: mismatched types", "expected output follows"]);
+        assert_eq!(
+            failing_lines(&log),
+            ["error[E0308]: mismatched types", "expected output follows"]
+        );
         for (passed, failed) in [
             ("test result: ok. 3 passed; 0 failed; 0 ignored", "test a ... FAILED"),
             ("ok 1 - handles errors", "not ok 2 - handles errors"),
             ("✓ throws an error (3 ms)", "✕ adds"),
-            ("tests/test_error.py::test_error PASSED [ 50%]", "FAILED tests/test_a.py::test_b - assert 1 == 2"),
+            (
+                "tests/test_error.py::test_error PASSED [ 50%]",
+                "FAILED tests/test_a.py::test_b - assert 1 == 2",
+            ),
             ("--- PASS: TestError (0.00s)", "--- FAIL: TestAdd (0.00s)"),
             ("PASS src/error.test.js", "FAIL src/add.test.js"),
             ("the error handler was loaded", "thread 'main' panicked at src/lib.rs:3:5:"),

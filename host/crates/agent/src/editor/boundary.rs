@@ -32,8 +32,18 @@ const ALLOW: [&str; 7] =
     ["only", "just", "only in", "stay in", "work in", "only change", "change only"];
 /// Phrases in front of paths that are forbidden, up to the end of the item.
 const FORBID: [&str; 12] = [
-    "!", "not", "never", "except", "excluding", "but not", "but never", "everything except",
-    "everything but", "all except", "all but", "leave",
+    "!",
+    "not",
+    "never",
+    "except",
+    "excluding",
+    "but not",
+    "but never",
+    "everything except",
+    "everything but",
+    "all except",
+    "all but",
+    "leave",
 ];
 /// `do not touch`, `never change`: each beginning with each verb forbids, too.
 const FORBID_BEGINNINGS: [&str; 4] = ["do not", "don't", "dont", "never"];
@@ -164,7 +174,8 @@ impl Word {
         let path = path.strip_prefix("./").unwrap_or(path);
         let bare = path.trim_matches('/');
         let dots = |part: &str| part.chars().all(|c| c == '.');
-        if bare.is_empty() || bare.split('/').all(dots) || path.split('/').any(|part| part == "..") {
+        if bare.is_empty() || bare.split('/').all(dots) || path.split('/').any(|part| part == "..")
+        {
             return None;
         }
         let path_as = |glob: &str, exact| NamedPath { glob: glob.to_owned(), exact, negated };

@@ -81,7 +81,8 @@ impl Session<'_> {
     pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
         let known = self.known_runs();
         let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
-        let run = texts.into_iter().flatten().find_map(|text| hand_over::foreign_run(text, &known))?;
+        let run =
+            texts.into_iter().flatten().find_map(|text| hand_over::foreign_run(text, &known))?;
         Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
     }
 

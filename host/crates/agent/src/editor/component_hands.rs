@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hands::{Answer, Hands};
 use super::refused_edit::{RefusedEdit, refused_edit};
-use act_component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
+use act_component::{ComponentFailure, GuestFailure, HostContext, ToolComponent};
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ToolSpec};
 use act_workspace::{ChangedFile, FileText, RepoWriter, Untested};
@@ -22,16 +22,16 @@ const JOINT: &str = "__";
 
 pub struct ComponentHands {
     /// Its tools have plain names.
-    files: LoadedComponent,
-    others: Vec<LoadedComponent>,
+    files: ToolComponent,
+    others: Vec<ToolComponent>,
     model: Option<Arc<dyn Model>>,
-    services: Services,
+    services: HostContext,
     writer: Arc<RepoWriter>,
 }
 
 impl ComponentHands {
-    pub fn new(files: LoadedComponent, writer: Arc<RepoWriter>, events: Events) -> Self {
-        let services = Services {
+    pub fn new(files: ToolComponent, writer: Arc<RepoWriter>, events: Events) -> Self {
+        let services = HostContext {
             view: Some(writer.view().clone()),
             versions: Some(writer.versions().clone()),
             writer: Some(Arc::clone(&writer)),
@@ -44,7 +44,7 @@ impl ComponentHands {
 
     /// With more tools, as `NAME__TOOL`, and the model for those to whom it was granted.
     #[must_use]
-    pub fn with(mut self, others: Vec<LoadedComponent>, model: Arc<dyn Model>) -> Self {
+    pub fn with(mut self, others: Vec<ToolComponent>, model: Arc<dyn Model>) -> Self {
         (self.others, self.model) = (others, Some(model));
         self
     }
@@ -65,7 +65,7 @@ impl ComponentHands {
         {
             self.writer.refuse(refused.reason);
             let RefusedEdit { path, op, reason } = refused;
-            self.files.tell_refused_edit(&path, op, reason);
+            self.files.record_refused_edit(&path, op, reason);
             let (op, reason) = (op.to_owned(), reason.to_owned());
             self.services.events.emit(EventKind::EditRefused { path, op, reason });
         }
@@ -74,14 +74,14 @@ impl ComponentHands {
 
     async fn ask(
         &self,
-        component: &LoadedComponent,
+        component: &ToolComponent,
         tool: &str,
         arguments: &str,
         cancel: &CancellationToken,
     ) -> Answer {
         let role = component.manifest.name.clone();
         let model = self.model.as_ref().map(|model| (Arc::clone(model), role));
-        let services = Services { model, ..self.services.clone() };
+        let services = HostContext { model, ..self.services.clone() };
         match component.call(tool, arguments, services, CALL, cancel).await {
             Ok(outcome) => Answer::said(outcome.text, outcome.is_error),
             Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {

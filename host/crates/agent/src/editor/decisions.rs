@@ -162,9 +162,13 @@ mod tests {
         let b = report_b("pytest", "pytest -q", &["src/b.py"]);
         let mut decisions = Decisions::default();
         let shown = decisions.compare(&a, &b);
-        assert_eq!((shown[0].scout_a.as_str(), shown[0].scout_b.as_str()), ("src/a.py, src/c.py", "src/b.py"));
+        assert_eq!(
+            (shown[0].scout_a.as_str(), shown[0].scout_b.as_str()),
+            ("src/a.py, src/c.py", "src/b.py")
+        );
         assert!(decisions.are_open() && decisions.compare(&a, &b).is_empty());
-        let states = "which files are affected: scout-a says src/a.py, src/c.py, scout-b says src/b.py";
+        let states =
+            "which files are affected: scout-a says src/a.py, src/c.py, scout-b says src/b.py";
         assert_eq!(decisions.lines(), [format!("{states}; not decided")]);
         let decision = |chosen: &str| Decision {
             about: shown[0].about.to_owned(),
@@ -176,7 +180,10 @@ mod tests {
         decisions.decide(&[decision("src/a.py")]);
         decisions.decide(&[decision("src/b.py")]);
         assert!(!decisions.are_open());
-        assert_eq!(decisions.lines(), [format!("{states}; chosen: src/b.py, because the log names it")]);
+        assert_eq!(
+            decisions.lines(),
+            [format!("{states}; chosen: src/b.py, because the log names it")]
+        );
     }
 
     /// EDITOR-17: words of the reports are for the Editor alone.

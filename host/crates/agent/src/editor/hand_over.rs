@@ -128,9 +128,17 @@ mod tests {
             ("**Commit message:** Handle centuries\n\nGreen.", "Green.", COMMIT),
             ("Commit message:\n\n```\nfix: x\n\nbody\n```\nGreen.", "Green.", COMMIT),
             ("- Suggested commit: `handle centuries`\nGreen.", "", COMMIT),
-            ("Fixed.\n\n## PR description\n\nLong.\n\n### Part\n\nx\n\n## Rest\n\ny", "Fixed.\n\n## Rest\n\ny", REQUEST),
+            (
+                "Fixed.\n\n## PR description\n\nLong.\n\n### Part\n\nx\n\n## Rest\n\ny",
+                "Fixed.\n\n## Rest\n\ny",
+                REQUEST,
+            ),
             ("Pull request title: Centuries\n\nFixed.", "Fixed.", REQUEST),
-            ("Fixed.\n\nCo-authored-by: A Model <model@example.com>\nSigned-off-by: B", "Fixed.", TRAILER),
+            (
+                "Fixed.\n\nCo-authored-by: A Model <model@example.com>\nSigned-off-by: B",
+                "Fixed.",
+                TRAILER,
+            ),
         ] {
             let mut found = vec![];
             assert_eq!(without_commit_text(text, &mut found), kept, "{text}");

@@ -247,7 +247,8 @@ Boundaries:
             let hint = failure.hint.unwrap();
             assert!(hint.contains("`src/**`") && hint.contains("`!src/**`"), "{hint}");
         }
-        let request = TaskRequest::parse("do\nBoundaries:\n- do not touch\n  docs/\n- be quick").unwrap();
+        let request =
+            TaskRequest::parse("do\nBoundaries:\n- do not touch\n  docs/\n- be quick").unwrap();
         let never = Boundary { never: vec!["docs/".to_owned()], ..Boundary::default() };
         assert_eq!(request.enforced(|_| None).unwrap(), [("do not touch docs/", never)]);
     }

@@ -136,7 +136,8 @@ pub(super) fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String
 
 /// The schema of arguments; a field that is not listed is refused, as the parser refuses it.
 fn object(required: &[&str], properties: serde_json::Value) -> serde_json::Value {
-    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let mut schema =
+        json!({"type": "object", "properties": properties, "additionalProperties": false});
     if !required.is_empty() {
         schema["required"] = json!(required);
     }

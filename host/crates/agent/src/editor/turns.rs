@@ -104,7 +104,8 @@ impl Session<'_> {
                     Overdue::Verify => {
                         let step = self.verify().await?;
                         // A refused verification leaves the counter where it is; that must end as well.
-                        if self.verified.len() == verified && turns >= 2 * phase::TURNS_PER_ATTEMPT {
+                        if self.verified.len() == verified && turns >= 2 * phase::TURNS_PER_ATTEMPT
+                        {
                             return Err(End::Stuck(Ending::idle(&turn)));
                         }
                         Some((OVERDUE, step))

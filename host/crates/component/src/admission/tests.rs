@@ -220,8 +220,7 @@ fn the_versions_are_those_of_the_files() {
     }
     packages.sort();
     let ours: Vec<_> = OURS.into_iter().filter(|(name, _)| *name != "wasi").collect();
-    let ours: Vec<_> =
-        ours.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
+    let ours: Vec<_> = ours.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
     assert_eq!(packages, ours);
 }
 
@@ -236,13 +235,10 @@ fn no(parties: &Parties, object: &str) -> Vec<Party> {
 fn every_party_that_says_no_is_named() {
     let need = |grant: &str| Need { grant: grant.into(), why: "x".into(), ..Need::default() };
     let needs = [need("repo.read"), need("llm")];
-    let imports: Vec<String> = [
-        "agentcommand:repo/read@1.2.0",
-        "agentcommand:model/chat@1.0.0",
-        "wasi:http/types@0.2.6",
-    ]
-    .map(str::to_owned)
-    .into();
+    let imports: Vec<String> =
+        ["agentcommand:repo/read@1.2.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
+            .map(str::to_owned)
+            .into();
     let mut granted = Grant::builtin_scout();
     granted.repo_read.as_mut().unwrap().paths =
         [RepoPart::try_from("src".to_owned()).unwrap()].into_iter().collect();
@@ -259,14 +255,9 @@ fn every_party_that_says_no_is_named() {
 
 #[test]
 fn an_object_that_is_none_is_refused() {
-    for bad in [
-        "",
-        "../x",
-        "https://API.example.com",
-        "https://user@h",
-        "BREW https://h",
-        "env:AGENT_X",
-    ] {
+    for bad in
+        ["", "../x", "https://API.example.com", "https://user@h", "BREW https://h", "env:AGENT_X"]
+    {
         assert!(Access::parse(bad).is_err(), "{bad}");
     }
 }

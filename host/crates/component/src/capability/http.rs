@@ -352,11 +352,9 @@ impl CallContext {
         let (scheme, authority) = (uri.scheme_str(), uri.authority().map(|one| one.as_str()));
         let text = format!("{}://{}", scheme.unwrap_or_default(), authority.unwrap_or_default());
         let object = format!("{} {text}", request.method());
-        let (Some(http), Ok(origin), Ok(method)) = (
-            &self.grant.http,
-            text.parse::<Origin>(),
-            request.method().as_str().parse::<Method>(),
-        ) else {
+        let (Some(http), Ok(origin), Ok(method)) =
+            (&self.grant.http, text.parse::<Origin>(), request.method().as_str().parse::<Method>())
+        else {
             return Err(object);
         };
         if !http.covers(&origin, &method) {

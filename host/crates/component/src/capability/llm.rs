@@ -156,8 +156,11 @@ impl HostConversation for State {
         let size = |tool: &Tool| tool.name.len() + tool.description.len() + tool.parameters.len();
         self.hold_text(system.len() + tools.iter().map(size).sum::<usize>())?;
         let tools: Vec<_> = tools.into_iter().map(tool_spec).collect();
-        let open =
-            self.call.model.as_ref().map(|session| session.model.open(&session.role, &system, &tools));
+        let open = self
+            .call
+            .model
+            .as_ref()
+            .map(|session| session.model.open(&session.role, &system, &tools));
         Ok(self.table.push(Chat(open))?)
     }
 

@@ -23,9 +23,9 @@ use wasmtime::component::Linker;
 pub use clock::Clock;
 pub use env::EnvName;
 pub use http::{Http, Method, Origin};
-pub use llm::Llm;
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub use llm::Chat;
+pub use llm::Llm;
 pub use random::Random;
 pub use repo_read::{RepoPart, RepoRead};
 
@@ -216,11 +216,7 @@ pub(crate) fn denied(capability: Capability) -> Refusal {
 impl Grant {
     /// The grant of the built-in Scouts: the view, and a conversation of bounded length.
     pub fn builtin_scout() -> Self {
-        Self {
-            repo_read: Some(RepoRead::default()),
-            llm: Some(Llm::default()),
-            ..Self::default()
-        }
+        Self { repo_read: Some(RepoRead::default()), llm: Some(Llm::default()), ..Self::default() }
     }
 
     /// The grant of the built-in file tools: the view, and `repo.edit`. One call has 30 seconds.

@@ -64,8 +64,7 @@ fn a_grant_is_read_as_it_was_written_and_never_with_a_word_too_many() {
 }
 
 fn need(grant: &str, paths: &[&str]) -> Need {
-    serde_json::from_value(serde_json::json!({"grant": grant, "why": "x", "paths": paths}))
-        .unwrap()
+    serde_json::from_value(serde_json::json!({"grant": grant, "why": "x", "paths": paths})).unwrap()
 }
 
 /// One approval after another, each with what the one before leaves.

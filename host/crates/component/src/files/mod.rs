@@ -28,8 +28,8 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, Descriptor, ErrorCode, PathFlags};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::capability::{Capability, ReadAccess};
 use super::call::{CallContext, State};
+use super::capability::{Capability, ReadAccess};
 use act_workspace::{Kind, Last, Profile, Seen};
 use reader::{Reader, Spent};
 use scratch::{Full, Look};

@@ -3,11 +3,11 @@
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use super::join;
 use super::scratch::{Look, Scratch};
 use super::words::code;
-use super::join;
-use crate::capability::Capability;
 use crate::call::CallContext;
+use crate::capability::Capability;
 use act_workspace::{Kind, Last, RepoView, Seen, ViewError};
 
 /// Of a real name, as file systems have them: what the layer holds would otherwise grow with every directory that

@@ -8,8 +8,8 @@ use super::lift::{lift, payload};
 use super::lower;
 use super::types::{Function, Type};
 use crate::ToolOutcome;
-use crate::failure::{Ended, GuestFailure, MAX_LINE, one_line};
 use crate::call::{CallContext, State};
+use crate::failure::{Ended, GuestFailure, MAX_LINE, one_line};
 use act_workspace::Applied;
 
 /// The arguments are looked at before anything of the component runs.

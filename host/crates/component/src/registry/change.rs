@@ -8,7 +8,7 @@ use std::path::Path;
 use super::grants::{Approval, Writing};
 use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
-use crate::{ComponentName, Grant, Inspection, Kind, Ceiling, Sha256};
+use crate::{Ceiling, ComponentName, Grant, Inspection, Kind, Sha256};
 use act_audit::{Audit, AuditError};
 use act_workspace::digest;
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::State;
-use crate::{Grant, Kind, Ceiling, Need};
+use crate::{Ceiling, Grant, Kind, Need};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]

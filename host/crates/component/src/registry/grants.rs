@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
-use crate::{Capability, ComponentName, Grant, Kind, Ceiling, Sha256, builtin};
+use crate::{Capability, Ceiling, ComponentName, Grant, Kind, Sha256, builtin};
 use act_audit::{GrantsSeen, NO_BYTES, Subject};
 use act_fs::NEW;
 use act_workspace::digest;

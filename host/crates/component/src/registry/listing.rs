@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::members::kind;
 use super::state::{Known, Stored, state};
 use super::{Approval, ComponentDocument, ComponentList, Past, Registry, State, Taken};
-use crate::{Grant, Inspection, Kind, Ceiling, builtin};
+use crate::{Ceiling, Grant, Inspection, Kind, builtin};
 use act_config::ComponentRequest;
 
 type Used = BTreeMap<(String, String), Past>;

@@ -165,8 +165,7 @@ impl Registry {
             return Err(Refused::OtherManifest { name, approved, found });
         }
         let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
-        let admitted =
-            admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
+        let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
         Ok(Member {
             name,
             kind: approval.kind,

@@ -31,7 +31,8 @@ impl Store {
     /// The database cannot be read.
     pub fn unfinished(&self) -> Result<Vec<Place>, StoreError> {
         self.read(|db| {
-            let mut all = db.prepare(&format!("{SELECT} WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq"))?;
+            let mut all =
+                db.prepare(&format!("{SELECT} WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq"))?;
             all.query_map([], Place::read)?.collect()
         })
     }
