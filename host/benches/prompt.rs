@@ -15,7 +15,7 @@ mod harness;
 mod image;
 mod small_task;
 
-use act_model::scripted::{Recorded, Wire};
+use act_testing::{Recorded, Wire};
 
 fn unmarked(request: &Recorded) -> String {
     let mark = r#","cache_control":{"type":"ephemeral"}"#;

@@ -19,7 +19,7 @@ mod small_task;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use act_model::scripted::Wire;
+use act_testing::Wire;
 use chrono::Utc;
 use harness::Running;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use act_model::scripted::{Recorded, ScriptedServer};
+use act_testing::{Recorded, ScriptedServer};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use act_model::scripted::{Script, ScriptedServer, Wire};
+use act_testing::{Script, ScriptedServer, Wire};
 use tempfile::TempDir;
 
 pub(crate) use audit_log::sealed;

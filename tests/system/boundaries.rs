@@ -135,7 +135,7 @@ fn names_that_are_there_and_lists_of_paths_are_boundaries() {
     let text = "write the answer\n\nBoundaries:\n- src\n- lib/, `answer.txt`\n- performance\n";
     let told = act.script(&script(turns)).run(text).status(0).script_used_up();
     let told = told.stderr_has("\n- src (enforced)\n- lib/, `answer.txt` (enforced)\n").stderr_has(
-        "\n- performance (not enforced: the host reads no paths from it; the model is told)\n",
+        "\n- performance (not enforced: no path found in it; passed to the model as text)\n",
     );
     assert_eq!(
         (told.read("docs/a.md"), told.read("src/a.txt")),

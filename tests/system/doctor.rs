@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use act_model::scripted::Wire;
+use act_testing::Wire;
 use serde_json::{Value, json};
 
 use crate::harness::{Act, Done, image};
@@ -32,7 +32,10 @@ fn a_machine_that_can_work_has_no_red_line_and_nothing_is_left_behind() {
     let document = document(&told);
     assert_eq!(document["healthy"], true);
     assert!(check(&document, "engine")["message"].as_str().unwrap().contains("docker "), "{told}");
-    assert!(check(&document, "image")["message"].as_str().unwrap().contains("is there"), "{told}");
+    assert!(
+        check(&document, "image")["message"].as_str().unwrap().contains("is present"),
+        "{told}"
+    );
     assert_eq!(document["excluded"], Value::Null);
     assert!(told.requests().is_empty() && told.agent_files().is_empty(), "{told}");
     assert!(!told.repo().parent().unwrap().join("artifacts").exists(), "{told}");
@@ -124,7 +127,7 @@ fn a_silent_server_is_announced_and_keeps_no_other_check_back() {
     let act = Act::new().pipeline(image(), STEPS).script(&json!({"turns": [silent]}).to_string());
     let running = act.start(["doctor", "--model"]);
     running.until_stdout_has("artifacts");
-    running.until_stderr_has("Asking the model, for at most 60 s...");
+    running.until_stderr_has("Asking the model (at most 60 s)...");
     running.kill();
     assert_eq!(running.wait().killed_by(), Some(9));
 }

@@ -217,7 +217,7 @@ fn a_reader_of_a_log_may_go_away() {
 #[test]
 fn history_shows_the_newest_first_and_says_how_each_ended() {
     let act = repository().script(&script(stuck().into_iter().chain(success())));
-    act.clone().act(["history"]).status(0).stdout("No task was ever accepted here\n");
+    act.clone().act(["history"]).status(0).stdout("There are no tasks in this repository yet\n");
     act.clone().run("write the \x1b[2Janswer").status(3);
     act.clone().run("try again\n\nConstraints:\n- be quick").status(0);
     let tasks = document(&act, "history", &["history"])["tasks"].clone();

@@ -1,6 +1,6 @@
 //! The same tasks over each provider's wire, chosen by the variables a user sets.
 
-use act_model::scripted::Wire;
+use act_testing::Wire;
 
 use super::json::lines;
 use crate::harness::script::{attempt, call, done, opening, script};

@@ -1,7 +1,7 @@
 //! The small task that is measured: one attempt in a repository of a few files; plan, both Scouts with a look
 //! of their own, search, read, an edit, a test, verify, done.
 
-use act_model::scripted::Wire;
+use act_testing::Wire;
 use serde_json::{Value, json};
 
 use crate::harness::script::{call, done, opening, plan, script};

@@ -1,6 +1,6 @@
-//! `act apply`: the proposal of a dry run, made and verified, or only shown.
+//! `act apply`: applies and verifies the proposal of a dry run, or only shows it.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
 use crate::output::Output;
 use crate::task::{self, ApplyArgs};
@@ -10,35 +10,35 @@ use act_core::exit::Exit;
 const AFTER_HELP: &str = "\
 Examples:
   act apply              the newest proposal of this repository
-  act apply t-p2jww3     this one
-  act apply --show       what it would change, as a patch
+  act apply t-p2jww3     the proposal of this dry run
+  act apply --show       print the patch and change nothing
 
 Exit codes:
-  0 SUCCESS, 1 refused and nothing changed, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+  0 SUCCESS, 1 refused, nothing was changed, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
 
-/// Make the changes that a dry run proposed, and verify them
+/// Apply the changes that a dry run proposed, and verify them
 ///
-/// All files are changed or none. A proposal is refused when it was edited, when one of its files has changed
-/// since, or when it touches what a task may not change. Then the pipeline runs; what fails is mended as in any
-/// task. The model is asked only when something fails, but its settings must be there, as for any task.
+/// Either all files are changed or none. A proposal is refused if it was edited, if one of its files has changed since,
+/// or if it changes a path that a task may not change. Then the pipeline runs, and failures are repaired as in any
+/// task. The model is used only if something fails, but its settings are required, as for any task.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Apply {
-    /// The dry run, as it was named; the newest proposal of the repository without one
+    /// Id of the dry run; default: the newest proposal of the repository
     #[arg(value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
     at: RepoArg,
-    /// Show each edit, the diagnosis and what the steps print
+    /// Show each edit, the diagnosis and the output of the steps
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Write every event to stdout, one line of JSON each, for programs
+    /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
     pub(super) json: bool,
-    /// Print the proposal's patch, as its dry run did, and change nothing
+    /// Print the patch of the proposal and change nothing
     #[arg(long, conflicts_with_all = ["verbose", "max_tokens"])]
     pub(super) show: bool,
-    /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
+    /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
 }

@@ -1,12 +1,16 @@
-//! `act audit`: who did what with which right.
+//! `act audit`: shows and checks the record of everything that was done.
+
+use std::fmt::Write as _;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
 
-use super::audit_lines as lines;
-use super::repo_arg::RepoArg;
-use crate::output::{Line, Output};
-use crate::task::{self, AuditFilter};
+use super::repo::RepoArg;
+use crate::output::{Line, Output, Tone};
+use crate::task::{
+    self, AuditFilter, AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck,
+};
+use act_audit::{Decision, History, Record, Subject, Verification, cure};
 use act_core::Failure;
 use act_core::exit::Exit;
 
@@ -17,16 +21,16 @@ Examples:
   act audit verify
 
 Exit codes:
-  0 in order, 1 not, or there is no such record";
+  0 in order, 1 not in order, or there is no such record";
 
 const LIST_HELP: &str = "\
 Examples:
-  act audit list --deny                       what was refused, to whom and why
+  act audit list --deny                       every access that was denied
   act audit list --task t-p2jww3 --json
   act audit list --since 2026-11-21 --component scout-a
 
 Exit codes:
-  0 listed, also when there is none; 1 the log cannot be read";
+  0 listed, even if there are no records; 1 the log cannot be read";
 
 const SHOW_HELP: &str = "\
 Examples:
@@ -39,11 +43,11 @@ Exit codes:
 const VERIFY_HELP: &str = "\
 Examples:
   act audit verify
-  act audit verify --head HASH                a hash that was noted down elsewhere
-  act audit verify --accept-restart 41        a loss that has been looked into
+  act audit verify --head HASH                check that the log contains a hash that you noted down
+  act audit verify --accept-restart 41        accept a gap after you have looked into it
 
 Exit codes:
-  0 in order, 1 changed, cut or begun anew, or without the hash of --head";
+  0 in order, 1 changed, cut off or restarted, or the hash of --head is missing";
 
 const GRANTS_HELP: &str = "\
 Examples:
@@ -59,26 +63,26 @@ Examples:
   act audit explain run_20260131_235959_a1b2c3 --json
 
 Exit codes:
-  0 explained, 1 the run is not in the log, its manifest says something else, or the store does not know its end";
+  0 explained, 1 the run is not in the log, its manifest differs, or the store has no result for it";
 
 const EXPORT_HELP: &str = "\
 Examples:
   act audit export run_20260131_235959_a1b2c3 --in-toto > statement.json
 
 Exit codes:
-  0 printed, 1 refused: no such run, no verdict, or a log or manifest that is not what was written";
+  0 printed, 1 refused: no such run, no verdict, or a log or manifest that was changed";
 
 const RESTART_HELP: &str = "\
 Examples:
   act audit restart
 
 Exit codes:
-  0 begun anew, 1 refused: the log is what was written";
+  0 restarted, 1 refused: the log is in order";
 
-/// Read and check the record of everything that was done
+/// Show and check the record of everything that was done
 ///
-/// Components that were loaded or refused, what their queries used, every denial and every edit, and what each
-/// verification was made of. Records are chained by their hashes: what was changed afterwards is found.
+/// The log records each component that was loaded or refused, the resources of its queries, every denial, every edit,
+/// and the inputs of each verification. Records are chained by their hashes, so that later changes are detected.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Audit {
@@ -93,86 +97,86 @@ pub(super) struct Audit {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List records, the last ones at the end
+    /// List records, oldest first
     #[command(after_long_help = LIST_HELP)]
     List(List),
-    /// Show one record with everything it says
+    /// Show one record with all its fields
     #[command(after_long_help = SHOW_HELP)]
     Show {
-        /// Its number, the first column of `act audit list`
+        /// Number of the record, the first column of `act audit list`
         #[arg(value_name = "SEQ")]
         seq: u64,
     },
-    /// Check that every record is in its place and unchanged
+    /// Check that no record is missing or changed
     ///
-    /// Names the first one that is not, and ends with 1 then. Compares with what the store and the manifests of the
-    /// runs remember, so that a log that was cut or written anew is found, too.
+    /// Names the first bad record and ends with 1. Also compares the log with the store and the manifests of the runs,
+    /// so that a log that was cut off or rewritten is detected.
     #[command(after_long_help = VERIFY_HELP)]
     Verify {
-        /// A hash noted down elsewhere, which must be one of the log's
+        /// A hash that you noted down, which the log must contain
         #[arg(long, value_name = "HASH", value_parser = hash)]
         head: Option<String>,
-        /// Accept what is missing before this record, with which the log begins anew, as it stands now
+        /// Accept the gap before record SEQ, where the log was restarted
         ///
-        /// That is recorded. Whatever is lost or changed of it later is missing again.
+        /// The acceptance is recorded. Later losses or changes are reported again.
         #[arg(long, value_name = "SEQ")]
         accept_restart: Option<u64>,
     },
-    /// Show who could do what at a time
+    /// Show the permissions of each component at a point in time
     #[command(after_long_help = GRANTS_HELP)]
     Grants {
-        /// Like 2026-11-21T16:00:00Z, or a date; now when it is left out
+        /// A time such as 2026-11-21T16:00:00Z, or a date; default: now
         #[arg(long, value_name = "TIME", value_parser = end_of)]
         at: Option<DateTime<Utc>>,
     },
-    /// Show what a verification was made of
+    /// Show the inputs of a verification
     ///
-    /// Digests of the gate, the image, the tree and the components, what they used, and which of the task's own
-    /// changes could have made the gate easier.
+    /// Prints the digests of the pipeline, the image, the working tree and the components, the resources they used, and
+    /// the changes of the task that could have made the pipeline easier to pass.
     #[command(after_long_help = EXPLAIN_HELP)]
     Explain {
-        /// A verification, as `act history`, `act verify` and the summary of its task name it
+        /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
         #[arg(value_name = "RUN_ID")]
         run_id: String,
     },
-    /// Export what a verification proves, for other tools
+    /// Export a verification as an attestation, for other tools
     ///
-    /// Prints an in-toto statement: the tree as its subject, the verdict, and gate, image and components by their
-    /// digests. Only where the log is what was written and agrees with the run's manifest. It is not signed.
+    /// Prints an in-toto statement with the working tree as its subject, the verdict, and the digests of pipeline, image
+    /// and components. Refused if the log was changed or differs from the manifest of the run. It is not signed.
     #[command(after_long_help = EXPORT_HELP)]
     Export {
-        /// A verification, as `act history`, `act verify` and the summary of its task name it
+        /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
         #[arg(value_name = "RUN_ID")]
         run_id: String,
-        /// As an in-toto Statement v1 with a test-result predicate
+        /// Print an in-toto Statement v1 with a test-result predicate
         #[arg(long, required = true)]
         in_toto: bool,
     },
-    /// Begin a new log where the old one is not what was written
+    /// Start a new log if the old one was changed or cut off
     ///
-    /// The old one is kept under another name. The first record of the new one says so and goes on counting.
+    /// The old log is stored under another name. The first record of the new log names it and continues the numbers.
     #[command(after_long_help = RESTART_HELP)]
     Restart,
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Of one task
+    /// List the records of one task
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// About one component: its name, or the beginning of its sha256
+    /// List the records of one component: its name, or the beginning of its sha256
     #[arg(long, value_name = "NAME")]
     component: Option<String>,
-    /// What was refused or over a limit, and nothing else
+    /// List denials and exceeded limits only
     #[arg(long)]
     deny: bool,
-    /// From this time on, like 2026-11-21T16:00:00Z, or a date
+    /// List records from this time on, such as 2026-11-21T16:00:00Z, or a date
     #[arg(long, value_name = "TIME", value_parser = beginning_of)]
     since: Option<DateTime<Utc>>,
-    /// Up to this time
+    /// List records up to this time
     #[arg(long, value_name = "TIME", value_parser = end_of)]
     until: Option<DateTime<Utc>>,
-    /// At most so many, the last ones
+    /// Maximum number of records to list; the last ones are listed
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }
@@ -184,11 +188,11 @@ impl Audit {
         match what {
             What::List(list) => {
                 let found = task::audit_list(&repo, &list.filter())?;
-                if json { output.document(&found) } else { say(lines::list(&found)) }
+                if json { output.document(&found) } else { say(list_lines(&found)) }
             }
             What::Show { seq } => {
                 let record = task::audit_show(&repo, seq)?;
-                if json { output.document(&record) } else { say(lines::record(&record)) }
+                if json { output.document(&record) } else { say(record_lines(&record)) }
             }
             What::Verify { head, accept_restart } => {
                 let head = head.as_deref();
@@ -199,20 +203,20 @@ impl Audit {
                 if json {
                     output.document(&found)
                 } else {
-                    say(lines::verification(&found, head))
+                    say(verification_lines(&found, head))
                 }
                 return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
             }
             What::Grants { at } => {
                 let found = task::audit_grants(&repo, at.unwrap_or_else(act_core::clock::now))?;
-                if json { output.document(&found) } else { say(lines::grants(&found)) }
+                if json { output.document(&found) } else { say(grants_lines(&found)) }
             }
             What::Explain { run_id } => {
                 let found = task::audit_explain(&repo, &run_id)?;
                 if json {
                     output.document(&found)
                 } else {
-                    say(lines::explanation(&found))
+                    say(explanation_lines(&found))
                 }
                 let differs = matches!(found.manifest, task::ManifestCheck::Differs(_))
                     || found.disputed.is_some();
@@ -223,7 +227,7 @@ impl Audit {
             }
             What::Restart => {
                 let found = task::audit_restart(&repo, output)?;
-                if json { output.document(&found) } else { say(lines::restarted(&found)) }
+                if json { output.document(&found) } else { say(restarted_lines(&found)) }
             }
         }
         Ok(Exit::Ok)
@@ -266,6 +270,353 @@ fn time(text: &str, end: bool) -> Result<DateTime<Utc>, String> {
         .to_utc();
     let rest = if end && time.timestamp_subsec_millis() == 0 { 999 } else { 0 };
     Ok(time + chrono::TimeDelta::milliseconds(rest))
+}
+
+/// Digits of a digest that tell it from others here.
+const SHORT: usize = 12;
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHORT).unwrap_or(digest)
+}
+
+fn tone(decision: Option<Decision>) -> Tone {
+    match decision {
+        Some(Decision::Deny) => Tone::Bad,
+        Some(Decision::Limit) => Tone::Caution,
+        Some(Decision::Allow) | None => Tone::Plain,
+    }
+}
+
+fn named(subject: &Subject) -> String {
+    format!("{} {}", subject.name, short(&subject.sha256))
+}
+
+fn field(name: &str, value: &str) -> Line {
+    Line::of(Tone::Faint, format!("  {name:<14} ")).and(Tone::Plain, value)
+}
+
+/// Limits are no right of their own.
+fn capability(may: &str, word: &str) -> Line {
+    match word.strip_prefix("limits ") {
+        Some(limits) => field("within", limits),
+        None => field(may, word),
+    }
+}
+
+/// None without a value.
+fn field_of(name: &str, value: Option<&str>) -> Option<Line> {
+    value.map(|value| field(name, value))
+}
+
+fn list_lines(found: &AuditList) -> Vec<Line> {
+    let mut lines: Vec<_> = found.records.iter().map(one).collect();
+    if found.left_out > 0 {
+        let more = format!("{} earlier ones are left out; --limit shows more", found.left_out);
+        lines.insert(0, Line::of(Tone::Faint, more));
+    }
+    if lines.is_empty() {
+        let none = if found.head.is_some() { "No such record" } else { "Nothing was recorded yet" };
+        lines.push(Line::plain(none));
+    }
+    if found.unreadable > 0 {
+        let what = format!("{} lines are no records", found.unreadable);
+        lines.push(Line::of(Tone::Bad, what).and(Tone::Plain, "; `act audit verify` says where"));
+    }
+    lines
+}
+
+/// `12  2026-11-21T16:40:01.123Z  edit  allow  src/a.rs  t-abc123`
+fn one(record: &Record) -> Line {
+    let decision = record.decision.map_or("", Decision::as_str);
+    let head = format!("{:>6}  {}  {:<20} ", record.seq, record.time, record.event);
+    let mut rest = String::new();
+    let object =
+        record.object.as_deref().or(record.reason.as_deref().filter(|_| record.subject.is_none()));
+    // Writing to a string does not fail.
+    if let Some(subject) = &record.subject {
+        let _ = write!(rest, "  {}", named(subject));
+    }
+    if let Some(object) = object {
+        let _ = write!(rest, "  {object}");
+    }
+    if let Some(reason) = record.reason.as_deref().filter(|reason| object != Some(reason)) {
+        let _ = write!(rest, "  ({reason})");
+    }
+    if let Some(task) = &record.task {
+        let _ = write!(rest, "  {task}");
+    }
+    Line::plain(head).and(tone(record.decision), format!("{decision:<5}")).and(Tone::Plain, rest)
+}
+
+fn record_lines(record: &Record) -> Vec<Line> {
+    let mut lines = vec![Line::of(Tone::Strong, format!("{} {}", record.seq, record.event))];
+    let decision = record.decision.map(Decision::as_str);
+    let repo = record.repo.as_ref().map(|repo| {
+        format!("{} at {}", repo.identity, repo.head.as_deref().unwrap_or("no commit"))
+    });
+    let subject = record.subject.as_ref().map(|subject| {
+        format!(
+            "{} {} {}",
+            subject.name,
+            subject.sha256,
+            subject.world.as_deref().unwrap_or_default()
+        )
+    });
+    let clock = format!("{} ms since boot {}", record.mono_ms, record.boot_id);
+    let process = format!("pid {} of uid {}, act {}", record.pid, record.uid, record.act_version);
+    let fields = [
+        ("time", Some(record.time.as_str())),
+        ("clock", Some(clock.as_str())),
+        ("process", Some(process.as_str())),
+        ("task", record.task.as_deref()),
+        ("repository", repo.as_deref()),
+        ("component", subject.as_deref()),
+        ("object", record.object.as_deref()),
+        ("decision", decision),
+        ("reason", record.reason.as_deref()),
+        ("in force", record.effective_sha256.as_deref()),
+    ];
+    lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
+    lines.extend(record.names.iter().map(|name| field("", name)));
+    lines.extend(record.counts.iter().map(|(name, count)| field(name, &count.to_string())));
+    lines.extend(record.digests.iter().map(|(name, digest)| field(name, digest)));
+    lines.extend([field("prev", &record.prev), field("hash", &record.hash)]);
+    lines
+}
+
+fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
+    let mut lines = vec![];
+    match &found.bad {
+        Some(bad) => {
+            let place = bad.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+            let what = format!("Record {}{place} is not what it was", bad.seq);
+            lines.push(Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}", bad.why)));
+            let before = format!("{} records before it are in their place", found.records);
+            lines.push(Line::of(Tone::Faint, before));
+        }
+        None => {
+            let what = format!("{} records, each in its place and unchanged", found.records);
+            lines.push(Line::of(Tone::Good, what));
+        }
+    }
+    if let Some(head) = &found.head {
+        lines.push(field("last", &format!("{} {}", head.seq, head.hash)));
+    }
+    if found.bad.is_none() {
+        let store = found.store.as_ref().map_or_else(
+            || "remembers no head yet".to_owned(),
+            |head| format!("agrees, at record {}", head.seq),
+        );
+        lines.push(field("store", &store));
+        lines.extend(manifests(found));
+    }
+    match (asked, found.asked_seq) {
+        (Some(_), Some(seq)) => lines.push(field("asked for", &format!("it is record {seq}"))),
+        (Some(hash), None) => {
+            let not = format!("No record has the hash {hash}");
+            lines.push(Line::of(Tone::Bad, not));
+        }
+        (None, _) => {}
+    }
+    lines.extend(history(found));
+    if found.recovered > 0 {
+        let torn =
+            format!("{} lines of stopped writers, each recorded by the next", found.recovered);
+        lines.push(field("torn", &torn));
+    }
+    if found.torn_bytes > 0 {
+        let torn = format!("{} bytes at the end, of a writer that was stopped", found.torn_bytes);
+        lines.push(field("torn", &torn));
+    }
+    lines
+}
+
+/// What agrees, and what nobody can know.
+fn manifests(found: &Verification) -> Vec<Line> {
+    let agree = if found.runs_compared > 0 { ", all agree" } else { "" };
+    let mut lines = vec![field("manifests", &format!("{} compared{agree}", found.runs_compared))];
+    for run in &found.runs_unknown {
+        let why = "its record would stand in what is missing";
+        let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
+        let told = format!("{}: {why}{}", run.run_id, by.unwrap_or_default());
+        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+    }
+    for run in &found.runs_without_head {
+        let why = "its manifest names no record of the log, or cannot be read";
+        let told = format!("{run}: {why}; {}", cure(run));
+        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+    }
+    lines
+}
+
+/// What was before a new beginning, which is said first of all where it is missing.
+fn history(found: &Verification) -> Vec<Line> {
+    let Some(seq) = found.restarted_at else { return vec![] };
+    let mut lines = vec![field("begun", &format!("anew, with record {seq}"))];
+    for log in &found.earlier {
+        let told = match &log.missing {
+            None => {
+                field("before", &format!("{}, {} records, all in place", log.name, log.records))
+            }
+            Some(why) => {
+                let what = format!("History is missing up to record {}", log.seq);
+                Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}: {why}", log.name))
+            }
+        };
+        lines.push(told);
+        lines.extend(
+            log.accepted_seq.map(|by| field("accepted", &format!("as it stands, by record {by}"))),
+        );
+    }
+    match found.history {
+        History::Whole => {}
+        History::Missing => {
+            let how = format!("once you know why: act audit verify --accept-restart {seq}");
+            lines.push(field("accept", &how));
+        }
+        History::Accepted => {}
+    }
+    lines
+}
+
+/// What no `act components` has recorded in this log.
+const ELSEWHERE: &str = " by hand or under another ARTIFACT_DIR";
+
+fn grants_lines(found: &GrantsAt) -> Vec<Line> {
+    let mut lines = vec![Line::of(
+        Tone::Faint,
+        format!("Who could do what at {}, after record {}", found.at, found.seq),
+    )];
+    for component in &found.components {
+        let state = match component.state.as_str() {
+            "revoked" | "superseded" => Tone::Bad,
+            "approved" => Tone::Good,
+            _ => Tone::Plain,
+        };
+        let head = Line::of(Tone::Strong, named(&component.subject));
+        let since = format!(" since {} (record {})", component.since, component.since_seq);
+        let by = if component.by_hand { ELSEWHERE } else { "" };
+        let line = head.and(state, format!(" {}{by}", component.state)).and(Tone::Plain, since);
+        lines.push(line);
+        lines.extend(field_of("in place of", component.replaces.as_deref()));
+        lines.extend(field_of("only in", component.repository.as_deref()));
+        let held = matches!(component.state.as_str(), "approved" | "in_use");
+        let had = if held { "may" } else { "had" };
+        lines.extend(component.capabilities.iter().map(|word| capability(had, word)));
+        lines.extend(field_of("loaded last", component.last_loaded.as_deref()));
+    }
+    if let Some(file) = &found.file {
+        let what = match file.reason.as_deref() {
+            Some("gone") => format!("{} was removed", file.path),
+            Some("not_written") => format!("{} could not be written as decided", file.path),
+            _ => format!("{} was changed{ELSEWHERE}", file.path),
+        };
+        let seen = format!(", seen {} (record {}); it gave:", file.seen, file.seen_seq);
+        lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, seen));
+        lines.extend(file.grants.iter().map(|grant| field("", grant)));
+    }
+    if found.components.is_empty() && found.file.is_none() {
+        let none =
+            "No component had any right yet; those of act itself are told from their first use on";
+        lines.push(Line::plain(none));
+    }
+    lines
+}
+
+fn explanation_lines(found: &Explanation) -> Vec<Line> {
+    let outcome = found.outcome.as_deref().unwrap_or("without an end");
+    let good = if outcome == "pass" { Tone::Good } else { Tone::Bad };
+    let mut lines = vec![Line::of(Tone::Strong, &found.run_id).and(good, format!(" {outcome}"))];
+    let task = found.task_id.as_ref().map_or_else(
+        || "none: act verify".to_owned(),
+        |task| format!("{task}, attempt {}", found.attempt),
+    );
+    let commit = found.repo.as_ref().and_then(|repo| repo.head.as_deref());
+    let records = match found.finished_seq {
+        Some(end) => format!("{} to {end}", found.started_seq),
+        None => format!("{}, without an end", found.started_seq),
+    };
+    let edits = format!(
+        "{} edits, {} refused, {} denials",
+        found.edits, found.edits_refused, found.denials
+    );
+    let fields = [
+        ("task", Some(task.as_str())),
+        ("began", Some(found.started_at.as_str())),
+        ("ended", found.finished_at.as_deref()),
+        ("gate", found.pipeline_sha256.as_deref()),
+        ("image", found.image_digest.as_deref()),
+        ("tree", found.tree_digest.as_deref()),
+        (
+            "tree after",
+            found
+                .tree_digest_after
+                .as_deref()
+                .filter(|after| Some(*after) != found.tree_digest.as_deref()),
+        ),
+        ("commit", commit),
+        ("asked engine", found.container_request_sha256.as_deref()),
+        ("engine said", found.container_inspect_sha256.as_deref()),
+        ("of the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),
+        ("records", Some(records.as_str())),
+    ];
+    lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
+    lines.extend(found.warnings.iter().flatten().map(|mark| field("warning", mark)));
+    lines.extend(manifest(&found.run_id, &found.manifest));
+    let disputed = found.disputed.as_ref();
+    lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  not believed   {why}"))));
+    if !found.container.is_empty() {
+        lines.push(Line::of(Tone::Strong, "Container"));
+        let said = found.container.iter().filter(|wall| !wall.ends_with('='));
+        lines.extend(said.map(|wall| field("", wall)));
+    }
+    for component in &found.components {
+        let head = Line::of(Tone::Strong, named(&component.subject));
+        let queries = match component.queries {
+            1 => " 1 query".to_owned(),
+            count => format!(" {count} queries"),
+        };
+        lines.push(head.and(Tone::Plain, queries));
+        lines.extend(component.capabilities.iter().map(|word| capability("may", word)));
+        let used: Vec<_> =
+            component.used.iter().map(|(what, count)| format!("{what} {count}")).collect();
+        if !used.is_empty() {
+            lines.push(field("used", &used.join(", ")));
+        }
+    }
+    if found.task_id.is_some() {
+        lines.push(Line::of(Tone::Strong, "Changed by the task, and the gate depends on it"));
+        if found.gate_inputs_changed.is_empty() {
+            lines.push(field("", "nothing"));
+        }
+    }
+    for input in &found.gate_inputs_changed {
+        let digest =
+            |digest: &Option<String>| digest.as_deref().map_or("nothing", short).to_owned();
+        let (before, after) = (digest(&input.sha256_before), digest(&input.sha256_after));
+        let line = format!("  {} ({}, {before} to {after})", input.path, input.why);
+        lines.push(Line::of(Tone::Caution, line));
+    }
+    lines
+}
+
+fn manifest(run_id: &str, check: &ManifestCheck) -> Vec<Line> {
+    match check {
+        ManifestCheck::Agrees => vec![field("manifest", "says the same")],
+        ManifestCheck::Gone => vec![field("manifest", "is not there (any more)")],
+        ManifestCheck::Differs(fields) => {
+            let what = format!("  manifest says something else about: {}", fields.join(", "));
+            vec![Line::of(Tone::Bad, what), field("", &cure(run_id))]
+        }
+    }
+}
+
+fn restarted_lines(found: &AuditRestarted) -> Vec<Line> {
+    let kept = found.kept_as.as_ref().map_or_else(
+        || "There was no log any more".to_owned(),
+        |name| format!("The old log is kept as {name}"),
+    );
+    vec![Line::plain(format!("{kept}; a new one begins with record {}", found.seq))]
 }
 
 #[cfg(test)]

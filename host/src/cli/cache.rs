@@ -1,4 +1,4 @@
-//! `act cache`: what the steps' tools downloaded, shown and thrown away.
+//! `act cache`: lists and clears the download caches of the pipelines.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -25,18 +25,18 @@ Examples:
   act cache clear --json | jq .in_use
 
 Exit codes:
-  0 cleared, also when some are in use and left; 1 they cannot be removed";
+  0 cleared, even if some are in use and stay; 1 a cache cannot be removed";
 
 /// Show or clear the download caches of the pipelines
 ///
-/// One cache for each image and repository, below the artifact directory, and in volumes of an engine that does
-/// not see our files. Only downloads are kept in them.
+/// Each pair of image and repository has a cache in the artifact directory, or in a volume if the engine cannot mount
+/// local directories. The caches hold downloads only.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Cache {
     #[command(subcommand)]
     action: Option<Action>,
-    /// One JSON document on standard output
+    /// Print one JSON document
     #[arg(long, global = true)]
     pub(super) json: bool,
 }

@@ -1,6 +1,6 @@
-//! `act cancel`: ends a task that runs or waits.
+//! `act cancel`: ends a running or waiting task.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::Output;
 use crate::task::{self, Which};
 use act_core::Failure;
@@ -9,20 +9,21 @@ use act_records::store::TaskState;
 
 const AFTER_HELP: &str = "\
 Examples:
-  act cancel              the task that runs here
-  act cancel --id 2       the second one that waits here
+  act cancel              the running task of this repository
+  act cancel --id 2       the second waiting task of this repository
   act cancel --id t-p2jww3
 
 Exit codes:
-  0 ended, 1 there was nothing to end";
+  0 cancelled, 1 there was nothing to cancel";
 
-/// End the task that runs in a repository, or one that waits
+/// Cancel the running task of a repository, or a waiting one
 ///
-/// Without `--id` it is the running one. Changes that it made so far stay; the next task starts.
+/// Without `--id` the running task is cancelled. Its changes so far stay in the working tree, and the next waiting task
+/// starts.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Cancel {
-    /// Place of a waiting task, as `act queue` shows it, or the id of any task (then from anywhere)
+    /// Number of a waiting task, as `act queue` shows it, or the id of any task (from any directory)
     #[arg(long, value_name = "N|TASK", value_parser = which)]
     id: Option<Which>,
     #[command(flatten)]
@@ -40,9 +41,11 @@ impl Cancel {
         } else {
             let task_id = &cancelled.task_id;
             output.result(&match (cancelled.was, cancelled.ended) {
-                (TaskState::Queued, _) => format!("{task_id} is out of the queue"),
-                (_, true) => format!("{task_id} is cancelled; what it has changed stays"),
-                (_, false) => format!("{task_id} was told to end and has not ended yet"),
+                (TaskState::Queued, _) => format!("{task_id} was removed from the queue"),
+                (_, true) => {
+                    format!("{task_id} is cancelled; its changes so far stay in the working tree")
+                }
+                (_, false) => format!("{task_id} was asked to end and has not ended yet"),
             });
         }
         Ok(Exit::Ok)

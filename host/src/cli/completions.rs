@@ -1,4 +1,4 @@
-//! `act completions` and `act man`: what shells and `man` know of this program, made from its own arguments.
+//! `act completions` and `act man`: shell completions and manual page, generated from the arguments of the program.
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
@@ -14,14 +14,14 @@ Examples:
   mkdir -p ~/.config/fish/completions && act completions fish > ~/.config/fish/completions/act.fish
   d=~/.zfunc; mkdir -p $d && act completions zsh > $d/_act";
 
-/// Print what a shell needs to complete commands and options
+/// Print the completion script of a shell
 ///
-/// bash and fish find the files of the examples by themselves. zsh looks for a file named `_act` in the directories of
+/// bash and fish find the files of the examples without further settings. zsh looks for a file named `_act` in the directories of
 /// `fpath`: `fpath+=~/.zfunc` in .zshrc, before `compinit`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Completions {
-    /// Whose completions are printed
+    /// The shell
     #[arg(value_name = "SHELL", value_enum)]
     shell: Shell,
 }
@@ -48,13 +48,13 @@ pub(super) struct Man {}
 impl Man {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         output.result(&page().map_err(|error| {
-            Failure::refused("man_failed", format!("the manual page cannot be made: {error}"))
+            Failure::refused("man_failed", format!("cannot generate the manual page: {error}"))
         })?);
         Ok(Exit::Ok)
     }
 }
 
-/// Without the commands that nobody types.
+/// The arguments without hidden commands.
 fn program() -> Command {
     let whole = Cli::command();
     let shown: Vec<_> =

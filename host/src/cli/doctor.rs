@@ -1,8 +1,8 @@
-//! `act doctor`: what is missing for a task, and how to get it.
+//! `act doctor`: checks everything that a task needs, and says how to fix what is missing.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
-use crate::doctor::{self, Check, DoctorArgs, Level, Report, Told};
+use crate::doctor::{self, Check, DoctorArgs, Level, Progress, Report};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -10,12 +10,12 @@ use act_core::exit::Exit;
 const AFTER_HELP: &str = "\
 Examples:
   act doctor
-  act doctor --model       asks the model for one call of a tool; spends a few tokens
-  act doctor --excluded    tracked files that no Scout sees";
+  act doctor --model       also request one tool call from the model; uses a few tokens
+  act doctor --excluded    also list the tracked files that Scouts cannot see";
 
-/// Look at everything a task needs
+/// Check everything that a task needs
 ///
-/// Changes nothing. Each red line says what to do; with one the exit code is 1.
+/// Nothing is changed. Each red line says how to fix the problem; the exit code is 1 if there is one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Doctor {
@@ -35,16 +35,17 @@ pub(super) struct Doctor {
 impl Doctor {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let args = DoctorArgs { repo: self.at.repo, model: self.model, excluded: self.excluded };
-        let mut tell = |told: Told<'_>| match told {
-            Told::Check(_) if output.is_json() => {}
-            Told::Check(found) => {
-                check(&told_here(found, output)).iter().for_each(|line| output.result_line(line))
-            }
-            Told::Waiting(what) => output.progress(&Line::of(Tone::Faint, what)),
+        let mut tell = |told: Progress<'_>| match told {
+            Progress::Check(_) if output.is_json() => {}
+            Progress::Check(found) => check(&with_fix_for_here(found, output))
+                .iter()
+                .for_each(|line| output.result_line(line)),
+            Progress::Waiting(what) => output.progress(&Line::of(Tone::Faint, what)),
         };
         let mut report = runtime::block_on(doctor::examine(&args, &mut tell))?;
         if output.is_json() {
-            report.checks = report.checks.iter().map(|check| told_here(check, output)).collect();
+            report.checks =
+                report.checks.iter().map(|check| with_fix_for_here(check, output)).collect();
             output.document(&report);
         } else {
             hidden(&report).iter().for_each(|line| output.result_line(line));
@@ -53,20 +54,20 @@ impl Doctor {
     }
 }
 
-/// With a fix that can be typed as it is.
-fn told_here(check: &Check, output: &Output) -> Check {
+/// Returns the check with a fix that can be typed in the current directory.
+fn with_fix_for_here(check: &Check, output: &Output) -> Check {
     let fix = check.fix.as_deref().map(|fix| output.told(fix).into_owned());
     Check { fix, ..check.clone() }
 }
 
-/// What stands below the checks.
+/// The list of hidden files below the checks.
 fn hidden(report: &Report) -> Vec<Line> {
     let mut lines = vec![];
     if let Some(excluded) = &report.excluded {
         lines.push(Line::plain(""));
         lines.push(match excluded.is_empty() {
             true => Line::plain("Scouts can see every tracked file."),
-            false => Line::of(Tone::Strong, "Tracked, and hidden from Scouts:"),
+            false => Line::of(Tone::Strong, "Tracked files that Scouts cannot see:"),
         });
         lines.extend(excluded.iter().map(|file| {
             let rule = file.rule.replace('_', " ");

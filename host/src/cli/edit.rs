@@ -1,4 +1,4 @@
-//! `act edit`: documents under a version. Whatever comes of it is one JSON document on stdout.
+//! `act edit`: versioned documents. Every answer is one JSON document on stdout.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,14 +22,14 @@ Examples:
   act edit finish --file doc.json --expect_version 5 --decision pass
 
 Exit codes:
-  0 done, 1 refused and nothing changed";
+  0 done, 1 refused, nothing was changed";
 
 const EDIT_LINE_HELP: &str = "\
 Examples:
   act edit edit_line --file doc.json --expect_version 3 --index 0 --new \"a line\"
 
 Exit codes:
-  0 replaced: {\"ok\":true,\"new_version\":4}; 1 refused and nothing changed";
+  0 replaced: {\"ok\":true,\"new_version\":4}; 1 refused, nothing was changed";
 
 const FULL_REWRITE_HELP: &str = "\
 Examples:
@@ -37,7 +37,7 @@ Examples:
   act edit full_rewrite --file doc.json --expect_version 4 --content-file - < text.md
 
 Exit codes:
-  0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused and nothing changed";
+  0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused, nothing was changed";
 
 const FINISH_HELP: &str = "\
 Examples:
@@ -45,7 +45,7 @@ Examples:
   act edit finish --file doc.json --expect_version 5 --decision hold --notes \"dates look wrong\"
 
 Exit codes:
-  0 handed on, 1 refused and nothing changed";
+  0 finished, 1 refused, nothing was changed";
 
 const SHOW_HELP: &str = "\
 Examples:
@@ -53,33 +53,33 @@ Examples:
   act edit show --file doc.json | jq .version
 
 Exit codes:
-  0 shown, 1 it cannot be read, or is no document";
+  0 shown, 1 the file cannot be read or is not a document";
 
 const QUEUE_HELP: &str = "\
 Examples:
   act edit queue
 
 Exit codes:
-  0 listed, also when there is none; 1 the queue cannot be read";
+  0 listed, even if the queue is empty; 1 the queue cannot be read";
 
 const REVIEW_HELP: &str = "\
 Examples:
   act edit review
 
 Exit codes:
-  0 listed, also when there is none; 1 the queue cannot be read";
+  0 listed, even if the queue is empty; 1 the queue cannot be read";
 
-/// Edit a document by lines, under its version
+/// Edit a versioned document by lines
 ///
-/// A document is a JSON file: {"doc_id": …, "version": …, "meta": {…}, "lines": {"0": "…"}}, lines counted
-/// from 0. Every edit names the version that was read; of two edits of the same version one succeeds. The
-/// answer is {"ok":true,…}, or {"ok":false,"reason":…} and exit code 1.
+/// A document is a JSON file: {"doc_id": …, "version": …, "meta": {…}, "lines": {"0": "…"}}; lines are counted from 0.
+/// Every edit names the version that it was based on; of two edits of one version only one succeeds. The answer is
+/// {"ok":true,…}, or {"ok":false,"reason":…} with exit code 1.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Edit {
     #[command(subcommand)]
     action: Action,
-    /// Print one JSON document, which is what is printed without it as well
+    /// Print one JSON document; this is also the default
     #[arg(long, global = true)]
     json: bool,
 }
@@ -92,23 +92,23 @@ enum Action {
     /// Replace the whole text
     #[command(name = "full_rewrite", alias = "full-rewrite", after_long_help = FULL_REWRITE_HELP)]
     FullRewrite(FullRewrite),
-    /// Hand the document on: into the publishing queue, or to be looked at
+    /// Finish the document: put it into the publishing queue or the review queue
     #[command(after_long_help = FINISH_HELP)]
     Finish(Finish),
     /// Show the document
     #[command(after_long_help = SHOW_HELP)]
     Show(Document),
-    /// List the documents that are ready to be published
+    /// List the documents of the publishing queue
     #[command(after_long_help = QUEUE_HELP)]
     Queue,
-    /// List the documents that somebody has to look at
+    /// List the documents of the review queue
     #[command(after_long_help = REVIEW_HELP)]
     Review,
 }
 
 #[derive(Debug, Args)]
 struct Document {
-    /// The document
+    /// File of the document
     #[arg(long, value_name = "DOC.json")]
     file: PathBuf,
 }
@@ -117,7 +117,7 @@ struct Document {
 struct Expected {
     #[command(flatten)]
     document: Document,
-    /// The version that was read
+    /// Version that the edit is based on
     #[arg(long = "expect_version", visible_alias = "expect-version", value_name = "VERSION")]
     #[arg(value_parser = integer, allow_negative_numbers = true)]
     expect_version: u64,
@@ -127,10 +127,10 @@ struct Expected {
 struct EditLine {
     #[command(flatten)]
     expected: Expected,
-    /// The line, counted from 0
+    /// Number of the line, counted from 0
     #[arg(long, value_parser = integer, allow_negative_numbers = true)]
     index: u64,
-    /// Its new text
+    /// New text of the line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     new: OsString,
 }
@@ -143,7 +143,7 @@ struct FullRewrite {
     /// The new text; `-` reads it from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     content: Option<OsString>,
-    /// A file with the new text; `-` is standard input
+    /// File with the new text; `-` reads standard input
     #[arg(long = "content-file", visible_alias = "content_file", value_name = "FILE")]
     content_file: Option<PathBuf>,
 }

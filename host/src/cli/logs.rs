@@ -1,6 +1,6 @@
-//! `act logs`: what the steps of a run printed.
+//! `act logs`: the output of the steps of a run.
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task;
 use act_core::Failure;
@@ -8,23 +8,23 @@ use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
-  act logs                                     the last run here
+  act logs                                     the last run of this repository
   act logs t-p2jww3 --step test                one step of the last run of a task
   act logs run_20260131_235959_a1b2c3 --json
 
 Exit codes:
-  0 printed, 1 there is no such run or step, or it is not kept any more";
+  0 printed, 1 there is no such run or step, or it was deleted";
 
 /// Print the log of a run, or of one step of it
 ///
-/// Whatever a terminal would act on is taken out or shown by its code. The exact bytes are in the run's directory.
+/// Control characters are removed or shown by their code. The exact bytes are in the directory of the run.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Logs {
-    /// A run, or a task for its last one; the last run in this repository when it is left out
+    /// A run, or a task for its last run; default: the last run of this repository
     #[arg(value_name = "RUN_ID")]
     run_id: Option<String>,
-    /// One step; of several with this name the last
+    /// Print this step only; if several have the name, the last one
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
     #[command(flatten)]

@@ -1,38 +1,26 @@
-//! The command line: arguments, one call into the module that does it, one result.
+//! The command line: parses the arguments, calls the module that does the work, and prints one result.
 //!
-//! Parsing touches nothing: no runtime, engine or network exists before a command has been understood.
+//! Parsing has no side effects: no runtime, engine or network connection exists before a command has been parsed.
 
 mod apply;
 mod audit;
-mod audit_lines;
 mod cache;
 mod cancel;
-mod compared;
 mod completions;
 mod components;
-mod dashed_text;
 mod demo;
 mod doctor;
 mod edit;
-mod elsewhere;
-mod facts_b;
-mod gate_args;
-mod history;
 mod init;
 mod logs;
 mod metrics;
-mod queue;
-mod repo_arg;
+mod repo;
 mod report;
 mod run;
 mod runtime;
 mod scout;
-mod status;
-mod take_over;
-mod task_line;
-mod task_text;
+mod tasks;
 mod verify;
-mod verify_claim;
 
 use std::ffi::OsString;
 
@@ -43,58 +31,58 @@ use act_core::secret::Secrets;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-/// What the end of the help says, and the manual page in sections of their own.
+/// The end of the help; the manual page has it in sections of their own.
 const EXAMPLES: &str = "\
 Examples:
   act demo                                    watch a whole task with a scripted model
   act run \"fix the failing test in parser\"    one task in this repository
   act run --file task.md --verbose            the task from a file, with every detail
   act run - < task.md                         the task from standard input
-  act run --dry-run \"use tabs\"                a patch of what it would change; nothing is touched
-  act apply                                   make the changes of the last dry run, and verify them
-  act run --baseline \"fix the parser\"         name the failures that were there before
-  act run --detach --file task.md             without this terminal; prints the task's id
-  act status                                  what runs here, what waits, what ended last
-  act cancel --id 2                           take the second waiting task out of the queue
-  act history                                 earlier tasks, and how they ended
-  act logs --step test                        what a step of the last run printed
-  act report                                  why the last task got stuck
-  act metrics                                 how tasks ended, how long they took, what they cost
-  act verify                                  the pipeline alone, on the tree as it is
-  act audit list --deny                       what was refused, to whom and why
-  act audit explain RUN_ID                    what a verification was made of
-  act verify-claim RUN_ID                     run it again, and say whether it was true
-  act init                                    write an agent.yaml to begin with
-  act doctor --model                          what is missing, and how to get it
-  act scout b \"why does it fail\" --log ci.log  ask a Scout alone
-  act components                              what takes part, and what it may do
-  act edit show --file doc.json               a document with its version and lines";
+  act run --dry-run \"use tabs\"                print a patch; the repository is not changed
+  act apply                                   apply the patch of the last dry run and verify it
+  act run --baseline \"fix the parser\"         run the pipeline first, to know which tests failed before
+  act run --detach --file task.md             run in the background; prints the task's id
+  act status                                  the running task, waiting tasks and the last one
+  act cancel --id 2                           remove the second waiting task from the queue
+  act history                                 earlier tasks and their results
+  act logs --step test                        the output of one step of the last run
+  act report                                  why the last task is stuck
+  act metrics                                 results, durations and token use of all tasks
+  act verify                                  run the pipeline on the working tree, without a model
+  act audit list --deny                       every access that was denied
+  act audit explain RUN_ID                    the inputs of a verification
+  act verify-claim RUN_ID                     repeat a verification and compare the results
+  act init                                    write a first agent.yaml
+  act doctor --model                          check the set-up, with one request to the model
+  act scout b \"why does it fail\" --log ci.log  ask a Scout, without a task
+  act components                              the installed components and their permissions
+  act edit show --file doc.json               print a document with its version and lines";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    SUCCESS, PASS: the pipeline is green; PROPOSED: a dry run has a patch
-  1    refused, or failed before the task started; nothing to do; a red line in doctor
-  2    the command line makes no sense
-  3    STUCK: see agent/stuck_report.md; FAIL of verify
-  4    INFRA_ERROR: engine, image, model or machine
-  130  CANCELLED by a signal or act cancel";
+  0    SUCCESS or PASS: the pipeline passed; PROPOSED: the dry run printed a patch
+  1    refused, or failed before the task started; nothing to do; a failed check of doctor
+  2    invalid arguments
+  3    STUCK: see agent/stuck_report.md; FAIL: a step of the pipeline failed
+  4    INFRA_ERROR: a problem with the engine, the image, the model or the machine
+  130  CANCELLED by a signal or by act cancel";
 
 const ENVIRONMENT: &str = "\
-Model access comes from the environment, the first of these that is set:
-  AGENT_LLM_BASE_URL  a Chat Completions server, with AGENT_LLM_MODEL; its key in OPENAI_API_KEY
+The model is selected by the first of these variables that is set:
+  AGENT_LLM_BASE_URL  a Chat Completions server; needs AGENT_LLM_MODEL, its key is OPENAI_API_KEY
   ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
   OPENAI_API_KEY      OpenAI, at OPENAI_BASE_URL if that is set
-AGENT_LLM_MODEL names another model than the default of the last two.
+AGENT_LLM_MODEL replaces the default model of Anthropic or OpenAI.
 
 Other variables:
-  AGENT_ARTIFACT_DIR  where runs, proposals and the history are kept; ~/.agent-artifacts without it
-  DOCKER_HOST         the engine, if it is not at its usual socket
-  NO_COLOR            anything but empty: no colour, as with --color never";
+  AGENT_ARTIFACT_DIR  directory for runs, proposals and the history; default ~/.agent-artifacts
+  DOCKER_HOST         address of the container engine, if it is not the usual socket
+  NO_COLOR            if it is not empty, no colour, as with --color never";
 
-/// A coding agent that is done when your own tests are green
+/// A coding agent that is done when your own tests pass
 ///
-/// The Editor plans and edits, WebAssembly Scouts read the repository, a container runs your pipeline and
-/// decides. The model gets no shell and no git.
+/// The Editor plans and edits, WebAssembly Scouts read the repository, and a container runs your pipeline. Only a
+/// pipeline that passes ends a task with success. The model has no shell and no git.
 #[derive(Debug, Parser)]
 #[command(name = "act", version, after_help = [EXAMPLES, EXIT_CODES, ENVIRONMENT].join("\n\n"))]
 struct Cli {
@@ -109,14 +97,14 @@ struct Cli {
 enum Command {
     Run(run::Run),
     Apply(apply::Apply),
-    Status(status::Status),
-    Queue(queue::Queue),
+    Status(tasks::Status),
+    Queue(tasks::Queue),
     Cancel(cancel::Cancel),
-    History(history::History),
+    History(tasks::History),
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
-    VerifyClaim(verify_claim::VerifyClaim),
+    VerifyClaim(verify::VerifyClaim),
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
@@ -129,7 +117,9 @@ enum Command {
     Completions(completions::Completions),
     Man(completions::Man),
     #[command(hide = true)]
-    TakeOver(take_over::TakeOver),
+    DemoTask(demo::DemoTask),
+    #[command(hide = true)]
+    TakeOver(run::TakeOver),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -138,6 +128,101 @@ enum Color {
     Auto,
     Always,
     Never,
+}
+
+/// A parsed command: how its output looks, and its work.
+struct Prepared {
+    verbose: bool,
+    json: bool,
+    dry_run: bool,
+    catches_signals: bool,
+    run: Box<dyn FnOnce(&Output) -> Result<Exit, Failure>>,
+}
+
+impl Prepared {
+    fn new(json: bool, run: impl FnOnce(&Output) -> Result<Exit, Failure> + 'static) -> Self {
+        let run = Box::new(run);
+        Self { verbose: false, json, dry_run: false, catches_signals: false, run }
+    }
+
+    /// A command that may take minutes: it has `--verbose`, and a signal ends it in order.
+    fn long(
+        verbose: bool,
+        json: bool,
+        run: impl FnOnce(&Output) -> Result<Exit, Failure> + 'static,
+    ) -> Self {
+        Self { verbose, catches_signals: true, ..Self::new(json, run) }
+    }
+}
+
+impl Command {
+    fn prepare(self, color: Color) -> Prepared {
+        match self {
+            Self::Run(it) => Prepared {
+                dry_run: it.dry_run,
+                ..Prepared::long(it.verbose, it.json, |output| it.run(output))
+            },
+            Self::Apply(it) => Prepared::long(it.verbose, it.json, |output| it.run(output)),
+            Self::Verify(it) => {
+                Prepared::long(it.gate.verbose, it.gate.json, |output| it.run(output))
+            }
+            Self::VerifyClaim(it) => {
+                Prepared::long(it.gate.verbose, it.gate.json, |output| it.run(output))
+            }
+            Self::Scout(it) => Prepared::long(it.verbose, it.json, |output| it.run(output)),
+            Self::Demo(it) => {
+                Prepared::long(it.verbose, false, move |output| it.run(color, output))
+            }
+            Self::DemoTask(it) => Prepared::long(it.verbose, false, |output| it.run(output)),
+            Self::TakeOver(it) => Prepared::long(false, false, |output| it.run(output)),
+            Self::Components(it) => Prepared {
+                catches_signals: it.catches_signals(),
+                ..Prepared::new(it.json, |output| it.run(output))
+            },
+            Self::Status(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Queue(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Cancel(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::History(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Logs(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Report(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Audit(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Metrics(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Cache(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Doctor(it) => Prepared::new(it.json, |output| it.run(output)),
+            Self::Init(it) => Prepared::new(it.json, |output| it.run(output)),
+            // Every answer of `act edit` is JSON.
+            Self::Edit(it) => Prepared::new(true, |output| Ok(it.run(output))),
+            Self::Completions(it) => Prepared::new(false, |output| it.run(output)),
+            Self::Man(it) => Prepared::new(false, |output| it.run(output)),
+        }
+    }
+}
+
+/// The groups of commands in `act --help`, in the order in which somebody new needs them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit"]),
+    ("Look", &["status", "queue", "history", "logs", "report", "metrics"]),
+    ("Components", &["components"]),
+    ("Record", &["audit", "verify-claim"]),
+    ("Set up", &["init", "doctor", "demo", "cache", "completions", "man"]),
+];
+
+/// The program's arguments, with the commands in groups: clap has headings for arguments only.
+fn program() -> clap::Command {
+    let program = Cli::command();
+    let mut list = String::new();
+    for (title, names) in GROUPS {
+        list.push_str(&format!("{title}:\n"));
+        for name in names {
+            let command = program.find_subcommand(name);
+            let about = command.and_then(clap::Command::get_about).map(ToString::to_string);
+            list.push_str(&format!("  {name:<13}{}\n", about.unwrap_or_default()));
+        }
+        list.push('\n');
+    }
+    program.help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
+    ))
 }
 
 impl From<Color> for ColourWish {
@@ -150,97 +235,41 @@ impl From<Color> for ColourWish {
     }
 }
 
-/// Runs one command line and answers how it ended; everything that is to be said has been said.
+/// Runs one command line, prints everything that the user has to know, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let matches = match Cli::command().try_get_matches_from(&arguments) {
+    let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return answer_instead(&dashed_text::explained(error, &arguments)),
+        Err(error) => return answer_instead(&run::explained(error, &arguments)),
     };
-    let place = elsewhere::place(&matches);
+    let place = repo::place(&matches);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => return answer_instead(&error),
     };
-    let (verbose, json) = match &cli.command {
-        Command::Run(run) => (run.verbose, run.json),
-        Command::Apply(apply) => (apply.verbose, apply.json),
-        Command::Verify(verify) => (verify.gate.verbose, verify.gate.json),
-        Command::VerifyClaim(claim) => (claim.gate.verbose, claim.gate.json),
-        Command::Status(status) => (false, status.json),
-        Command::Queue(queue) => (false, queue.json),
-        Command::Cancel(cancel) => (false, cancel.json),
-        Command::History(history) => (false, history.json),
-        Command::Logs(logs) => (false, logs.json),
-        Command::Report(report) => (false, report.json),
-        Command::Audit(audit) => (false, audit.json),
-        Command::Metrics(metrics) => (false, metrics.json),
-        Command::Cache(cache) => (false, cache.json),
-        Command::Scout(scout) => (scout.verbose, scout.json),
-        Command::Components(components) => (false, components.json),
-        Command::Doctor(doctor) => (false, doctor.json),
-        Command::Init(init) => (false, init.json),
-        Command::Demo(demo) => (demo.verbose, false),
-        Command::Edit(_) => (false, true),
-        Command::Completions(_) | Command::Man(_) | Command::TakeOver(_) => (false, false),
-    };
-    // They catch signals, and their end must not hang on a reader.
-    let bounded = match &cli.command {
-        Command::Components(components) => components.catches_signals(),
-        Command::Run(_)
-        | Command::Apply(_)
-        | Command::Verify(_)
-        | Command::VerifyClaim(_)
-        | Command::Scout(_)
-        | Command::Demo(_)
-        | Command::TakeOver(_) => true,
-        _ => false,
-    };
-    let colour = ColourWish::from(cli.color);
-    let dry_run = matches!(&cli.command, Command::Run(run) if run.dry_run);
-    let secrets = secrets();
+    let color = cli.color;
+    let Prepared { verbose, json, dry_run, catches_signals, run } = cli.command.prepare(color);
+    let (colour, secrets) = (ColourWish::from(color), secrets());
     let output = Output::new(Style { colour, verbose, json, dry_run, secrets, place });
-    let result = match cli.command {
-        Command::Run(run) => run.run(&output),
-        Command::Apply(apply) => apply.run(&output),
-        Command::Verify(verify) => verify.run(&output),
-        Command::VerifyClaim(claim) => claim.run(&output),
-        Command::Status(status) => status.run(&output),
-        Command::Queue(queue) => queue.run(&output),
-        Command::Cancel(cancel) => cancel.run(&output),
-        Command::History(history) => history.run(&output),
-        Command::Logs(logs) => logs.run(&output),
-        Command::Report(report) => report.run(&output),
-        Command::Audit(audit) => audit.run(&output),
-        Command::Metrics(metrics) => metrics.run(&output),
-        Command::Cache(cache) => cache.run(&output),
-        Command::Scout(scout) => scout.run(&output),
-        Command::Components(components) => components.run(&output),
-        Command::Doctor(doctor) => doctor.run(&output),
-        Command::Init(init) => init.run(&output),
-        Command::Demo(demo) => demo.run(cli.color, &output),
-        Command::Edit(edit) => Ok(edit.run(&output)),
-        Command::Completions(completions) => completions.run(&output),
-        Command::Man(man) => man.run(&output),
-        Command::TakeOver(take_over) => take_over.run(&output),
-    };
+    let result = run(&output);
     let exit = result.unwrap_or_else(|failure: Failure| {
         output.failure(&failure);
         failure.exit
     });
-    if !bounded {
+    // A command that catches signals must not wait for a reader that never reads.
+    if !catches_signals {
         output::wait_for_readers();
     }
     exit
 }
 
-/// Every key that the process was given.
+/// Returns every key in the environment, so that output can be redacted.
 pub fn secrets() -> Secrets {
     act_config::secrets(|name| std::env::var(name).ok())
 }
 
-/// Help and version are results; everything else that clap says is a usage error, which may echo what was
-/// typed and is therefore printed by us.
+/// Prints what clap has to say instead of a command's output. Help and version are results; everything else is a usage
+/// error, which may quote the arguments and is therefore sanitised like all other output.
 fn answer_instead(error: &clap::Error) -> Exit {
     let output = Output::new(Style { secrets: secrets(), ..Style::default() });
     let text = error.render().to_string();
@@ -351,9 +380,26 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_in_one_group() {
+        // CLI-2
+        let mut grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter()).collect();
+        let program = Cli::command();
+        let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut names: Vec<_> = shown.map(clap::Command::get_name).collect();
+        grouped.sort();
+        names.sort();
+        assert!(names.iter().eq(grouped.iter().map(|name| **name).collect::<Vec<_>>().iter()));
+        let help = super::program().render_long_help().to_string();
+        for (title, names) in GROUPS {
+            let (_, rest) = help.split_once(&format!("\n{title}:\n")).unwrap();
+            assert!(rest.starts_with(&format!("  {} ", names[0])), "{help}");
+        }
+    }
+
+    #[test]
     fn help_has_examples_and_every_exit_code() {
         // CLI-2
-        let help = Cli::command().render_long_help().to_string();
+        let help = super::program().render_long_help().to_string();
         for exit in
             [Exit::Ok, Exit::Refused, Exit::Usage, Exit::Stuck, Exit::Infra, Exit::Cancelled]
         {

@@ -1,8 +1,8 @@
-//! `act report`: why the last task here did not succeed.
+//! `act report`: why the last task of a repository is stuck.
 
 use serde::Serialize;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, Origin};
 use act_core::Failure;
@@ -11,19 +11,19 @@ use act_core::exit::Exit;
 const AFTER_HELP: &str = "\
 Examples:
   act report
-  act report --resolve    it is done with; the next task begins without it
+  act report --resolve    mark it as resolved; the next task starts without it
 
 Exit codes:
-  0 shown or resolved, 1 there is none, or none to resolve";
+  0 shown or resolved, 1 there is no report, or none to resolve";
 
 /// Show the stuck report of a repository
 ///
-/// The next task here begins with it, and its runs are kept, until a task succeeds or `--resolve` says that
-/// it is done with. A report that this act did not write is shown as foreign and does neither.
+/// The next task in this repository starts with the report, and its runs are not deleted, until a task succeeds or
+/// `--resolve` marks it as resolved. A report that act did not write is shown as foreign and has no such effect.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Report {
-    /// Forget it: the next task begins without it, and its runs are kept no longer than others
+    /// Mark it as resolved: the next task starts without it, and its runs may be deleted like others
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
@@ -45,7 +45,8 @@ impl Report {
                 output.result_line(&title(&report));
                 match &report.text {
                     Some(text) => output.result(&format!("\n{text}")),
-                    None => output.result_line(&Line::plain("It is no regular file, and not read")),
+                    None => output
+                        .result_line(&Line::plain("It is not a regular file and was not read")),
                 }
             });
         }
@@ -62,13 +63,15 @@ fn title(report: &task::Report) -> Line {
     let path = &report.path;
     let of = report.task_id.as_deref().unwrap_or_default();
     match (report.origin, report.resolved) {
-        (Origin::Own, false) => Line::of(Tone::Bad, "Unresolved")
-            .and(Tone::Plain, format!(" report of {of}; the next task here begins with it")),
+        (Origin::Own, false) => Line::of(Tone::Bad, "Unresolved").and(
+            Tone::Plain,
+            format!(" report of {of}; the next task in this repository starts with it"),
+        ),
         (Origin::Own, true) => Line::of(Tone::Good, "Resolved")
-            .and(Tone::Plain, format!(" report of {of}; it starts nothing any more")),
+            .and(Tone::Plain, format!(" report of {of}; no task starts with it any more")),
         (Origin::Foreign, _) => Line::of(Tone::Caution, "Foreign").and(
             Tone::Plain,
-            format!(" report: this act did not write {path} as it stands; it starts nothing"),
+            format!(" report: act did not write {path} in this form; no task starts with it"),
         ),
     }
 }
@@ -96,15 +99,15 @@ mod tests {
     fn the_first_line_says_whose_report_it_is() {
         assert_eq!(
             said(Origin::Own, false),
-            "Unresolved report of t-abc123; the next task here begins with it\n"
+            "Unresolved report of t-abc123; the next task in this repository starts with it\n"
         );
         assert_eq!(
             said(Origin::Own, true),
-            "Resolved report of t-abc123; it starts nothing any more\n"
+            "Resolved report of t-abc123; no task starts with it any more\n"
         );
         assert_eq!(
             said(Origin::Foreign, false),
-            "Foreign report: this act did not write agent/stuck_report.md as it stands; it starts nothing\n"
+            "Foreign report: act did not write agent/stuck_report.md in this form; no task starts with it\n"
         );
     }
 }

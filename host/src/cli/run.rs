@@ -1,14 +1,19 @@
-//! `act run`: one task in one repository, to a green run of its pipeline.
+//! `act run`: one task in one repository, until its pipeline passes; and the process that `act run --detach` leaves
+//! behind.
 
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use clap::ArgGroup;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
-use super::task_text::Source;
 use crate::output::Output;
-use crate::task::{Errand, RunArgs};
+use crate::task::{self, Errand, RunArgs};
+use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_workspace::{GlobError, PathGlobs};
@@ -23,19 +28,19 @@ Examples:
 
 Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
-`act --help` lists what the environment says.";
+`act --help` lists the environment variables.";
 
-/// Run one task until the pipeline of `agent.yaml` is green
+/// Run one task until the pipeline of `agent.yaml` passes
 ///
-/// The text is free. Lines that are just `Constraints:`, `Non-goals:` or `Boundaries:` open lists that hold
-/// for the whole task. The working tree is left changed for you to review; nothing is committed.
+/// The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
+/// applies to the whole task. The changes stay in the working tree for you to review; nothing is committed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["text", "file", "again"]))]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Run {
-    /// What is to be done; `-` reads it from standard input
+    /// The task; `-` reads it from standard input
     text: Option<String>,
-    /// Read the task from a file; `-` is standard input
+    /// Read the task from a file; `-` reads standard input
     #[arg(long)]
     file: Option<PathBuf>,
     /// Run an ended task of this repository again, with its text and its mode; permissions and budgets are not inherited
@@ -43,25 +48,25 @@ pub(super) struct Run {
     again: Option<String>,
     #[command(flatten)]
     at: RepoArg,
-    /// Show summaries of the Scouts, the diagnosis, each edit and what the steps print
+    /// Show the summaries of the Scouts, the diagnosis, each edit and the output of the steps
     #[arg(short, long)]
     pub(super) verbose: bool,
-    /// Write every event to stdout, one line of JSON each, for programs
+    /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
     pub(super) json: bool,
-    /// Let this task change guarded paths that match; may be repeated
+    /// Let this task change guarded paths that match the glob; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
-    /// Tokens that the task may spend, input and output of all roles together; then it ends STUCK
+    /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
-    /// Think it through and print a patch for `git apply`; the repository is not touched, nothing is verified
+    /// Print a patch for `git apply` instead of changing the repository; nothing is verified
     #[arg(long, conflicts_with = "baseline")]
     pub(super) dry_run: bool,
-    /// Run the pipeline before the first edit too, so that failures that were there before are named as such
+    /// Also run the pipeline before the first edit, so that earlier failures are reported as such
     #[arg(long)]
     baseline: bool,
-    /// Print the task's id and return; the task goes on without this terminal
+    /// Run the task in the background: print its id and return
     #[arg(long)]
     detach: bool,
 }
@@ -82,6 +87,7 @@ impl Run {
                 true => Errand::DryRun,
                 false => Errand::Run { baseline: self.baseline },
             },
+            script: None,
         };
         if let Some(task_id) = &self.again {
             args = crate::task::again(task_id, args)?;
@@ -102,4 +108,155 @@ impl Run {
 fn glob(text: &str) -> Result<String, GlobError> {
     let glob = text.to_owned();
     PathGlobs::new(std::slice::from_ref(&glob)).map(|_| glob)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Words(String),
+    Stdin,
+    File(PathBuf),
+}
+
+impl Source {
+    /// The parser has made sure that there is exactly one.
+    fn of(text: Option<String>, file: Option<PathBuf>) -> Self {
+        match (text, file) {
+            (Some(dash), None) if dash == "-" => Self::Stdin,
+            (_, Some(dash)) if dash.as_os_str() == "-" => Self::Stdin,
+            (_, Some(file)) => Self::File(file),
+            (text, None) => Self::Words(text.unwrap_or_default()),
+        }
+    }
+
+    fn read(self) -> Result<String, Failure> {
+        match self {
+            Self::Words(text) => Ok(text),
+            Self::Stdin => text("standard input", bytes(io::stdin().lock())),
+            Self::File(path) => {
+                text(&path.display().to_string(), File::open(&path).and_then(bytes))
+            }
+        }
+    }
+}
+
+/// One byte beyond the bound is enough to know that the text is too large.
+fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    from.take(MAX_TEXT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(name: &str, bytes: io::Result<Vec<u8>>) -> Result<String, Failure> {
+    let bytes = bytes.map_err(|error| {
+        Failure::refused("task_unreadable", format!("failed to read the task from {name}: {error}"))
+            .hint("name a file with the text of the task, or `-` for standard input")
+    })?;
+    if bytes.len() > MAX_TEXT_BYTES {
+        // What was read is enough for the refusal; the end may be half a character.
+        return Err(RequestError::TooLarge { bytes: bytes.len() }.into());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::refused("task_unreadable", format!("the task from {name} is not UTF-8 text"))
+            .hint("save it as UTF-8")
+    })?;
+    // Some editors put a mark of the encoding in front; it is no word of the task.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+const TIP: &str = "a text that begins with a dash stands behind `--`, after all options: act run -- \"- fix the parser\"";
+
+/// The same error, with that tip if such a text may be its cause.
+pub(super) fn explained(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let misspelt = error.get(ContextKind::SuggestedArg).is_some();
+    if error.kind() == ErrorKind::UnknownArgument && !misspelt && arguments.iter().any(is_dashed) {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![TIP.into()]));
+    }
+    error
+}
+
+/// Options have no blank in their name, only in a value.
+fn is_dashed(argument: &OsString) -> bool {
+    let text = argument.to_string_lossy();
+    let name = text.split('=').next().unwrap_or_default();
+    name.starts_with('-') && name.contains(char::is_whitespace)
+}
+
+/// Run a task that another process has accepted
+#[derive(Debug, clap::Args)]
+pub(super) struct TakeOver {
+    task_id: String,
+    #[arg(long, value_name = "PID")]
+    from: u32,
+    #[command(flatten)]
+    at: RepoArg,
+}
+
+impl TakeOver {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let Self { task_id, from, at: RepoArg { repo } } = self;
+        runtime::block_on(task::take_over(task::TakeOver { task_id, from, repo }, output))?
+    }
+}
+
+#[cfg(test)]
+mod task_text_tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_is_standard_input_and_a_file_wins_over_nothing() {
+        assert_eq!(Source::of(Some("-".into()), None), Source::Stdin);
+        assert_eq!(Source::of(Some("fix -".into()), None), Source::Words("fix -".into()));
+        // CLI-4
+        assert_eq!(Source::of(None, Some("-".into())), Source::Stdin);
+        assert_eq!(Source::of(None, Some("./-".into())), Source::File("./-".into()));
+    }
+
+    #[test]
+    fn a_text_is_read_up_to_its_bound_and_must_be_utf_8() {
+        assert_eq!(text("x", bytes("täsk".as_bytes())).unwrap(), "täsk");
+        // CLI-5
+        let marked = "\u{feff}Constraints:\r\n- a\r\n\r\nConstraints:";
+        assert_eq!(
+            text("x", bytes(marked.as_bytes())).unwrap(),
+            marked.trim_start_matches('\u{feff}')
+        );
+        assert_eq!(text("x", bytes("\u{feff}".as_bytes())).unwrap(), "");
+        let endless = text("x", bytes(io::repeat(b'x'))).unwrap_err();
+        assert_eq!(endless.code, "task_too_large");
+        assert_eq!(text("x", bytes(&b"\xff"[..])).unwrap_err().code, "task_unreadable");
+        let missing = Source::File("/nonexistent/task.md".into()).read().unwrap_err();
+        assert_eq!(missing.code, "task_unreadable");
+    }
+}
+
+#[cfg(test)]
+mod dashed_text_tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    fn told(arguments: &[&str]) -> String {
+        let arguments: Vec<_> = [&["act"], arguments].concat().iter().map(OsString::from).collect();
+        let error = Cli::command().try_get_matches_from(&arguments).unwrap_err();
+        explained(error, &arguments).render().to_string()
+    }
+
+    // CLI-4
+    #[test]
+    fn a_text_is_told_from_an_option() {
+        for text in ["- fix x", "-fix x", "--fix x", "-\tx"] {
+            let told = told(&["run", text]);
+            assert!(told.contains(TIP), "{told}");
+            assert!(!told.contains("to pass"), "{told}");
+        }
+        for arguments in [
+            &["run", "--dryrun", "- fix x"][..],
+            &["run", "--no-such", "fix x"],
+            &["run", "--no-such=a b", "fix"],
+            &["run", "-q"],
+        ] {
+            assert!(!told(arguments).contains(TIP), "{arguments:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! `act scout a|b|NAME [QUESTION]`: a Scout's report for a person or a program, without a task.
+//! `act scout a|b|NAME [QUESTION]`: the report of a Scout, without a task.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,10 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::repo_arg::RepoArg;
-use super::{compared, facts_b, runtime};
+use super::repo::RepoArg;
+use super::runtime;
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, ScoutAnswer, ScoutArgs, ScoutFacts, WhichScout};
+use crate::task::{self, Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, WhichScout};
+use act_agent::scout::facts_b::{
+    Command, Conflict, FactsB, Failure as LoggedFailure, Place, Prerequisite, Problem, Project,
+};
+use act_agent::scout::report_b::Severity;
 use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -22,7 +26,7 @@ const MAX_STDIN: u64 = 64 << 20;
 const AFTER_HELP: &str = "\
 Examples:
   act scout a \"where are dates parsed\"
-  act scout b --facts --json                  what can be computed, without a model
+  act scout b --facts --json                  computed facts only, without a model
   make test 2>&1 | act scout b --log - \"why does it fail\"
   act scout b --with next.wasm --compare \"how is it tested\"
 
@@ -31,29 +35,29 @@ Exit codes:
 
 /// Ask a Scout about this repository
 ///
-/// Scout A maps the code, Scout B finds out how it is built and tested and why it fails. Both only read.
-/// Needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components
-/// answer one question, side by side: the one that a task would ask, and another one.
+/// Scout A maps the code; Scout B finds out how it is built and tested and why it fails. Both only read. The command
+/// needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components answer
+/// one question: the one that a task would ask, and another one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Scout {
-    /// Which one: a maps the code, b looks at build and tests, any other by the name it was approved under
+    /// a maps the code, b examines build and tests; any other Scout by its approved name
     #[arg(value_name = "SCOUT", value_parser = which)]
     scout: WhichScout,
-    /// What to find out; without it the usual survey
+    /// The question; default: a general survey
     question: Option<String>,
-    /// Say what can be computed, without asking a model
+    /// Print computed facts only; no model is used
     #[arg(long)]
     facts: bool,
     #[command(flatten)]
     at: RepoArg,
-    /// A log with a failure to analyse; `-` reads it from standard input
+    /// A log with the failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Another component to ask in its place; it must have been approved, and its file names it
+    /// Ask this component instead; a file that has been approved
     #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     with: Option<PathBuf>,
-    /// Ask both the same, and say how the reports differ and what each took
+    /// Ask both and compare reports, time and tokens
     #[arg(long, requires = "with")]
     compare: bool,
     /// Print one JSON document
@@ -81,7 +85,7 @@ impl Scout {
             ScoutArgs { scout: self.scout, question: self.question, repo: self.at.repo, log, with };
         if let Some(file) = self.with.filter(|_| self.compare) {
             let compared = runtime::block_on(task::compare(args, &file, output))??;
-            return Ok(compared.map_or(Exit::Cancelled, |found| compared::show(&found, output)));
+            return Ok(compared.map_or(Exit::Cancelled, |found| show_comparison(&found, output)));
         }
         if self.facts {
             let facts = runtime::block_on(task::facts(args, output))??;
@@ -143,7 +147,7 @@ fn show_facts(scout: &WhichScout, facts: &ScoutFacts, output: &Output) {
     );
     let of_b = (*scout == WhichScout::B).then(|| serde_json::from_value(facts.document.clone()));
     let lines = match of_b {
-        Some(Ok(facts)) => facts_b::lines(&facts),
+        Some(Ok(facts)) => fact_lines(&facts),
         _ => outline(&shortened(&facts.document)),
     };
     for line in lines {
@@ -260,6 +264,208 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.values().all(is_empty),
         _ => false,
+    }
+}
+
+/// Columns of a command, before the place.
+const COMMAND: usize = 48;
+
+fn fact_lines(facts: &FactsB) -> Vec<Line> {
+    let mut out = vec![];
+    if let Some(failure) = &facts.failure {
+        out.extend(failed(failure));
+    }
+    for project in facts.projects.iter().take(SHOWN) {
+        out.extend(of_project(project));
+    }
+    out.extend(more(facts.projects.len(), "projects"));
+    out.push(Line::plain(""));
+    out.push(
+        Line::of(Tone::Strong, "suggested image")
+            .and(Tone::Plain, format!("  {}", facts.suggested_image)),
+    );
+    if !facts.conflicts.is_empty() {
+        out.push(Line::plain(""));
+        out.push(Line::of(Tone::Strong, "conflicts"));
+        let conflicts = facts.conflicts.iter().take(SHOWN);
+        out.extend(conflicts.map(|Conflict { message, .. }| Line::plain(format!("  - {message}"))));
+        out.extend(more(facts.conflicts.len(), "conflicts"));
+    }
+    if !facts.problems.is_empty() {
+        out.push(Line::plain(""));
+        out.push(Line::of(Tone::Strong, "not understood"));
+        let problems = facts.problems.iter().take(SHOWN).map(|Problem { path, line, message }| {
+            let line = line.map_or(String::new(), |line| format!(":{line}"));
+            Line::plain(format!("  - {path}{line}: {message}"))
+        });
+        out.extend(problems);
+        out.extend(more(facts.problems.len(), "files"));
+    }
+    if facts.truncated {
+        out.push(Line::plain("There is more than was looked at."));
+    }
+    out
+}
+
+fn of_project(project: &Project) -> Vec<Line> {
+    let tests = if project.has_tests { "" } else { ", no tests found" };
+    let what = match project.package_manager.as_str() {
+        "none" => format!("{}{tests}", project.framework),
+        manager => format!("{manager}, {}{tests}", project.framework),
+    };
+    let title = Line::of(Tone::Strong, project.root.clone()).and(Tone::Plain, format!("  {what}"));
+    let mut out = vec![Line::plain(""), title];
+    let commands = &project.commands;
+    let named = [
+        ("install", &commands.install),
+        ("build", &commands.build),
+        ("clean", &commands.clean),
+        ("test", &commands.test),
+        ("unit", &commands.unit),
+        ("integration", &commands.integration),
+        ("coverage", &commands.coverage),
+    ];
+    for (name, command) in named {
+        if let Some(Command { command, source }) = command {
+            let text = format!("  {name:<12} {command:<COMMAND$} ");
+            out.push(Line::plain(text).and(Tone::Faint, place(source)));
+        }
+    }
+    for Prerequisite { name, version, source } in project.prerequisites.iter().take(SHOWN) {
+        let needed = version.as_ref().map_or(name.clone(), |version| format!("{name} {version}"));
+        let text = format!("  {:<12} {needed:<COMMAND$} ", "needs");
+        out.push(Line::plain(text).and(Tone::Faint, place(source)));
+    }
+    out
+}
+
+fn failed(failure: &LoggedFailure) -> Vec<Line> {
+    let title = Line::of(Tone::Strong, "failure").and(Tone::Plain, format!("  {}", failure.tool));
+    let mut out = vec![Line::plain(""), title];
+    let mut say = |name: &str, text: &str| {
+        if !text.is_empty() {
+            out.push(Line::plain(format!("  {name:<12} {text}")));
+        }
+    };
+    say("error", &failure.first_error);
+    for test in failure.failing_tests.iter().take(SHOWN) {
+        say("test", test);
+    }
+    if let Some(more) = failure.failing_tests.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        say("", &format!("and {more} more tests, shown with --json"));
+    }
+    for at in failure.locations.iter().take(SHOWN) {
+        say("at", &place(at));
+    }
+    for issue in &failure.environment_issues {
+        let severity = match issue.severity {
+            Severity::Blocking => "blocking",
+            Severity::Warning => "warning",
+        };
+        say(severity, &issue.issue);
+        say("", &format!("fix: {}", issue.suggested_fix));
+    }
+    say("flaky", failure.flaky_reason.as_deref().unwrap_or_default());
+    out
+}
+
+fn more(count: usize, what: &str) -> Option<Line> {
+    let more = count.checked_sub(SHOWN).filter(|more| *more > 0)?;
+    Some(Line::plain(format!("  and {more} more {what}, shown with --json")))
+}
+
+fn place(place: &Place) -> String {
+    format!("{}:{}", place.path, place.line)
+}
+
+/// Differences and characters of a value that a person is shown.
+const DIFFERENCES: usize = 40;
+const VALUE: usize = 160;
+/// Digits of a digest that tell it from others here.
+const SHORT: usize = 12;
+
+/// Both must have answered for exit code 0.
+fn show_comparison(found: &Comparison, output: &Output) -> Exit {
+    if output.is_json() {
+        output.document(found);
+    } else {
+        comparison_lines(found).iter().for_each(|line| output.result_line(line));
+    }
+    exit(found)
+}
+
+fn exit(found: &Comparison) -> Exit {
+    let failed = found.installed.error.is_some() || found.with.error.is_some();
+    if failed { Exit::Infra } else { Exit::Ok }
+}
+
+fn comparison_lines(found: &Comparison) -> Vec<Line> {
+    let title = format!("Scout {}", found.scout);
+    let mut lines =
+        vec![Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", found.question))];
+    lines.extend(side("installed", &found.installed));
+    lines.extend(side("with", &found.with));
+    let Some(differences) = &found.differences else { return lines };
+    if differences.is_empty() {
+        lines.push(Line::of(Tone::Good, "The reports say the same"));
+        return lines;
+    }
+    let count = differences.len() + found.more_differences;
+    lines.push(Line::of(Tone::Strong, format!("{count} differences (installed, with)")));
+    for difference in differences.iter().take(DIFFERENCES) {
+        let field = Line::of(Tone::Faint, format!("  {}: ", difference.field));
+        let values = format!("{}, {}", short(&difference.installed), short(&difference.with));
+        lines.push(field.and(Tone::Plain, values));
+    }
+    if count > DIFFERENCES {
+        lines.push(Line::of(
+            Tone::Faint,
+            format!("  {} more, shown with --json", count - DIFFERENCES),
+        ));
+    }
+    lines
+}
+
+fn side(name: &str, side: &Side) -> Vec<Line> {
+    let sha256 = side.sha256.get(..SHORT).unwrap_or(&side.sha256);
+    let head = Line::of(Tone::Strong, format!("{name:<9} ")).and(Tone::Plain, &side.name);
+    let said = match (&side.summary, &side.error) {
+        (Some(summary), _) => (Tone::Plain, summary.clone()),
+        (None, error) => (Tone::Bad, error.clone().unwrap_or_default()),
+    };
+    let sum =
+        |of: fn(&act_core::event::ModelUsage) -> u64| side.tokens.values().map(of).sum::<u64>();
+    let took = &side.took;
+    let figures = format!(
+        "  {} ms in {}, {:.1} MiB of memory, {} files with {} bytes, {} model calls, {} tokens in and {} out, {} denials",
+        took.duration_ms,
+        if took.attempts == 1 {
+            "1 attempt".to_owned()
+        } else {
+            format!("{} attempts", took.attempts)
+        },
+        took.memory_bytes as f64 / f64::from(1 << 20),
+        took.files,
+        took.bytes,
+        took.model_calls,
+        sum(|usage| usage.input),
+        sum(|usage| usage.output),
+        took.denials,
+    );
+    vec![
+        head.and(Tone::Faint, format!(" {sha256}  ")).and(said.0, said.1),
+        Line::of(Tone::Faint, figures),
+    ]
+}
+
+fn short(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        value => {
+            let text = value.to_string();
+            let cut: String = text.chars().take(VALUE).collect();
+            if cut.len() < text.len() { format!("{cut}…") } else { cut }
+        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! `act verify`: the pipeline alone, on the tree as it is.
+//! `act verify` runs the pipeline on the working tree, without a model; `act verify-claim` repeats a verification and
+//! compares the results.
 
-use super::gate_args::GateArgs;
+use super::repo::RepoArg;
 use super::runtime;
-use crate::output::Output;
+use crate::output::{Line, Output, Tone};
+use crate::task::{ClaimCheck, Note, Said};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verdict, Verification};
@@ -16,15 +18,15 @@ Examples:
 Exit codes:
   0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED";
 
-/// Run the pipeline of `agent.yaml` on the tree as it is
+/// Run the pipeline of `agent.yaml` on the working tree
 ///
-/// The same container, view and rules as in a task, without model or edits.
+/// Container, files and rules are those of a task; no model is used and nothing is edited.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
     #[command(flatten)]
     pub(super) gate: GateArgs,
-    /// Use no downloads of earlier runs, and keep none
+    /// Use no downloads of earlier runs, and store none
     #[arg(long)]
     no_cache: bool,
 }
@@ -81,6 +83,92 @@ fn text(verification: &Verification) -> String {
     text
 }
 
+const CLAIM_HELP: &str = "\
+Examples:
+  act verify-claim run_20261121_213557_u3sq3x
+  act verify-claim run_20261121_213557_u3sq3x --json | jq .differences
+
+Exit codes:
+  0 same result, 1 different result or refused, 4 the second run has no verdict, 130 CANCELLED";
+
+/// Repeat a verification and compare the results
+///
+/// Pipeline and working tree must have the digests that the audit log recorded; otherwise the command is refused and
+/// names what has changed. The recorded image is used, even if its tag has moved, and no earlier download.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = CLAIM_HELP)]
+pub(super) struct VerifyClaim {
+    /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
+    #[arg(value_name = "RUN_ID")]
+    run_id: String,
+    #[command(flatten)]
+    pub(super) gate: GateArgs,
+}
+
+impl VerifyClaim {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let work = crate::task::verify_claim(&self.gate.at.repo, &self.run_id, output);
+        let Some(check) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
+        if self.gate.json {
+            output.document(&check);
+        } else {
+            lines(&check).iter().for_each(|line| output.result_line(line));
+        }
+        Ok(claim_exit(check.response.verdict.status(), check.holds))
+    }
+}
+
+fn claim_exit(status: Status, holds: bool) -> Exit {
+    match (status, holds) {
+        (Status::InfraError, _) => Exit::Infra,
+        (_, true) => Exit::Ok,
+        (_, false) => Exit::Refused,
+    }
+}
+
+fn lines(check: &ClaimCheck) -> Vec<Line> {
+    let word = match (check.response.verdict.status(), check.holds) {
+        (Status::InfraError, _) => Line::of(Tone::Caution, "No second word"),
+        (_, true) => Line::of(Tone::Good, "Holds"),
+        (_, false) => Line::of(Tone::Bad, "Does not hold"),
+    };
+    let (claimed, found) = (said(&check.claimed), said(&check.found));
+    let mut lines = vec![word.and(Tone::Plain, format!(": {claimed}; again: {found}"))];
+    if let Verdict::Infra(error) = &check.response.verdict {
+        lines.push(Line::plain(format!("  {error}")));
+    }
+    let none = || "nothing".to_owned();
+    for difference in &check.differences {
+        let claimed = difference.claimed.clone().unwrap_or_else(none);
+        let found = difference.found.clone().unwrap_or_else(none);
+        let name = format!("  {}: ", difference.field);
+        lines.push(Line::of(Tone::Faint, name).and(Tone::Plain, format!("{claimed}; now {found}")));
+    }
+    let note = |note: &Note| Line::of(Tone::Faint, "  note: ").and(Tone::Plain, &note.message);
+    lines.extend(check.notes.iter().map(note));
+    lines
+}
+
+fn said(said: &Said) -> String {
+    let run = said.run_id.as_deref().unwrap_or("no run");
+    let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    let warnings = said.warnings.as_deref().unwrap_or_default().join("; ");
+    let but = if warnings.is_empty() { "" } else { ", but " };
+    format!("{run} says {}{reason}{but}{warnings}", said.status)
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct GateArgs {
+    #[command(flatten)]
+    pub(super) at: RepoArg,
+    /// Show the output of the steps
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,5 +196,19 @@ mod tests {
     fn the_exit_code_is_the_verdict() {
         let codes = [Status::Pass, Status::Fail, Status::InfraError].map(|s| exit(s) as u8);
         assert_eq!(codes, [0, 3, 4]);
+    }
+}
+
+#[cfg(test)]
+mod verify_claim_tests {
+    use super::*;
+
+    // AUDIT-25
+    #[test]
+    fn the_exit_code_says_whether_it_was_true() {
+        assert_eq!(claim_exit(Status::Pass, true), Exit::Ok);
+        assert_eq!(claim_exit(Status::Fail, true), Exit::Ok);
+        assert_eq!(claim_exit(Status::Fail, false), Exit::Refused);
+        assert_eq!(claim_exit(Status::InfraError, false), Exit::Infra);
     }
 }

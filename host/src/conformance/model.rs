@@ -1,4 +1,4 @@
-//! The model of a test: the scripted server on loopback, behind the ordinary client.
+//! The scripts of a test: what the model says to the component, in this process and without a server.
 
 use std::io;
 use std::sync::Arc;
@@ -7,42 +7,18 @@ use serde_json::{Value, json};
 
 use super::sample;
 use act_core::event::Events;
-use act_model::scripted::{Script, ScriptedServer};
-use act_model::{Deadlines, Model, ModelAccess, TokenLedger};
+use act_model::TokenLedger;
+use act_model::scripted::{Script, ScriptedModel};
 
-/// No conversation has more turns in a test.
+/// Upper limit for the turns of a conversation in a test.
 const TURNS: usize = 200;
 
-pub(super) struct TestModel {
-    server: ScriptedServer,
-    pub(super) client: Arc<dyn Model>,
+pub(super) fn play(script: Script) -> io::Result<Arc<ScriptedModel>> {
+    let model = ScriptedModel::new(script, Events::silent(), TokenLedger::default());
+    model.map(Arc::new).map_err(io::Error::other)
 }
 
-impl TestModel {
-    pub(super) fn start(script: Script) -> io::Result<Self> {
-        let server = ScriptedServer::start(script)?;
-        let access = ModelAccess::Custom {
-            base_url: server.base_url(),
-            model: "scripted".to_owned(),
-            key: None,
-        };
-        let client = act_model::connect(
-            access,
-            Deadlines::default(),
-            Events::silent(),
-            TokenLedger::default(),
-        )
-        .map_err(io::Error::other)?;
-        Ok(Self { server, client })
-    }
-
-    /// Bodies of what it was asked.
-    pub(super) fn requests(&self) -> Vec<Value> {
-        self.server.requests().into_iter().map(|request| request.body).collect()
-    }
-}
-
-/// Says one thing over and over.
+/// A model that gives the same turn to every request.
 fn repeated(role: &str, turn: Value) -> io::Result<Script> {
     let mut turn = turn;
     turn["role"] = role.into();
@@ -50,18 +26,18 @@ fn repeated(role: &str, turn: Value) -> io::Result<Script> {
     Script::from_yaml(&json!({ "turns": [turn] }).to_string()).map_err(io::Error::other)
 }
 
-/// Nothing that anybody could use.
+/// A model whose answers are useless.
 pub(super) fn nonsense(role: &str) -> io::Result<Script> {
     repeated(role, json!({ "text": "I would rather talk about cats." }))
 }
 
-/// Not there.
+/// A model whose server is unavailable.
 pub(super) fn unavailable(role: &str) -> io::Result<Script> {
     repeated(role, json!({ "status": 503, "body": "{}" }))
 }
 
-/// What a good model says to such a request: the tool `report` where that is offered, else a text of the schema that was asked
-/// for, else one of the report itself.
+/// A model that answers well: it calls the tool `report` if the request offers it; otherwise it sends a text that fits
+/// the schema of the request, or that of the report.
 pub(super) fn helpful(role: &str, request: Option<&Value>, report: &Value) -> io::Result<Script> {
     let nothing = Value::Null;
     let request = request.unwrap_or(&nothing);

@@ -17,6 +17,7 @@ use act_component::{
 };
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::Model;
+use act_model::scripted::ScriptedModel;
 use act_workspace::{RepoWriter, WriteRules};
 
 /// Denials that are named.
@@ -63,7 +64,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Probe<'a, C> {
         self.ended.is_ok() && self.limits.is_ok()
     }
 
-    fn services(&self, model: Option<&Arc<dyn Model>>) -> HostContext {
+    fn services(&self, model: Option<&Arc<ScriptedModel>>) -> HostContext {
         let scout = self.component.manifest.kind == act_component::Kind::Scout;
         let role = self.component.manifest.name.clone();
         let view = if scout {
@@ -75,7 +76,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Probe<'a, C> {
             view,
             versions: Some(self.writer.versions().clone()),
             writer: (!scout).then(|| Arc::clone(&self.writer)),
-            model: model.map(|model| (Arc::clone(model), role)),
+            model: model.map(|model| (Arc::clone(model) as Arc<dyn Model>, role)),
             attempt: 1,
             events: Events::new("", vec![Box::new(self.heard.clone())]),
         }
@@ -145,7 +146,7 @@ impl Probe<'_, ScoutComponent> {
         &mut self,
         what: &str,
         question: ScoutQuestion,
-        model: &Arc<dyn Model>,
+        model: &Arc<ScriptedModel>,
     ) -> Result<String, ComponentFailure> {
         let (never, started) = (CancellationToken::new(), Instant::now());
         let services = self.services(Some(model));

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Options;
 use super::check::Checks;
 use super::fixture::Fixture;
-use super::model::{self, TestModel};
+use super::model;
 use super::probe::Probe;
 use super::sample;
 use act_agent::scout::OwnReport;
@@ -39,16 +39,16 @@ pub(super) async fn look(
         facts_only,
     };
 
-    let model = TestModel::start(model::nonsense(&role)?)?;
-    let answer = probe.ask("facts", question(true), &model.client).await;
-    let asked = model.requests().len();
+    let played = model::play(model::nonsense(&role)?)?;
+    let answer = probe.ask("facts", question(true), &played).await;
+    let asked = played.requests().len();
     if probe.goes_on() {
         checks.note("facts", facts(answer, asked));
     } else {
         return Ok(());
     }
 
-    let answer = probe.ask("model_nonsense", question(false), &model.client).await;
+    let answer = probe.ask("model_nonsense", question(false), &played).await;
     if !probe.goes_on() {
         return Ok(());
     }
@@ -56,10 +56,10 @@ pub(super) async fn look(
 
     let script = match &options.script {
         Some(script) => script.clone(),
-        None => model::helpful(&role, model.requests().get(asked), &schema)?,
+        None => model::helpful(&role, played.requests().get(asked), &schema)?,
     };
-    let model = TestModel::start(script.clone())?;
-    let first = probe.ask("report", question(false), &model.client).await;
+    let played = model::play(script.clone())?;
+    let first = probe.ask("report", question(false), &played).await;
     if !probe.goes_on() {
         return Ok(());
     }
@@ -68,8 +68,8 @@ pub(super) async fn look(
     checks.note("report", first.as_ref().map(drop).map_err(Clone::clone));
     if let Ok(report) = first {
         checks.note("paths", paths(&report, probe.fixture));
-        let model = TestModel::start(script)?;
-        let again = probe.ask("repeats", question(false), &model.client).await;
+        let played = model::play(script)?;
+        let again = probe.ask("repeats", question(false), &played).await;
         if !probe.goes_on() {
             return Ok(());
         }
@@ -85,8 +85,8 @@ pub(super) async fn look(
         );
     }
 
-    let model = TestModel::start(model::unavailable(&role)?)?;
-    let answer = probe.ask("model_failure", question(false), &model.client).await;
+    let played = model::play(model::unavailable(&role)?)?;
+    let answer = probe.ask("model_failure", question(false), &played).await;
     if probe.goes_on() {
         checks.note("model_failure", coped(answer, &own));
     }

@@ -1,4 +1,4 @@
-//! The engine, and what a run of the pipeline would find there.
+//! Checks the container engine: its image, its limits and containers of dead runs.
 
 use super::{Check, Config};
 use act_verifier::{Engine, Machine};
@@ -25,7 +25,7 @@ pub(super) async fn check(config: Option<&Config>) -> Vec<Check> {
         checks.push(image(&engine, &config.pipeline.image).await);
         checks.push(match engine.machine().await {
             Ok(machine) => limits(config, machine),
-            Err(error) => Check::note("limits", error.to_string(), "look at the engine's own log"),
+            Err(error) => Check::note("limits", error.to_string(), "look at the log of the engine"),
         });
     }
     checks.push(left_over(&engine).await);
@@ -36,13 +36,13 @@ async fn image(engine: &Engine, image: &str) -> Check {
     match engine.find_image(image).await {
         Ok(Some(found)) => {
             let message =
-                format!("{image} is there ({}/{}, {})", found.os, found.arch, found.digest);
+                format!("{image} is present ({}/{}, {})", found.os, found.arch, found.digest);
             Check::ok("image", message)
         }
         Ok(None) => Check::note(
             "image",
-            format!("{image} is not there yet"),
-            format!("the first task pulls it; `docker pull {image}` does so now"),
+            format!("{image} is not present yet"),
+            format!("the first task pulls it; or run `docker pull {image}` now"),
         ),
         Err(error) => Check::red(
             "image",
@@ -56,13 +56,13 @@ fn limits(config: &Config, machine: Machine) -> Check {
     let asked = config.pipeline.limits;
     let memory = machine.memory_bytes / MIB;
     let message = format!(
-        "steps may use {} cpus and {} MiB; the engine has {} and {memory} MiB",
+        "a step may use {} CPUs and {} MiB of memory; the engine has {} CPUs and {memory} MiB",
         asked.cpus, asked.memory_mb, machine.cpus
     );
     if memory > 0 && asked.memory_mb > memory {
         let fix = format!(
-            "set verification.limits.memory_mb below {memory}, so that a step that needs too much ends \
-             alone and not with the machine"
+            "set verification.limits.memory_mb below {memory}, so that a step that uses too much memory is stopped \
+             before the machine runs out of it"
         );
         return Check::note("limits", message, fix);
     }
@@ -75,9 +75,9 @@ async fn left_over(engine: &Engine) -> Check {
         Ok(names) => Check::note(
             "leftovers",
             format!("containers of dead runs: {}", names.join(", ")),
-            format!("the next task removes them; `docker rm -f {}` does so now", names.join(" ")),
+            format!("the next task removes them; or run `docker rm -f {}` now", names.join(" ")),
         ),
-        Err(error) => Check::note("leftovers", error.to_string(), "look at the engine's own log"),
+        Err(error) => Check::note("leftovers", error.to_string(), "look at the log of the engine"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a task would meet on this machine and in this repository, looked at without starting one. Nothing is
-//! changed, made or repaired.
+//! Checks everything that a task needs on this machine and in this repository, without starting one. Nothing is changed,
+//! created or repaired.
 
 mod containers;
 mod repository;
@@ -71,9 +71,9 @@ pub struct Report {
     pub excluded: Option<Vec<Excluded>>,
 }
 
-/// What is heard of an examination while it goes on.
+/// Progress of an examination.
 #[derive(Debug, Clone, Copy)]
-pub enum Told<'a> {
+pub enum Progress<'a> {
     Check(&'a Check),
     Waiting(&'a str),
 }
@@ -86,11 +86,11 @@ pub struct DoctorArgs {
     pub excluded: bool,
 }
 
-/// `tell` hears of every check as soon as it is done, and what is being waited for.
-pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Told<'_>)) -> Report {
+/// Runs all checks. `tell` gets each check as soon as it is done, and the work that takes long before it begins.
+pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Progress<'_>)) -> Report {
     let mut checks: Vec<Check> = vec![];
-    let mut found = |more: Vec<Check>, tell: &mut dyn FnMut(Told<'_>)| {
-        more.iter().for_each(|check| tell(Told::Check(check)));
+    let mut found = |more: Vec<Check>, tell: &mut dyn FnMut(Progress<'_>)| {
+        more.iter().for_each(|check| tell(Progress::Check(check)));
         checks.extend(more);
     };
     let (root, config, more) = repository::check(&args.repo);
@@ -120,7 +120,7 @@ pub async fn examine(args: &DoctorArgs, tell: &mut dyn FnMut(Told<'_>)) -> Repor
     match (args.model, &access) {
         (false, _) => {}
         (true, Ok(access)) => {
-            tell(Told::Waiting(&trial::waiting()));
+            tell(Progress::Waiting(&trial::waiting()));
             found(vec![trial::call(access).await], tell);
         }
         (true, Err(_)) => {

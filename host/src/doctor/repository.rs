@@ -1,4 +1,4 @@
-//! The repository and its `agent.yaml`.
+//! Checks the repository and its `agent.yaml`.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) fn check(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check
                 config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();
             let message = format!("{}: {}", config.root.display(), steps.join(", "));
             let mut checks = vec![Check::ok(NAME, message)];
-            // Said only when it is in the way: the first task makes it.
+            // Reported only when it is a problem: the first task creates the directory.
             if let Err(error) = AgentDir::check(&config.root) {
                 checks.push(Check::red("agent_dir", error.to_string(), error.hint()));
             }

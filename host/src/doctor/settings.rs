@@ -34,7 +34,10 @@ pub(super) fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
 fn endpoint(access: &ModelAccess) -> String {
     let (ModelAccess::Custom { base_url, model, .. }
     | ModelAccess::Anthropic { base_url, model, .. }
-    | ModelAccess::OpenAi { base_url, model, .. }) = access;
+    | ModelAccess::OpenAi { base_url, model, .. }) = access
+    else {
+        return "a script".to_owned();
+    };
     let key = if access.has_key() { "with a key" } else { "without a key" };
     format!("{model} at {base_url}, {}, {key}", access.service().wire)
 }
@@ -55,27 +58,27 @@ fn set() -> String {
 pub(super) fn components() -> Check {
     const NAME: &str = "components";
     let Some(dir) = cache_dir() else {
-        let message = "compiled components are not kept: there is no home directory";
+        let message = "compiled components are not cached: there is no home directory";
         return Check::note(NAME, message, "set HOME or XDG_CACHE_HOME to an absolute path");
     };
     let at = dir.display();
     match cache_state(&dir) {
-        CacheState::Absent => Check::ok(NAME, format!("{at} is made when it is first needed")),
+        CacheState::Absent => Check::ok(NAME, format!("{at} is created when it is needed")),
         CacheState::Usable { entries, mode } => {
             Check::ok(NAME, format!("{at}: {entries} compiled, mode {mode:04o}"))
         }
         CacheState::Unusable => Check::note(
             NAME,
             format!(
-                "{at} is not used, every task compiles its components anew: others may write or look into \
+                "{at} is not used, so every task compiles its components again: other users can read or write \
                  it, or it cannot be opened"
             ),
-            format!("`chmod 700 {at}`, or remove it"),
+            format!("run `chmod 700 {at}`, or remove it"),
         ),
     }
 }
 
-/// In the words in which a task would refuse them.
+/// Reports problems in the words of the task that would be refused.
 pub(super) fn artifacts(root: Option<&Path>) -> Vec<Check> {
     const NAME: &str = "artifacts";
     let place = std::env::var_os("AGENT_ARTIFACT_DIR");
@@ -99,7 +102,7 @@ fn room(place: &Path) -> Check {
     match free(place) {
         Err(error) => Check::red(
             NAME,
-            format!("{at} cannot be used: {error}"),
+            format!("cannot use {at}: {error}"),
             "make it writable, or set AGENT_ARTIFACT_DIR to another absolute path",
         ),
         Ok(bytes) => {
@@ -114,7 +117,7 @@ fn room(place: &Path) -> Check {
     }
 }
 
-/// Bytes for us on the disk of the nearest directory that exists.
+/// Returns the bytes that this user can write to the disk of the nearest directory that exists.
 fn free(place: &Path) -> std::io::Result<u64> {
     let existing: PathBuf = place
         .ancestors()

@@ -1,4 +1,4 @@
-//! One real request with one tool, and what its answer says about the server.
+//! Sends one real request with one tool, and draws conclusions about the server from the answer.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, Too
 const NAME: &str = "model_call";
 const TOOL: &str = "answer";
 const WORD: &str = "ready";
-/// A server that loads its model first needs a while; a task would wait longer.
+/// Time limit: a server may have to load its model first. A task waits longer.
 const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn call(access: &ModelAccess) -> Check {
@@ -48,9 +48,9 @@ pub(super) async fn call(access: &ModelAccess) -> Check {
     judge(answer, access.service(), access.has_key())
 }
 
-/// Said before the model is asked.
+/// The message before the request.
 pub(super) fn waiting() -> String {
-    format!("Asking the model, for at most {} s...", LONGEST.as_secs())
+    format!("Asking the model (at most {} s)...", LONGEST.as_secs())
 }
 
 async fn in_time(
@@ -60,14 +60,14 @@ async fn in_time(
     tokio::time::timeout(longest, answer).await.unwrap_or_else(|_| {
         Err(ModelError {
             kind: ModelErrorKind::Timeout,
-            message: format!("no turn came in {} s", longest.as_secs()),
+            message: format!("no answer within {} s", longest.as_secs()),
             status: None,
             retry_after: None,
         })
     })
 }
 
-/// What came back, in words (pure).
+/// Turns the answer into a check.
 fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> Check {
     let turn = match answer {
         Err(error) => {
@@ -87,14 +87,14 @@ fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> C
         return Check::red(
             NAME,
             format!("the model called {} with {}", call.name, cut(&call.arguments)),
-            format!("it does not keep to the schema of a tool; {ANOTHER}"),
+            format!("it does not follow the schema of a tool; {ANOTHER}"),
         );
     }
     let wire = service.wire;
-    Check::ok(NAME, format!("the model called the tool as it was asked to, over {wire} ({spent})"))
+    Check::ok(NAME, format!("the model called the tool as requested, over {wire} ({spent})"))
 }
 
-const ANOTHER: &str = "name one that is made for tools in AGENT_LLM_MODEL";
+const ANOTHER: &str = "set AGENT_LLM_MODEL to a model that supports tools";
 
 fn without_call(turn: &Turn, service: Service) -> (String, String) {
     let text = turn.text.trim();
@@ -102,7 +102,7 @@ fn without_call(turn: &Turn, service: Service) -> (String, String) {
     match turn.stop {
         Stop::Refused => (
             format!("the model refused: {}", cut(text)),
-            "name another model in AGENT_LLM_MODEL".to_owned(),
+            "set AGENT_LLM_MODEL to another model".to_owned(),
         ),
         Stop::Length => (
             "the answer was cut off before a tool was called".to_owned(),
@@ -111,11 +111,11 @@ fn without_call(turn: &Turn, service: Service) -> (String, String) {
         _ if text.contains(TOOL) && text.contains(['{', '<']) => (
             format!("the model wrote the tool call as text: {}", cut(text)),
             format!(
-                "switch tool calls on in the server (its chat template or tool parser), or {ANOTHER}"
+                "enable tool calls in the server (its chat template or tool parser), or {ANOTHER}"
             ),
         ),
         _ if text.is_empty() => (
-            "the answer held neither text nor a tool call".to_owned(),
+            "the answer contains neither text nor a tool call".to_owned(),
             format!("check that {address_variable} is a server of {wire}, or {ANOTHER}"),
         ),
         _ => (

@@ -1,16 +1,13 @@
-//! The reader of events for a person: lines on stderr as things happen.
+//! Writes events for a person: lines on stderr as they happen.
 //!
-//! Each line is written whole and at once. On a terminal one more line, which is redrawn, says what is going
-//! on right now.
+//! Each line is written at once and as a whole. On a terminal a live row below the lines shows the current work.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
-use super::fold;
-use super::image_pull::PullLines;
 use super::line::{Line, Tone};
 use super::live::Live;
-use super::progress;
-use super::step_lines::StepLines;
+use super::{line, progress};
 use act_core::event::{Event, EventKind, Sink, StepOutput};
 use act_core::secret::Secrets;
 
@@ -19,7 +16,7 @@ pub(super) struct Human<W> {
     colour: bool,
     verbose: bool,
     secrets: Secrets,
-    /// On a terminal.
+    /// The live row; only on a terminal.
     live: Option<Live>,
     columns: fn() -> usize,
     pull: PullLines,
@@ -37,7 +34,7 @@ impl<W: Write> Human<W> {
         self
     }
 
-    /// A terminal may get wider or narrower at any time.
+    /// Sets how the width is measured: a terminal may be resized at any time.
     pub(super) fn in_columns(mut self, columns: fn() -> usize) -> Self {
         self.columns = columns;
         self
@@ -46,7 +43,7 @@ impl<W: Write> Human<W> {
     fn show(&mut self, lines: impl IntoIterator<Item = Line>) {
         let columns = (self.columns)();
         let lines = lines.into_iter();
-        let text: String = lines.map(|line| fold::rendered(&line, columns, self.colour)).collect();
+        let text: String = lines.map(|line| line::rendered(&line, columns, self.colour)).collect();
         if text.is_empty() {
             return;
         }
@@ -58,7 +55,7 @@ impl<W: Write> Human<W> {
     }
 }
 
-/// Marked, so that a step cannot speak in our name.
+/// Marks a line of a step, so that the step cannot imitate messages of act.
 fn step_line(text: String) -> Line {
     Line::of(Tone::Faint, "  | ").and(Tone::Plain, text)
 }
@@ -75,7 +72,7 @@ impl<W: Write + Send> Sink for Human<W> {
                     self.show(lines.into_iter().map(step_line));
                 }
             }
-            // The line that is redrawn shows it better.
+            // The live row shows it better.
             EventKind::ImagePull { .. } if self.live.is_some() => {}
             EventKind::ImagePull { image, status, current, total } => {
                 let line = self.pull.line(image, status, *current, *total);
@@ -93,6 +90,92 @@ impl<W: Write + Send> Sink for Human<W> {
                 );
             }
         }
+    }
+}
+
+/// Largest number of different statuses that are shown. Engines have fewer; a hostile registry may invent more.
+const MAX_STATUSES: usize = 40;
+
+/// Selects the reports of an image pull that get a line: each status once, since layers pass through them in parallel,
+/// and each further tenth of the bytes.
+#[derive(Debug, Default)]
+pub(super) struct PullLines {
+    image: String,
+    statuses: BTreeSet<String>,
+    tenths: u64,
+}
+
+impl PullLines {
+    pub(super) fn line(
+        &mut self,
+        image: &str,
+        status: &str,
+        current: Option<u64>,
+        total: Option<u64>,
+    ) -> Option<Line> {
+        if self.image != image {
+            *self = Self { image: image.into(), ..Self::default() };
+        }
+        let tenths = match (current, total) {
+            (Some(current), Some(total)) if total > 0 => {
+                u64::try_from(u128::from(current.min(total)) * 10 / u128::from(total)).unwrap_or(10)
+            }
+            _ => 0,
+        };
+        let new = self.statuses.len() < MAX_STATUSES && self.statuses.insert(status.into());
+        if !new && tenths <= self.tenths {
+            return None;
+        }
+        self.tenths = self.tenths.max(tenths);
+        let so_far = so_far(current, total);
+        Some(Line::of(Tone::Faint, format!("Image {image}: {status}{so_far}")))
+    }
+}
+
+/// Returns the progress with a leading space, or an empty text.
+pub(super) fn so_far(current: Option<u64>, total: Option<u64>) -> String {
+    match (current, total) {
+        (Some(current), Some(total)) => {
+            format!(" {} of {}", mebibytes(current), mebibytes(total))
+        }
+        (Some(current), None) => format!(" {}", mebibytes(current)),
+        _ => String::new(),
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    const MEBIBYTE: u64 = 1 << 20;
+    format!("{}.{} MiB", bytes / MEBIBYTE, bytes % MEBIBYTE * 10 / MEBIBYTE)
+}
+
+/// Largest line of a step in bytes. Longer lines are shown in pieces, so that memory stays bounded.
+const MAX_LINE: usize = 8 * 1024;
+
+#[derive(Debug, Default)]
+struct StepLines {
+    pending: Vec<u8>,
+}
+
+impl StepLines {
+    /// Returns the lines that these bytes complete. A carriage return ends a line as well: progress bars use it.
+    fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = vec![];
+        for &byte in bytes {
+            match byte {
+                b'\n' | b'\r' => lines.extend(self.take()),
+                _ => self.pending.push(byte),
+            }
+            if self.pending.len() >= MAX_LINE {
+                lines.extend(self.take());
+            }
+        }
+        lines
+    }
+
+    /// Returns the unfinished line when the step has ended.
+    fn take(&mut self) -> Option<String> {
+        let line = std::mem::take(&mut self.pending);
+        (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
     }
 }
 
@@ -175,5 +258,59 @@ mod tests {
         // EVENT-5, security line 162
         let said = EventKind::Diagnosis { text: "it uses sk-canary here".into() };
         assert_eq!(shown(true, vec![said]), "  diagnosis:\n    it uses [redacted] here\n");
+    }
+}
+
+#[cfg(test)]
+mod image_pull_tests {
+    use super::*;
+
+    fn shown(pull: &mut PullLines, image: &str, status: &str, current: u64) -> Option<String> {
+        let line = pull.line(image, status, Some(current << 20), Some(100 << 20))?;
+        Some(line.render(false))
+    }
+
+    #[test]
+    fn a_pull_shows_each_status_and_each_tenth_once() {
+        let mut pull = PullLines::default();
+        let first = shown(&mut pull, "i", "downloading", 1);
+        assert_eq!(first.as_deref(), Some("Image i: downloading 1.0 MiB of 100.0 MiB\n"));
+        assert_eq!(shown(&mut pull, "i", "downloading", 5), None);
+        assert!(shown(&mut pull, "i", "waiting", 5).is_some());
+        assert_eq!(shown(&mut pull, "i", "downloading", 6), None);
+        assert!(shown(&mut pull, "i", "downloading", 10).is_some());
+        assert_eq!(shown(&mut pull, "i", "waiting", 11), None);
+        assert!(shown(&mut pull, "another", "waiting", 11).is_some());
+    }
+
+    #[test]
+    fn statuses_without_end_are_not_all_shown() {
+        let mut pull = PullLines::default();
+        let lines =
+            (0..1000).filter(|n| shown(&mut pull, "i", &format!("status {n}"), 1).is_some());
+        assert_eq!(lines.count(), MAX_STATUSES);
+    }
+}
+
+#[cfg(test)]
+mod step_lines_tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_lines_and_the_rest_comes_at_the_end() {
+        let mut lines = StepLines::default();
+        assert_eq!(lines.push("Gr\u{fc}".as_bytes().get(..3).unwrap()), Vec::<String>::new());
+        assert_eq!(lines.push(b"\xbc\xc3\x9fe\r\n10%\r20%\r"), ["Grüße", "10%", "20%"]);
+        assert_eq!(lines.push(b"no end"), Vec::<String>::new());
+        assert_eq!(lines.take().as_deref(), Some("no end"));
+        assert_eq!(lines.take(), None);
+    }
+
+    #[test]
+    fn a_line_without_end_is_shown_in_pieces() {
+        let mut lines = StepLines::default();
+        let shown = lines.push(&vec![b'x'; MAX_LINE * 2 + 1]);
+        assert_eq!(shown.len(), 2);
+        assert_eq!(lines.take().as_deref(), Some("x"));
     }
 }

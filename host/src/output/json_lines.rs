@@ -1,4 +1,4 @@
-//! The reader of events for programs: one line of JSON each, on stdout and in the journal.
+//! Writes events for programs, one line of JSON each: on stdout and into the journal.
 
 use std::io::{Error, Write};
 
@@ -9,19 +9,19 @@ use act_core::terminal_text;
 type Trouble = Box<dyn FnOnce(Error) + Send>;
 
 pub(super) struct JsonLines<W> {
-    /// None once a line could not be written: half a line would spoil the next one.
+    /// `None` after a failed write: part of a line would make the next one unreadable.
     out: Option<W>,
     secrets: Secrets,
     trouble: Option<Trouble>,
 }
 
 impl<W> JsonLines<W> {
-    /// Says nothing when nobody reads.
+    /// Ignores failed writes.
     pub(super) fn new(out: W, secrets: Secrets) -> Self {
         Self { out: Some(out), secrets, trouble: None }
     }
 
-    /// Tells when a line could not be written, which ends the writing; once.
+    /// Calls `trouble` once when a line cannot be written; nothing more is written then.
     pub(super) fn or_say(mut self, trouble: impl FnOnce(Error) + Send + 'static) -> Self {
         self.trouble = Some(Box::new(trouble));
         self

@@ -1,6 +1,15 @@
-//! One line of output as spans with a tone; the only way from somebody else's text to a stream.
+//! One line of output as spans with a tone, and how a line is rendered: sanitised, coloured, folded or cut to the width
+//! of a terminal. No other code turns somebody else's text into bytes for a stream.
+//!
+//! Not `anstream`: it writes to the stream itself, but a queue writes here; and it reads further variables than
+//! `NO_COLOR` and `TERM`. Not `textwrap`: a line is made of spans, its rows are indented to the column of the first value,
+//! and a command in backticks stays on one row.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use act_core::terminal_text;
 
@@ -15,22 +24,21 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Parameters of the terminal's "select graphic rendition".
-    fn rendition(self) -> Option<&'static str> {
+    fn style(self) -> Style {
         match self {
-            Self::Plain => None,
-            Self::Strong => Some("1"),
-            Self::Faint => Some("2"),
-            Self::Good => Some("32"),
-            Self::Bad => Some("31"),
-            Self::Caution => Some("33"),
+            Self::Plain => Style::new(),
+            Self::Strong => Style::new().bold(),
+            Self::Faint => Style::new().dimmed(),
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Caution => AnsiColor::Yellow.on_default(),
         }
     }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
-    spans: Vec<(Option<&'static str>, String)>,
+    spans: Vec<(Style, String)>,
 }
 
 impl Line {
@@ -43,18 +51,18 @@ impl Line {
     }
 
     pub fn and(mut self, tone: Tone, text: impl Into<String>) -> Self {
-        self.spans.push((tone.rendition(), text.into()));
+        self.spans.push((tone.style(), text.into()));
         self
     }
 
-    pub(super) fn spans(&self) -> &[(Option<&'static str>, String)] {
+    pub(super) fn spans(&self) -> &[(Style, String)] {
         &self.spans
     }
 
-    pub(super) fn push(&mut self, rendition: Option<&'static str>, text: &str) {
+    pub(super) fn push(&mut self, style: Style, text: &str) {
         match self.spans.last_mut() {
-            Some((last, before)) if *last == rendition => before.push_str(text),
-            _ => self.spans.push((rendition, text.to_owned())),
+            Some((last, before)) if *last == style => before.push_str(text),
+            _ => self.spans.push((style, text.to_owned())),
         }
     }
 
@@ -69,22 +77,147 @@ impl Line {
         self
     }
 
-    /// With its line feed. Makes sense without colour.
+    /// Returns the line with its line feed; it can be understood without colour.
     pub fn render(&self, colour: bool) -> String {
         let mut out = String::new();
-        for (rendition, text) in &self.spans {
+        for (style, text) in &self.spans {
             let text = terminal_text::line(text);
-            match rendition.filter(|_| colour && !text.is_empty()) {
-                Some(code) => {
-                    // Writing to a string does not fail.
-                    let _ = write!(out, "\x1b[{code}m{text}\x1b[0m");
-                }
-                None => out.push_str(&text),
+            if colour && !text.is_empty() {
+                // Writing to a string does not fail.
+                let _ = write!(out, "{style}{text}{style:#}");
+            } else {
+                out.push_str(&text);
             }
         }
         out.push('\n');
         out
     }
+}
+
+/// What `--color` says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ColourWish {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What the process finds around itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings {
+    pub(super) terminal: bool,
+    /// `NO_COLOR` is set and not empty.
+    pub(super) no_color: bool,
+    /// `TERM` is `dumb`.
+    pub(super) dumb: bool,
+}
+
+/// A word on the command line wins over `NO_COLOR`, and that over what the stream is.
+pub(super) fn wanted(wish: ColourWish, around: Surroundings) -> bool {
+    match wish {
+        ColourWish::Always => true,
+        ColourWish::Never => false,
+        ColourWish::Auto => around.terminal && !around.no_color && !around.dumb,
+    }
+}
+
+/// A first span up to here is a name, and its value stays beside it.
+const NAME: usize = 24;
+/// Nothing is laid out in less.
+const LEAST: usize = 20;
+
+/// The text of a line for a stream with so many columns, with its line feeds.
+pub(super) fn rendered(line: &Line, columns: usize, colour: bool) -> String {
+    folded(line, columns).iter().map(|row| row.render(colour)).collect()
+}
+
+/// The same of a text of several lines, which for a program stays as it is.
+pub(super) fn block(text: &str, columns: usize) -> Cow<'_, str> {
+    let text = terminal_text::block(text);
+    if columns == usize::MAX {
+        return text;
+    }
+    text.lines().map(|line| rendered(&Line::plain(line), columns, false)).collect()
+}
+
+/// As few lines as it takes.
+fn folded(line: &Line, columns: usize) -> Vec<Line> {
+    let wide: usize = line.spans().iter().map(|(_, text)| text.width()).sum();
+    if wide <= columns || columns < LEAST {
+        return vec![line.clone()];
+    }
+    let hang = hang(line).min(columns / 2);
+    let (mut lines, mut now, mut at, mut begun) = (vec![], Line::default(), 0, false);
+    for (tone, text) in line.spans() {
+        for word in words(text, columns - hang) {
+            let width = word.trim_end().width();
+            if begun && width > 0 && at + width > columns {
+                lines.push(std::mem::take(&mut now).without_trailing_blanks());
+                now = Line::plain(" ".repeat(hang));
+                at = hang;
+            }
+            now.push(*tone, word);
+            at += word.width();
+            begun |= width > 0;
+        }
+    }
+    lines.push(now);
+    lines
+}
+
+/// Words with the spaces behind them.
+fn words(text: &str, room: usize) -> Vec<&str> {
+    let (mut words, mut begun, mut end) = (vec![], 0, 0);
+    // Up to where backticks are paired.
+    let mut paired = 0;
+    for word in text.split_inclusive(' ') {
+        end += word.len();
+        if end < paired {
+            continue;
+        }
+        if text[paired..end].matches('`').count() % 2 == 1
+            && let Some(closing) = text[end..].find('`')
+        {
+            paired = end + closing + 1;
+            continue;
+        }
+        paired = end;
+        let unit = &text[begun..end];
+        match unit.trim_end().width() <= room {
+            true => words.push(unit),
+            false => words.extend(unit.split_inclusive(' ')),
+        }
+        begun = end;
+    }
+    words
+}
+
+fn hang(line: &Line) -> usize {
+    let spans: Vec<_> = line.spans().iter().filter(|(_, text)| !text.is_empty()).collect();
+    let Some((_, first)) = spans.first() else { return 0 };
+    match spans.len() {
+        2.. if first.width() <= NAME => first.width(),
+        _ => first.len() - first.trim_start().len() + 2,
+    }
+}
+
+/// At most `columns` wide, with a mark where something was left out.
+pub(super) fn excerpt(text: &str, columns: usize) -> String {
+    let words: Vec<_> = text.split_whitespace().take(columns.max(1)).collect();
+    let line = terminal_text::line(&words.join(" ")).into_owned();
+    if line.width() <= columns {
+        return line;
+    }
+    let (mut cut, mut wide) = (String::new(), 1);
+    for c in line.chars() {
+        wide += c.width().unwrap_or(0);
+        if wide > columns {
+            break;
+        }
+        cut.push(c);
+    }
+    format!("{}…", cut.trim_end())
 }
 
 #[cfg(test)]
@@ -96,5 +229,77 @@ mod tests {
         let line = Line::plain("name ").and(Tone::Bad, "evil\x1b[32m\n");
         assert_eq!(line.render(true), "name \x1b[31mevil\\n\x1b[0m\n");
         assert_eq!(line.render(false), "name evil\\n\n");
+    }
+}
+
+#[cfg(test)]
+mod colour_tests {
+    use super::*;
+
+    const TERMINAL: Surroundings = Surroundings { terminal: true, no_color: false, dumb: false };
+
+    #[test]
+    fn automatic_colour_needs_a_capable_terminal_and_no_objection() {
+        assert!(wanted(ColourWish::Auto, TERMINAL));
+        assert!(!wanted(ColourWish::Auto, Surroundings { terminal: false, ..TERMINAL }));
+        assert!(!wanted(ColourWish::Auto, Surroundings { no_color: true, ..TERMINAL }));
+        assert!(!wanted(ColourWish::Auto, Surroundings { dumb: true, ..TERMINAL }));
+    }
+
+    #[test]
+    fn the_option_wins_over_the_environment() {
+        let pipe = Surroundings { terminal: false, no_color: true, dumb: true };
+        assert!(wanted(ColourWish::Always, pipe));
+        assert!(!wanted(ColourWish::Never, TERMINAL));
+    }
+}
+
+#[cfg(test)]
+mod fold_tests {
+    use super::*;
+
+    fn text(line: &Line, columns: usize) -> String {
+        rendered(line, columns, false)
+    }
+
+    #[test]
+    fn a_value_stays_beside_its_name() {
+        let line = Line::of(Tone::Faint, "  may      ").and(Tone::Plain, "read one two three four");
+        assert_eq!(text(&line, 80), "  may      read one two three four\n");
+        assert_eq!(text(&line, 22), "  may      read one\n           two three\n           four\n");
+        let digest = Line::of(Tone::Faint, "  sha256   ").and(Tone::Plain, "a".repeat(64));
+        assert_eq!(text(&digest, 40).replace(['\n', ' '], "").len(), 64 + "sha256".len());
+        assert!(text(&digest, 40).contains(&"a".repeat(64)), "in one piece");
+        // CLI-55
+        let untitled = Line::of(Tone::Strong, "").and(Tone::Plain, "t-abc123");
+        let untitled = untitled.and(Tone::Good, " SUCCESS").and(Tone::Plain, ", today");
+        assert_eq!(text(&untitled, 20), "t-abc123 SUCCESS,\n        today\n");
+        let command = Line::of(Tone::Strong, "hint:").and(Tone::Plain, " or `act run x y`, if `so");
+        assert_eq!(text(&command, 20), "hint: or\n     `act run x y`,\n     if `so\n");
+        let long = Line::plain("a `command that has no room` b");
+        assert_eq!(text(&long, 20), "a `command that has\n  no room` b\n");
+        // A blank behind the last column would begin a row of its own.
+        let full = Line::plain(format!("{} {}", "x".repeat(20), "y"));
+        assert_eq!(text(&full, 20), format!("{}\n  y\n", "x".repeat(20)));
+        let help = "  a  b\n\nact runs one task\tuntil";
+        assert_eq!(block(help, usize::MAX), help);
+        assert_eq!(block(help, 20), "  a  b\n\nact runs one\n  task\tuntil\n");
+        let bare = Line::plain("  one two three four five six");
+        assert_eq!(text(&bare, 20), "  one two three four\n    five six\n");
+    }
+}
+
+#[cfg(test)]
+mod excerpt_tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_by_its_width_and_stays_on_its_line() {
+        // CLI-8, security line 165
+        assert_eq!(excerpt("fix\n\nthe  parser", 20), "fix the parser");
+        assert_eq!(excerpt("fix the parser", 8), "fix the…");
+        assert_eq!(excerpt("你好你好", 5), "你好…");
+        assert_eq!(excerpt("\u{1b}[2Ja\u{202e}b", 20), "a\\u{202e}b");
+        assert_eq!(excerpt("anything", 0), "…");
     }
 }

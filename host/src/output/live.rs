@@ -1,18 +1,25 @@
-//! The last line of a terminal while a task runs: a spinner, how long, what is going on, tokens so far; a
-//! bar while an image is pulled. It is redrawn in place and gone when the task ends.
+//! The last row of a terminal while a task runs: a spinner, the elapsed time, the current work and the tokens so far; a bar
+//! while an image is pulled. The row is redrawn in place and removed when the task ends.
+//!
+//! The row is padded to its full width, less the room for the `^C` that a person types: on the full width the echo would
+//! begin a new row, and the row that is cleared at the end would be another one. A frame is written as a whole, by the
+//! same queue as the lines around it.
 
+use std::fmt::Write as _;
+use std::io::Result;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use super::image_pull::so_far;
-use super::terminal::Terminal;
+use super::human::so_far;
+use super::queued_writer::{self, QueuedWriter};
 use act_core::event::EventKind;
 use act_core::secret::Secrets;
 use act_core::terminal_text;
 
-/// Often enough for a spinner, rarely enough for a slow line.
+/// Often enough for a smooth spinner, rarely enough for a slow connection.
 const REDRAWS_PER_SECOND: u8 = 10;
 const TICK: Duration = Duration::from_millis(120);
 const WORK: &str = "{spinner} {elapsed} {wide_msg}";
@@ -20,7 +27,7 @@ const PULL: &str = "{spinner} {elapsed} {bar:10} {percent:>3}% {wide_msg}";
 
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Whether stderr may hold a line that will be overwritten.
+/// Returns whether the live row may be visible on stderr.
 pub(super) fn is_shown() -> bool {
     SHOWN.load(Ordering::Relaxed)
 }
@@ -33,7 +40,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// On stderr, which is a terminal.
+    /// Shows the row on stderr, which is a terminal.
     pub(super) fn new(secrets: Secrets) -> Self {
         let terminal = Box::new(Terminal::stderr());
         let target = ProgressDrawTarget::term_like_with_hz(terminal, REDRAWS_PER_SECOND);
@@ -41,7 +48,7 @@ impl Live {
         Self { bar, status: Status::default(), pulling: false, secrets }
     }
 
-    /// Runs `write` while the line is not there.
+    /// Removes the row while `write` runs.
     pub(super) fn step_aside(&self, write: impl FnOnce()) {
         self.bar.suspend(write);
     }
@@ -92,7 +99,7 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// What is going on (pure: event in, words out).
+/// The current work, derived from events.
 #[derive(Debug, Default)]
 struct Status {
     phase: String,
@@ -101,7 +108,7 @@ struct Status {
 }
 
 impl Status {
-    /// Whether the words have changed.
+    /// Takes an event and returns whether the text has changed.
     fn take(&mut self, kind: &EventKind) -> bool {
         match kind {
             EventKind::Milestone { text, attempt } => {
@@ -111,7 +118,7 @@ impl Status {
                         self.attempt = text;
                         self.phase = "Editing".into();
                     }
-                    // They are asked side by side.
+                    // Both Scouts work at the same time.
                     None if self.phase == "Querying Scout A" && text == "Querying Scout B" => {
                         self.phase = "Querying Scouts A and B".into();
                     }
@@ -137,7 +144,7 @@ impl Status {
         true
     }
 
-    /// The shortest first: a narrow terminal cuts the end.
+    /// Puts the shortest part first: a narrow terminal cuts the end.
     fn text(&self) -> String {
         let tokens = match self.tokens {
             0 => String::new(),
@@ -147,6 +154,96 @@ impl Status {
         let parts = [self.attempt.as_str(), tokens.as_str(), self.phase.as_str()];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         terminal_text::line(&parts.join(" · ")).into_owned()
+    }
+}
+
+/// Columns for `^C` and the cursor.
+const ROOM: u16 = 3;
+/// Size of a terminal that does not report it.
+const USUAL: (u16, u16) = (79, 24);
+
+struct Terminal {
+    out: QueuedWriter,
+    frame: Mutex<String>,
+}
+
+impl Terminal {
+    fn stderr() -> Self {
+        Self { out: queued_writer::stderr(), frame: Mutex::default() }
+    }
+
+    fn frame(&self) -> MutexGuard<'_, String> {
+        self.frame.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cursor(&self, by: usize, to: char) -> Result<()> {
+        if by > 0 {
+            // Writing to a string does not fail.
+            let _ = write!(self.frame(), "\x1b[{by}{to}");
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Terminal")
+    }
+}
+
+fn size() -> (u16, u16) {
+    let found = terminal_size::terminal_size_of(std::io::stderr());
+    found.map_or(USUAL, |(width, height)| (width.0, height.0))
+}
+
+impl TermLike for Terminal {
+    fn width(&self) -> u16 {
+        size().0.saturating_sub(ROOM)
+    }
+
+    fn height(&self) -> u16 {
+        size().1
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> Result<()> {
+        self.cursor(lines, 'A')
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> Result<()> {
+        self.cursor(lines, 'B')
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> Result<()> {
+        self.cursor(columns, 'C')
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> Result<()> {
+        self.cursor(columns, 'D')
+    }
+
+    fn write_line(&self, text: &str) -> Result<()> {
+        let mut frame = self.frame();
+        frame.push_str(text);
+        frame.push('\n');
+        Ok(())
+    }
+
+    fn write_str(&self, text: &str) -> Result<()> {
+        self.frame().push_str(text);
+        Ok(())
+    }
+
+    fn clear_line(&self) -> Result<()> {
+        self.frame().push_str("\r\x1b[2K");
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        let frame = std::mem::take(&mut *self.frame());
+        if !frame.is_empty() {
+            self.out.put_frame(frame.as_bytes());
+        }
+        Ok(())
     }
 }
 

@@ -1,28 +1,21 @@
-//! What a person, a pipe or a log sees: readers of events, results and failures. Nothing else prints.
+//! Everything that is printed: events, results and failures. No other code prints.
 //!
-//! stdout gets the result, stderr everything on the way to it. All text goes through `terminal_text`.
-//! A reader that went away (`act run … | head -1`) is no failure: the exit code tells how the task ended.
+//! stdout gets the result, stderr the progress. All text is sanitised by `terminal_text`. A closed pipe
+//! (`act run … | head -1`) is no failure: the exit code is that of the task.
 
-mod colour;
-mod excerpt;
-mod fold;
-mod from_here;
+mod hints;
 mod human;
-mod image_pull;
 mod json_lines;
 mod line;
 mod live;
 mod outcome;
-mod outlet;
 mod panic;
 mod patch_out;
-mod pieces;
-mod place;
 mod progress;
+mod queued_writer;
+mod sanitized_copy;
 #[cfg(test)]
 mod schemas;
-mod step_lines;
-mod terminal;
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -36,16 +29,14 @@ use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
 
-pub use colour::ColourWish;
-pub use from_here::from_here;
-pub use line::{Line, Tone};
+pub use hints::{Place, from_here};
+pub use line::{ColourWish, Line, Tone};
 pub use panic::install_hook as install_panic_hook;
-pub use place::Place;
 
-/// Of a line for which no terminal says how long it may be.
+/// Width of a line when no terminal reports its size.
 const COLUMNS: usize = 100;
 
-/// How one command was asked to speak.
+/// The output options of one command.
 #[derive(Debug, Clone, Default)]
 pub struct Style {
     pub colour: ColourWish,
@@ -54,20 +45,20 @@ pub struct Style {
     pub json: bool,
     /// stdout is for the patch of a dry run, unless it is for a program.
     pub dry_run: bool,
-    /// What no stream may carry.
+    /// Keys that must not be printed.
     pub secrets: Secrets,
-    /// None where a command works in the directory that it was typed in.
+    /// `None` for a command that works in the current directory.
     pub place: Option<Place>,
 }
 
-/// Chooses the readers of one command and holds what they have in common.
+/// The output of one command.
 #[derive(Debug, Clone)]
 pub struct Output {
     colour_out: bool,
     colour_err: bool,
-    /// Nobody but a person reads stdout.
+    /// stdout is a terminal.
     terminal_out: bool,
-    /// stderr is a terminal that can redraw a line.
+    /// stderr is a terminal that can redraw a row.
     redraws: bool,
     verbose: bool,
     json: bool,
@@ -80,11 +71,11 @@ impl Output {
     pub fn new(style: Style) -> Self {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let around = |terminal| colour::Surroundings { terminal, no_color: set("NO_COLOR"), dumb };
+        let around = |terminal| line::Surroundings { terminal, no_color: set("NO_COLOR"), dumb };
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self {
-            colour_out: colour::wanted(style.colour, around(out)),
-            colour_err: colour::wanted(style.colour, around(err)),
+            colour_out: line::wanted(style.colour, around(out)),
+            colour_err: line::wanted(style.colour, around(err)),
             terminal_out: out,
             redraws: err && !dumb,
             verbose: style.verbose,
@@ -95,25 +86,25 @@ impl Output {
         }
     }
 
-    /// Our own words, with what they tell to type so that it works here.
+    /// Completes the commands in a message of act, so that they work in the current directory.
     pub fn told<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.place.as_ref().map_or(Cow::Borrowed(text), |place| place.complete(text))
     }
 
-    /// A command of ours, so that it works here.
+    /// Completes one command, so that it works in the current directory.
     pub fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
         self.place.as_ref().map_or(Cow::Borrowed(command), |place| place.command(command))
     }
 
-    /// The readers of a task's events: progress on stderr, on stdout the result or, for a program, all.
+    /// Returns the sinks of a task: progress on stderr; on stdout the result, or for a program every event.
     pub fn sinks(&self) -> Vec<Box<dyn Sink>> {
-        let (out, secrets) = (outlet::stdout(), || self.secrets.clone());
+        let (out, secrets) = (queued_writer::stdout(), || self.secrets.clone());
         let mut sinks = vec![self.progress_sink()];
         if self.json {
             sinks.push(Box::new(json_lines::JsonLines::new(out, secrets())));
         } else if self.dry_run {
             let columns = || columns_of(std::io::stderr());
-            let words = outcome::Outcome::new(outlet::stderr(), self.colour_err, secrets());
+            let words = outcome::Outcome::new(queued_writer::stderr(), self.colour_err, secrets());
             sinks.push(Box::new(words.in_columns(columns).of_dry_run()));
             sinks.push(Box::new(patch_out::PatchOut::new(out, self.terminal_out, secrets())));
         } else {
@@ -124,11 +115,11 @@ impl Output {
         sinks
     }
 
-    /// Progress alone, for a command whose result is no event.
+    /// Returns the sink for progress alone, for a command whose result is not an event.
     pub fn progress_sink(&self) -> Box<dyn Sink> {
         let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
         let human = human::Human::new(
-            outlet::stderr(),
+            queued_writer::stderr(),
             self.colour_err,
             self.verbose,
             self.secrets.clone(),
@@ -136,8 +127,8 @@ impl Output {
         Box::new(human.with_live(live).in_columns(|| columns_of(std::io::stderr())))
     }
 
-    /// The reader that keeps a task's events in a file. Without one the task goes on; it is said once, and `lost`
-    /// is told.
+    /// Returns the sink that writes the journal of a task. If the file cannot be written, the task continues; a warning is
+    /// printed once and `lost` is called.
     pub fn journal(
         &self,
         file: std::io::Result<File>,
@@ -146,7 +137,7 @@ impl Output {
         let output = self.clone();
         let trouble = move |error: std::io::Error| {
             lost();
-            output.caution(&format!("the journal of this task cannot be written: {error}"));
+            output.caution(&format!("cannot write the journal of this task: {error}"));
         };
         match file {
             Ok(file) => {
@@ -164,106 +155,110 @@ impl Output {
         self.json
     }
 
-    /// What no file that is written for people may hold either.
+    /// Returns the keys that must not be written to files for people either.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// The result of a command for a program: one line.
+    /// Prints the result of a command for a program: one line of JSON.
     pub fn document(&self, document: &impl Serialize) {
-        // Only a map with keys that are no text would fail.
+        // Serialisation fails only for maps whose keys are not text.
         let text = serde_json::to_string(document).unwrap_or_default();
         self.out(&format!("{}\n", terminal_text::json(&text)));
     }
 
-    /// Result text of a command without events; several lines, ends with a line feed.
+    /// Prints the result of a command without events, with a line feed at its end.
     pub fn result(&self, text: &str) {
-        let text = fold::block(text, columns_of(std::io::stdout()));
+        let text = line::block(text, columns_of(std::io::stdout()));
         let end = if text.ends_with('\n') { "" } else { "\n" };
         self.out(&format!("{text}{end}"));
     }
 
-    /// Result text of any length; read as it is printed, and no further than somebody reads on.
+    /// Prints a result of any length while it is read; stops reading when stdout is closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of reading.
     pub fn copy(&self, from: impl Read) -> std::io::Result<()> {
-        outlet::stdout().see_off(None);
+        queued_writer::stdout().drain(None);
         let mut out = std::io::stdout().lock();
-        pieces::copy(from, |piece| {
+        sanitized_copy::copy(from, |piece| {
             let text = self.secrets.redact(piece);
             out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
         })
     }
 
-    /// The result of a command that answers with one JSON document.
+    /// Prints a result that is one JSON document already.
     pub fn json(&self, document: &str) {
         let text = terminal_text::json(document);
         let end = if text.ends_with('\n') { "" } else { "\n" };
-        write(&mut outlet::stdout(), &format!("{text}{end}"));
+        write(&mut queued_writer::stdout(), &format!("{text}{end}"));
     }
 
-    /// The beginning of a text for the rest of a line of the result, `taken` columns of which are used.
+    /// Cuts a text to the rest of a line of the result, of which `taken` columns are used.
     pub fn excerpt(&self, text: &str, taken: usize) -> String {
         let width = terminal_size::terminal_size_of(std::io::stdout());
         let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
         let columns = width.map(|(width, _)| usize::from(width.0)).or_else(told);
         let columns = columns.unwrap_or(COLUMNS);
-        excerpt::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
+        line::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
     }
 
-    /// A patch: byte for byte for a program, but for keys; on a terminal without effect on it.
+    /// Prints a patch: exact bytes for a program, except for keys; sanitised for a terminal.
     pub fn patch(&self, bytes: &[u8]) {
-        patch_out::write(&mut outlet::stdout(), bytes, self.terminal_out, &self.secrets);
+        patch_out::write(&mut queued_writer::stdout(), bytes, self.terminal_out, &self.secrets);
     }
 
-    /// One line of the result, in as many rows as a narrow terminal needs; a program gets one.
+    /// Prints one line of the result, folded on a narrow terminal.
     pub fn result_line(&self, line: &Line) {
-        self.out(&fold::rendered(line, columns_of(std::io::stdout()), self.colour_out));
+        self.out(&line::rendered(line, columns_of(std::io::stdout()), self.colour_out));
     }
 
-    /// The same on the way to it.
+    /// Prints one line of progress, folded on a narrow terminal.
     pub fn progress(&self, line: &Line) {
-        self.err(&fold::rendered(line, columns_of(std::io::stderr()), self.colour_err));
+        self.err(&line::rendered(line, columns_of(std::io::stderr()), self.colour_err));
     }
 
-    /// Trouble that ends nothing.
+    /// Prints a warning.
     pub fn caution(&self, what: &str) {
         let what = format!(" {}", self.told(what));
         self.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, what));
     }
 
-    /// Several lines on the way to the result.
+    /// Prints several lines of progress.
     pub fn notice(&self, text: &str) {
-        self.err(&fold::block(text, columns_of(std::io::stderr())));
+        self.err(&line::block(text, columns_of(std::io::stderr())));
     }
 
-    /// The one place where a failure is written: for people, and for a program if it is one that reads.
+    /// Prints a failure on stderr, and with `--json` also on stdout.
     pub fn failure(&self, failure: &Failure) {
         let failure = &Failure {
             hint: failure.hint.as_deref().map(|hint| self.told(hint).into_owned()),
             ..failure.clone()
         };
         failure_lines(failure).iter().for_each(|line| self.progress(line));
-        // What makes no sense as a command line is told to whoever wrote it.
+        // A usage error is for the person who typed the command.
         if self.json && failure.exit != Exit::Usage {
             self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));
         }
     }
 
     fn out(&self, text: &str) {
-        outlet::stderr().settle();
-        write(&mut outlet::stdout(), &self.secrets.redact(text));
+        queued_writer::stderr().wait_briefly();
+        write(&mut queued_writer::stdout(), &self.secrets.redact(text));
     }
 
     fn err(&self, text: &str) {
-        write(&mut outlet::stderr(), &self.secrets.redact(text));
+        write(&mut queued_writer::stderr(), &self.secrets.redact(text));
     }
 }
 
-/// For a reader that has stopped reading, when the process has nothing else left to do.
+/// How long the process waits at its end for a reader that has stopped reading.
 const LAST_CHANCE: Duration = Duration::from_secs(10);
-/// The same when somebody wants the end.
+/// The same after a signal: the user wants the end.
 const LAST_CHANCE_CANCELLED: Duration = Duration::from_secs(2);
 
-/// The message and the hint of a failure, a line each.
+/// Returns the message and the hint of a failure, one line each.
 fn failure_lines(failure: &Failure) -> Vec<Line> {
     let message = Line::of(Tone::Bad, "act:").and(Tone::Plain, format!(" {}", failure.message));
     let hint = failure
@@ -273,44 +268,44 @@ fn failure_lines(failure: &Failure) -> Vec<Line> {
     std::iter::once(message).chain(hint).collect()
 }
 
-/// Waits until everything has been read, whenever that is. Not where signals are caught.
+/// Waits until everything is written, without a limit. Not for commands that catch signals.
 pub fn wait_for_readers() {
-    outlet::stderr().see_off(None);
-    outlet::stdout().see_off(None);
+    queued_writer::stderr().drain(None);
+    queued_writer::stdout().drain(None);
 }
 
-/// The last thing a process does: gives those who read the time to do so.
-pub fn see_off(exit: Exit) {
+/// Flushes the output at the end of the process, and reports lines that were dropped.
+pub fn drain(exit: Exit) {
     let still = match exit {
         Exit::Cancelled => LAST_CHANCE_CANCELLED,
         _ => LAST_CHANCE,
     };
-    let out = outlet::stdout();
-    out.see_off(Some(still));
+    let out = queued_writer::stdout();
+    out.drain(Some(still));
     if out.lost() > 0 {
         let lost = out.lost();
-        let _ = outlet::stderr().put(
+        let _ = queued_writer::stderr().put(
             format!(
                 "act: nobody read stdout: {lost} lines are missing there; the journal has all\n"
             )
             .as_bytes(),
         );
     }
-    outlet::stderr().see_off(Some(still));
+    queued_writer::stderr().drain(Some(still));
 }
 
-/// On its way, and usually there: what comes next on the other stream stands below it.
-fn write(stream: &mut outlet::Outlet, text: &str) {
+/// Writes a text and waits a short time, so that output on the other stream appears below it.
+fn write(stream: &mut queued_writer::QueuedWriter, text: &str) {
     put(stream, text);
-    stream.settle();
+    stream.wait_briefly();
 }
 
-/// Writes and flushes; a stream that nobody reads is no reason to stop.
+/// Writes a text; a closed stream is ignored.
 fn put(stream: &mut impl Write, text: &str) {
     let _ = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
 }
 
-/// Without end where nobody looks.
+/// Returns the width of a terminal; not limited for other streams.
 fn columns_of(stream: impl std::os::fd::AsFd) -> usize {
     terminal_size::terminal_size_of(stream).map_or(usize::MAX, |(width, _)| usize::from(width.0))
 }

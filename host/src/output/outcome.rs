@@ -1,10 +1,10 @@
-//! The reader of events that writes how a task ended, when it has: its result, or in a dry run words beside it.
+//! Writes the end of a task: its result on stdout, or in a dry run on stderr beside the patch.
 
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::fold;
-use super::from_here::from_here;
+use super::hints::from_here;
+use super::line;
 use super::line::{Line, Tone};
 use super::progress;
 use act_core::event::{Event, EventKind, Sink};
@@ -57,10 +57,10 @@ impl<W: Write + Send> Sink for Outcome<W> {
         let lines = lines(&event.kind, self.edited, &|path| self.named(path));
         if !lines.is_empty() {
             let columns = (self.columns)();
-            let rendered = lines.iter().map(|line| fold::rendered(line, columns, self.colour));
+            let rendered = lines.iter().map(|line| line::rendered(line, columns, self.colour));
             let text: String = rendered.collect();
-            // Both may be one terminal.
-            super::outlet::stderr().settle();
+            // stdout and stderr may be the same terminal.
+            super::queued_writer::stderr().wait_briefly();
             super::put(&mut self.out, &self.secrets.redact(&text));
         }
     }

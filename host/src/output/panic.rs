@@ -1,20 +1,20 @@
-//! A panic says one line that can be reported, and nothing that a terminal acts on.
+//! Prints a panic as one sanitised line that can be reported.
 
 use std::panic::PanicHookInfo;
 
 use super::line::{Line, Tone};
 use act_core::secret::Secrets;
 
-/// Longer messages are cut: a panic may carry data.
+/// Longest message in bytes: a panic may contain data.
 const MAX_MESSAGE: usize = 600;
 
 pub fn install_hook(secrets: Secrets) {
     std::panic::set_hook(Box::new(move |info| {
         let place = info.location().map(|at| format!("{}:{}", at.file(), at.line()));
-        // The line that is being redrawn makes room; its next turn is below.
+        // The live row moves down; it is redrawn below the message.
         let before = if super::live::is_shown() { "\r\x1b[2K" } else { "" };
         let text = format!("{before}{}", text(&message(info), place.as_deref(), &secrets));
-        super::write(&mut super::outlet::stderr(), &text);
+        super::write(&mut super::queued_writer::stderr(), &text);
     }));
 }
 
@@ -26,7 +26,7 @@ fn message(info: &PanicHookInfo<'_>) -> String {
         .into()
 }
 
-/// Keys go first: a message that is cut inside of one would show the rest of it.
+/// Keys are redacted before the message is cut, so that no part of a key remains.
 fn text(message: &str, place: Option<&str>, secrets: &Secrets) -> String {
     secrets.redact(&line(&secrets.redact(message), place).render(false)).into_owned()
 }

@@ -1,4 +1,4 @@
-//! The reader of events that writes the patch of a dry run to stdout, where nothing else goes then.
+//! Writes the patch of a dry run to stdout. Nothing else is written there in a dry run.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use act_core::terminal_text;
 
 pub(super) struct PatchOut<W> {
     out: W,
-    /// It is for people, not for `git apply`.
+    /// stdout is a terminal: the patch is for a person, not for `git apply`.
     terminal: bool,
     secrets: Secrets,
-    /// Printed when nothing moves on the terminal any more.
+    /// Printed at the end, when the live row is gone.
     patch: Option<bytes::Bytes>,
 }
 
@@ -36,13 +36,13 @@ impl<W: Write + Send> Sink for PatchOut<W> {
 
 pub(super) fn write(out: &mut impl Write, bytes: &[u8], terminal: bool, secrets: &Secrets) {
     let bytes = shown(bytes, terminal, secrets);
-    // Both may be one terminal.
-    super::outlet::stderr().settle();
-    // A reader that went away changes nothing.
+    // stdout and stderr may be the same terminal.
+    super::queued_writer::stderr().wait_briefly();
+    // A reader that has closed the pipe is no error.
     let _ = out.write_all(&bytes).and_then(|()| out.flush());
 }
 
-/// Byte for byte for a program, but for keys; on a terminal without effect on it.
+/// Returns the exact bytes for a program, except for keys; for a terminal, control characters are removed.
 fn shown(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
     if terminal {
         let text = String::from_utf8_lossy(bytes);

@@ -1,13 +1,13 @@
-//! What each fact looks like as lines of progress (pure: event in, lines out).
+//! Turns each event into lines of progress, without side effects.
 //!
-//! Without `--verbose`: milestones, what a person waits for, and trouble. With it also the Scouts'
-//! summaries, the diagnosis, every edit and what the steps print.
+//! Without `--verbose`: milestones, what a person waits for, and problems. With it also the summaries of the Scouts, the
+//! diagnosis, every edit and the output of the steps.
 
 use super::line::{Line, Tone};
 use act_core::event::{EventKind, ModelUsage, ProposedChange};
 use act_core::verification::{ErrorType, FailReason};
 
-/// Lines for one event. Pulls and step output keep state and are not decided here.
+/// Returns the lines for one event. Image pulls and step output need state and are handled by the caller.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
     let mut lines = always(kind);
     if verbose {
@@ -36,7 +36,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
                     let mark = move |item: &String| match (title, enforced.contains(item)) {
                         ("Boundaries:", true) => " (enforced)",
                         ("Boundaries:", false) => {
-                            " (not enforced: the host reads no paths from it; the model is told)"
+                            " (not enforced: no path found in it; passed to the model as text)"
                         }
                         _ => "",
                     };
@@ -50,10 +50,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
         EventKind::Milestone { text, .. } => vec![Line::of(Tone::Strong, text)],
         EventKind::ComponentCompiled { name, duration_ms, .. } => vec![Line::of(
             Tone::Faint,
-            format!(
-                "Compiled component {name} in {}, kept for the next time",
-                seconds(*duration_ms)
-            ),
+            format!("Compiled component {name} in {}; cached for next time", seconds(*duration_ms)),
         )],
         EventKind::Baseline { run_id, status, step, failures } => {
             let run = run_id.as_deref().unwrap_or("no run");
@@ -63,7 +60,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
             let failures = failures.iter().map(|line| Line::plain(format!("- {line}")));
             std::iter::once(head).chain(failures).collect()
         }
-        // As it is told at the door.
+        // A refusal looks as if it had been refused before the task started.
         EventKind::TaskFinished { state, summary, .. } if state == "REFUSED" => {
             let mut lines = summary.as_deref().unwrap_or_default().lines();
             let message = lines.next().unwrap_or_default();
@@ -94,7 +91,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
                     .and(Tone::Plain, format!(" {error}")),
             ]
         }
-        // What a person has stopped is no trouble.
+        // A request that the user cancelled is no problem.
         EventKind::ModelRequest { role, attempt, error: Some(error), .. }
             if error != "cancelled" =>
         {
@@ -110,7 +107,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
 fn details(kind: &EventKind) -> Vec<Line> {
     let text = match kind {
         EventKind::TaskStarted { repo, pipeline_sha256 } => {
-            format!("task in {repo}, gated by pipeline {}", short(pipeline_sha256))
+            format!("task in {repo}, verified by pipeline {}", short(pipeline_sha256))
         }
         EventKind::ScoutStarted { scout, sha256, attempt } => {
             format!("{} ({}), attempt {attempt}", scout_name(scout), short(sha256))
@@ -175,7 +172,7 @@ fn paragraph(text: &str) -> impl Iterator<Item = Line> {
     text.trim().lines().map(|line| Line::of(Tone::Faint, format!("    {line}")))
 }
 
-/// As the milestones call the two of our own.
+/// Returns the display names of the built-in Scouts.
 fn scout_name(scout: &str) -> &str {
     match scout {
         "scout-a" => "Scout A",
@@ -247,7 +244,7 @@ mod tests {
         };
         assert_eq!(
             text(&constraints, false),
-            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (not enforced: the host reads no paths from it; the model is told)\n"
+            "Constraints:\n- no new dependency\nBoundaries:\n- src/ (enforced)\n- tests/ (not enforced: no path found in it; passed to the model as text)\n"
         );
     }
 

@@ -41,6 +41,7 @@ pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
         allow_paths: task.flags.allow_paths,
         max_tokens: args.max_tokens,
         errand: Errand::Apply { dry_run: record.task_id },
+        script: None,
     })
 }
 

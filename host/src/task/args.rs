@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use act_model::scripted::Script;
 use act_records::store::{Flags, TaskRecord};
 
 /// What kind of work a task is.
@@ -37,6 +38,8 @@ pub struct RunArgs {
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
     pub errand: Errand,
+    /// Plays this script in place of the model that the environment names; `act demo` only.
+    pub script: Option<Script>,
 }
 
 impl RunArgs {
@@ -49,6 +52,7 @@ impl RunArgs {
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
             errand: record.flags.clone().into(),
+            script: None,
         }
     }
 

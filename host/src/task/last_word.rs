@@ -274,6 +274,7 @@ mod tests {
             allow_paths: vec![],
             max_tokens: None,
             errand: Errand::Run { baseline: false },
+            script: None,
         };
         let (ticket, _) = desk.submit(&args, &repo).unwrap();
         assert!(!running || ticket.start().unwrap());

@@ -169,7 +169,10 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     }
     let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
-    let access = act_config::model_access(lookup)?;
+    let access = match &args.script {
+        Some(script) => ModelAccess::Scripted(script.clone()),
+        None => act_config::model_access(lookup)?,
+    };
     // In a package, what the user calls `src` is the package's.
     let find = |name: &str| {
         let within = config.monorepo_package.iter().map(|package| format!("{package}/{name}"));

@@ -27,7 +27,10 @@ fn a_running_task_is_cancelled_from_outside_and_the_next_one_starts() {
     let task_id = history(&act)[0].task_id.clone();
 
     let told = act.clone().act(["cancel"]).status(0);
-    assert_eq!(told.stdout_text(), format!("{task_id} is cancelled; what it has changed stays\n"));
+    assert_eq!(
+        told.stdout_text(),
+        format!("{task_id} is cancelled; its changes so far stay in the working tree\n")
+    );
     assert_eq!(containers_of(&run_id), Vec::<String>::new(), "gone when the command returns");
     let told = first.wait().status(130).stdout_has("CANCELLED");
     assert_eq!(told.read("answer.txt"), "right\n", "partial changes stay");
@@ -62,7 +65,7 @@ fn a_waiting_task_is_cancelled_by_its_place_or_its_id() {
     let journal = act.artifacts().join(format!("state/journal/{task_id}.jsonl"));
     assert!(journal.exists());
     let told = act.clone().act(["cancel", "--id", "1"]).status(0);
-    assert_eq!(told.stdout_text(), format!("{task_id} is out of the queue\n"));
+    assert_eq!(told.stdout_text(), format!("{task_id} was removed from the queue\n"));
     second.wait().status(130).stdout_has("CANCELLED");
     assert!(!journal.exists());
     third.until_stderr_has("Waiting: place 1;");

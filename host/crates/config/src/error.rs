@@ -1,9 +1,9 @@
-//! What can be wrong with `agent.yaml` and the environment: facts, a stable code, and what to do next.
+//! Errors in `agent.yaml` and the environment: the facts, a stable code, and a hint.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where in `agent.yaml`; both count from 1.
+/// A position in `agent.yaml`; line and column count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     pub line: u64,
@@ -67,7 +67,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// A word that stays the same when messages get better.
+    /// Returns a stable word for programs; messages may change, codes do not.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "config_missing",
@@ -99,19 +99,19 @@ impl ConfigError {
                 "run `act init`, or write an agent.yaml with an image and a step"
             }
             Self::Directory { .. } => "start in the repository, or name it with `--repo DIR`",
-            Self::NotText { .. } => "rename the directory; no engine mounts such a path",
-            Self::NotAFile { .. } => "put a regular file in its place",
-            Self::Unreadable { .. } => "check that it may be read and is UTF-8 text",
-            Self::TooLarge => "keep only the settings of act in it",
+            Self::NotText { .. } => {
+                "rename the directory; container engines cannot mount such a path"
+            }
+            Self::NotAFile { .. } => "replace it by a regular file",
+            Self::Unreadable { .. } => "check its permissions, and that it is UTF-8 text",
+            Self::TooLarge => "remove everything but the settings of act",
             Self::Malformed { .. } => "correct the YAML at this place",
             Self::UnknownKey { .. } => "correct or remove the key",
             Self::DuplicateKey { .. } => "keep one of them",
-            Self::MergeKey { .. } | Self::Alias { .. } => {
-                "write the values out where they are used"
-            }
+            Self::MergeKey { .. } | Self::Alias { .. } => "write the values where they are used",
             Self::CustomTag { .. } => "remove the tag",
             Self::SecondDocument { .. } => "keep one document in the file",
-            Self::TooComplex { .. } => "keep only the settings of act in it",
+            Self::TooComplex { .. } => "remove everything but the settings of act",
             Self::WrongValue { .. } => "correct the value",
             Self::NoImage => {
                 "set it to the image in which the steps run, such as `container_image: python:3.12-slim`"
@@ -139,7 +139,7 @@ pub enum EnvironmentError {
     BaseUrl { variable: &'static str, reason: &'static str },
     #[error("{variable} would be sent unencrypted to {origin}")]
     KeyOverPlainHttp { variable: &'static str, origin: String },
-    #[error("{variable} contains characters that no key has")]
+    #[error("{variable} contains characters that a key cannot have")]
     KeyUnusable { variable: &'static str },
 }
 
@@ -168,7 +168,7 @@ impl EnvironmentError {
             }
             Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
             Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
-            Self::KeyUnusable { .. } => "set it again, without spaces and line ends",
+            Self::KeyUnusable { .. } => "set it again without spaces and line ends",
         }
     }
 }

@@ -1,28 +1,16 @@
-//! The valid key that was probably meant.
+//! The valid key that is closest to an unknown one.
 
-/// A key that contains the other counts as one slip; otherwise the number of letters to change, add or
-/// drop. The first of equals wins.
+/// Length in characters from which a key is no slip any more; it bounds the work for a hostile key.
+const MAX_KEY: usize = 64;
+
+/// Returns the closest valid key, or `None` when there are no valid keys. A key that contains the other counts as one
+/// slip; otherwise the edit distance counts. The first of equals wins.
 pub(super) fn nearest<'a>(key: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let key = key.to_lowercase();
+    let key: String = key.to_lowercase().chars().take(MAX_KEY).collect();
     valid.iter().copied().min_by_key(|candidate| {
         let part = !key.is_empty() && (candidate.contains(&key) || key.contains(candidate));
-        if part { 1 } else { distance(&key, candidate) }
+        if part { 1 } else { strsim::levenshtein(&key, candidate) }
     })
-}
-
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    // Longer keys are no slips; this keeps a hostile one from costing anything.
-    for (i, from) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

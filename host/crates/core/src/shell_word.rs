@@ -1,6 +1,8 @@
-//! Text as a shell takes it as one word, in commands that are there to be copied.
+//! Quotes a text as one word of a shell, in commands that are printed to be copied.
+//!
+//! Not `shlex`: it leaves a leading dash, which a program reads as an option, and it fails on a NUL byte.
 
-/// It may come from a repository.
+/// Quotes a text, which may come from a repository.
 pub fn shell_word(text: &str) -> String {
     let plain = |c: char| {
         c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '+' | ',' | '=' | '@')

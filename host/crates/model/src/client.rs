@@ -1,51 +1,87 @@
-//! One configured server and model: its address, its headers and the wire it speaks.
+//! One configured server and model: the user's choice, its address, its headers and the wire it speaks.
 
 use std::sync::Arc;
 
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 
-use super::conversation::Talk;
+use super::anthropic_messages::AnthropicMessages;
+use super::chat_completions::ChatCompletions;
+use super::conversation::WireConversation;
 use super::http::Http;
+use super::openai_responses::OpenAiResponses;
+use super::scripted::{Script, ScriptedModel, Transport};
 use super::wire::{Service, Wire};
-use super::{
-    Conversation, Deadlines, Model, ModelAccess, ModelError, ModelErrorKind, TokenLedger, ToolSpec,
-};
+use super::{Conversation, Deadlines, Model, ModelError, ModelErrorKind, TokenLedger, ToolSpec};
 use act_core::event::Events;
 use act_core::secret::{Secret, Secrets};
 
-/// The model behind `access`. Nothing is sent before the first turn is asked for. All conversations share
+/// The model, its address without the part that each wire adds, and the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelAccess {
+    /// Any server of OpenAI-compatible Chat Completions; the address includes its version (`/v1`).
+    Custom { base_url: String, model: String, key: Option<Secret> },
+    /// Messages; the address has no version in it.
+    Anthropic { base_url: String, model: String, key: Secret },
+    /// Responses; the address includes its version (`/v1`).
+    OpenAi { base_url: String, model: String, key: Secret },
+    /// No server: the script is played in this process.
+    Scripted(Script),
+}
+
+impl ModelAccess {
+    /// What the wire is called and which variables it was chosen by.
+    pub fn service(&self) -> Service {
+        self.wire().service()
+    }
+
+    pub fn has_key(&self) -> bool {
+        !matches!(self, Self::Custom { key: None, .. } | Self::Scripted(_))
+    }
+
+    pub(super) fn wire(&self) -> Box<dyn Wire> {
+        match self {
+            Self::Custom { .. } | Self::Scripted(_) => Box::new(ChatCompletions),
+            Self::Anthropic { .. } => Box::new(AnthropicMessages),
+            Self::OpenAi { .. } => Box::new(OpenAiResponses),
+        }
+    }
+}
+
+/// Opens the model behind `access`. Nothing is sent before the first turn is asked for. All conversations share
 /// connections, events and counts.
+///
+/// # Errors
+///
+/// Refuses an address that is no URL and a key that cannot be sent in a header.
 pub fn connect(
     access: ModelAccess,
     deadlines: Deadlines,
     events: Events,
     ledger: TokenLedger,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    let wire = access.wire();
-    let (base_url, model, key) = match access {
-        ModelAccess::Custom { base_url, model, key } => (base_url, model, key),
-        ModelAccess::Anthropic { base_url, model, key }
-        | ModelAccess::OpenAi { base_url, model, key } => (base_url, model, Some(key)),
-    };
-    let service = wire.service();
-    let url = address(&base_url, service)?;
-    let headers = headers(wire.as_ref(), key.as_ref(), service)?;
-    let has_key = key.is_some();
-    let http = Http::new(deadlines, Secrets::new(key), events, ledger);
-    Ok(Arc::new(Client(Arc::new(Target { http, url, headers, wire, service, has_key, model }))))
+    Ok(match access {
+        ModelAccess::Scripted(script) => Arc::new(ScriptedModel::new(script, events, ledger)?),
+        access => Arc::new(Client::new(Endpoint::new(access, deadlines, events, ledger)?)),
+    })
 }
 
-struct Client(Arc<Target>);
+pub(super) struct Client(Arc<Endpoint>);
+
+impl Client {
+    pub(super) fn new(endpoint: Endpoint) -> Self {
+        Self(Arc::new(endpoint))
+    }
+}
 
 impl Model for Client {
     fn open(&self, role: &str, system: &str, tools: &[ToolSpec]) -> Box<dyn Conversation> {
-        Box::new(Talk::new(self.0.clone(), role, system, tools))
+        Box::new(WireConversation::new(self.0.clone(), role, system, tools))
     }
 }
 
 /// Where requests go and how they are written.
-pub(super) struct Target {
+pub(super) struct Endpoint {
     pub(super) http: Http,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
@@ -53,6 +89,35 @@ pub(super) struct Target {
     pub(super) service: Service,
     pub(super) has_key: bool,
     pub(super) model: String,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        access: ModelAccess,
+        deadlines: Deadlines,
+        events: Events,
+        ledger: TokenLedger,
+    ) -> Result<Self, ModelError> {
+        let wire = access.wire();
+        let (base_url, model, key) = match access {
+            ModelAccess::Custom { base_url, model, key } => (base_url, model, key),
+            ModelAccess::Anthropic { base_url, model, key }
+            | ModelAccess::OpenAi { base_url, model, key } => (base_url, model, Some(key)),
+            // Nothing is sent there: a scripted transport takes the place of the network.
+            ModelAccess::Scripted(_) => ("http://127.0.0.1/v1".into(), "scripted".into(), None),
+        };
+        let service = wire.service();
+        let url = address(&base_url, service)?;
+        let headers = headers(wire.as_ref(), key.as_ref(), service)?;
+        let has_key = key.is_some();
+        let http = Http::new(deadlines, Secrets::new(key), events, ledger);
+        Ok(Self { http, url, headers, wire, service, has_key, model })
+    }
+
+    /// Sends requests to a script instead of the network.
+    pub(super) fn through(self, script: Transport) -> Self {
+        Self { http: self.http.through(script), ..self }
+    }
 }
 
 fn address(base_url: &str, service: Service) -> Result<Url, ModelError> {

@@ -5,33 +5,39 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::body::compact;
-use super::client::Target;
+use super::client::Endpoint;
 use super::http::Request;
-use super::wire::{Limits, Offer, Opening, Prompt};
+use super::wire::{Limits, Offer, Opening, Prompt, compact};
 use super::{Ask, Conversation, ModelError, ToolResult, ToolSpec, Turn};
 
-pub(super) struct Talk {
-    target: Arc<Target>,
+pub(super) struct WireConversation {
+    target: Arc<Endpoint>,
     role: String,
     /// An error when the tools cannot be offered; told by the first `next`.
     prompt: Result<Box<dyn Prompt>, ModelError>,
-    /// Ids of the last turn's calls that wait for their answers.
-    open: Vec<String>,
-    /// What was said before the answers were in: results come right behind their calls.
-    held: Vec<String>,
-    /// How many ids had to be invented so far.
+    /// Ids of the last turn's calls that wait for their results.
+    unanswered: Vec<String>,
+    /// Texts of the user role that arrived before the results: results follow their calls directly.
+    deferred: Vec<String>,
+    /// Number of ids that had to be invented so far.
     invented: u64,
 }
 
-impl Talk {
-    pub(super) fn new(target: Arc<Target>, role: &str, system: &str, tools: &[ToolSpec]) -> Self {
+impl WireConversation {
+    pub(super) fn new(target: Arc<Endpoint>, role: &str, system: &str, tools: &[ToolSpec]) -> Self {
         let prompt = offers(tools).map(|tools| {
             let system = format!("act role: {role}\n{system}");
             let opening = Opening { model: &target.model, role, system: &system, tools: &tools };
             target.wire.prompt(&opening)
         });
-        Self { target, role: role.to_owned(), prompt, open: vec![], held: vec![], invented: 0 }
+        Self {
+            target,
+            role: role.to_owned(),
+            prompt,
+            unanswered: vec![],
+            deferred: vec![],
+            invented: 0,
+        }
     }
 }
 
@@ -53,10 +59,10 @@ fn limits(ask: &Ask) -> Result<Limits, ModelError> {
     Ok(Limits { max_tokens: ask.max_tokens, output })
 }
 
-impl Conversation for Talk {
+impl Conversation for WireConversation {
     fn say(&mut self, text: &str) {
-        if !self.open.is_empty() {
-            self.held.push(text.to_owned());
+        if !self.unanswered.is_empty() {
+            self.deferred.push(text.to_owned());
         } else if let Ok(prompt) = &mut self.prompt {
             prompt.user(text);
         }
@@ -64,21 +70,24 @@ impl Conversation for Talk {
 
     fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError> {
         let prompt = self.prompt.as_mut().map_err(|error| error.clone())?;
-        let unknown = results.iter().find(|result| !self.open.contains(&result.id));
+        let unknown = results.iter().find(|result| !self.unanswered.contains(&result.id));
         if let Some(result) = unknown {
             return Err(ModelError::misused(format!("no call {} waits for an answer", result.id)));
         }
         // Found for every call, with equal numbers: each is answered exactly once.
-        let ordered: Option<Vec<_>> =
-            self.open.iter().map(|id| results.iter().find(|result| &result.id == id)).collect();
+        let ordered: Option<Vec<_>> = self
+            .unanswered
+            .iter()
+            .map(|id| results.iter().find(|result| &result.id == id))
+            .collect();
         let Some(ordered) = ordered.filter(|ordered| ordered.len() == results.len()) else {
             return Err(ModelError::misused("every call of the turn needs exactly one answer"));
         };
         prompt.results(&ordered);
-        for text in self.held.drain(..) {
+        for text in self.deferred.drain(..) {
             prompt.user(&text);
         }
-        self.open.clear();
+        self.unanswered.clear();
         Ok(())
     }
 
@@ -90,7 +99,7 @@ impl Conversation for Talk {
         Box::pin(async move {
             let target = &self.target;
             let prompt = self.prompt.as_mut().map_err(|error| error.clone())?;
-            if !self.open.is_empty() {
+            if !self.unanswered.is_empty() {
                 return Err(ModelError::misused("the calls of the last turn are not answered"));
             }
             let request = Request {
@@ -104,10 +113,10 @@ impl Conversation for Talk {
             };
             let stream = target.wire.stream();
             let reply = target.http.exchange(request, stream, &mut self.invented, cancel).await?;
-            if !reply.echo.is_empty() {
-                prompt.model(reply.echo);
+            if !reply.assistant_items.is_empty() {
+                prompt.assistant(reply.assistant_items);
             }
-            self.open = reply.turn.calls.iter().map(|call| call.id.clone()).collect();
+            self.unanswered = reply.turn.calls.iter().map(|call| call.id.clone()).collect();
             Ok(reply.turn)
         })
     }

@@ -13,9 +13,10 @@ use reqwest::{Client, Response, Url};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::failure;
+use super::error;
+use super::scripted::Transport;
 use super::sse::Decoder;
-use super::wire::{Collect, Flow, Reply, Service};
+use super::wire::{Reply, Service, StreamParser};
 use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger, Turn};
 use act_core::event::{EventKind, Events};
 use act_core::secret::Secrets;
@@ -54,6 +55,8 @@ impl Default for Deadlines {
 /// The client is made by the first request, so that what needs no model pays nothing.
 pub(super) struct Http {
     client: OnceLock<Client>,
+    /// Answers instead of the network.
+    script: Option<Transport>,
     pub(super) deadlines: Deadlines,
     pub(super) secrets: Secrets,
     pub(super) events: Events,
@@ -87,14 +90,18 @@ impl Http {
         events: Events,
         ledger: TokenLedger,
     ) -> Self {
-        Self { client: OnceLock::new(), deadlines, secrets, events, ledger }
+        Self { client: OnceLock::new(), script: None, deadlines, secrets, events, ledger }
+    }
+
+    pub(super) fn through(self, script: Transport) -> Self {
+        Self { script: Some(script), ..self }
     }
 
     /// Sends, collects and makes the turn. Nothing is sent once the budget is spent.
     pub(super) async fn exchange(
         &self,
         request: Request<'_>,
-        mut collect: Box<dyn Collect>,
+        mut collect: Box<dyn StreamParser>,
         invented: &mut u64,
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
@@ -127,29 +134,34 @@ impl Http {
 
     /// The error as it may leave this module: no key and no control character in it.
     fn presentable(&self, error: ModelError) -> ModelError {
-        ModelError { message: failure::inert(&self.secrets.redact(&error.message)), ..error }
+        ModelError { message: error::escape_hidden(&self.secrets.redact(&error.message)), ..error }
     }
 
     async fn run(
         &self,
         request: Request<'_>,
-        collect: &mut dyn Collect,
+        collect: &mut dyn StreamParser,
         trace: &mut Trace,
         total: Instant,
     ) -> Result<(), ModelError> {
         let (service, has_key) = (request.service, request.has_key);
         let first = total.min(Instant::now() + self.deadlines.first);
-        let sending = self
-            .client(request.url)?
-            .post(request.url.clone())
-            .headers(request.headers)
-            .body(request.body)
-            .send();
+        let sending = async {
+            match &self.script {
+                Some(script) => Ok(Ok(script.send(&request.body).await)),
+                None => {
+                    let client = self.client(request.url)?;
+                    let post = client.post(request.url.clone()).headers(request.headers);
+                    Ok(post.body(request.body).send().await)
+                }
+            }
+        };
         trace.costs = true;
         let answer = timeout_at(first, sending).await.map_err(|_| late("no answer"))?;
+        let answer = answer.inspect_err(|_: &ModelError| trace.costs = false)?;
         let response = answer.map_err(|error| {
             trace.costs = !error.is_connect();
-            failure::of_connection(error, false, service)
+            error::of_connection(error, false, service)
         })?;
         trace.status = Some(response.status().as_u16());
         trace.request_id = self.request_id(response.headers());
@@ -158,7 +170,7 @@ impl Http {
             let (status, headers) = (response.status(), response.headers().clone());
             let deadline = total.min(Instant::now() + self.deadlines.idle);
             let body = beginning(response, deadline).await;
-            return Err(failure::of_status(
+            return Err(error::of_status(
                 status,
                 &headers,
                 &body,
@@ -169,7 +181,7 @@ impl Http {
         if let Some(kind) = foreign_type(response.headers()) {
             let deadline = total.min(Instant::now() + self.deadlines.idle);
             let body = beginning(response, deadline).await;
-            let text = failure::excerpt(&String::from_utf8_lossy(&body));
+            let text = error::excerpt(&String::from_utf8_lossy(&body));
             return Err(ModelError::malformed(format!(
                 "the model's server answered with {kind} instead of an event stream: {text}; check {}",
                 service.address_variable
@@ -182,7 +194,7 @@ impl Http {
     async fn read(
         &self,
         response: Response,
-        collect: &mut dyn Collect,
+        collect: &mut dyn StreamParser,
         service: Service,
         first: Instant,
         total: Instant,
@@ -196,7 +208,7 @@ impl Http {
             let bytes = match timeout_at(deadline, body.next()).await {
                 Ok(Some(Ok(bytes))) => bytes,
                 _ if collect.complete() => return Ok(()),
-                Ok(Some(Err(error))) => return Err(failure::of_connection(error, true, service)),
+                Ok(Some(Err(error))) => return Err(error::of_connection(error, true, service)),
                 Ok(None) => {
                     let message =
                         "the stream ended before the turn was complete; nothing of it is used";
@@ -212,7 +224,7 @@ impl Http {
                 .push(&bytes, &mut payloads)
                 .map_err(|error| ModelError::malformed(error.to_string()))?;
             for payload in payloads.drain(..) {
-                if collect.payload(&payload)? == Flow::End {
+                if collect.payload(&payload)?.is_break() {
                     let rest = async { while let Some(Ok(_)) = body.next().await {} };
                     let _ = tokio::time::timeout(LAST_BYTES, rest).await;
                     return Ok(());
@@ -267,7 +279,7 @@ fn late(what: &str) -> ModelError {
 fn foreign_type(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(CONTENT_TYPE)?;
     let text = String::from_utf8_lossy(kind.as_bytes()).trim().to_ascii_lowercase();
-    (!text.starts_with("text/event-stream")).then(|| failure::excerpt(&text))
+    (!text.starts_with("text/event-stream")).then(|| error::excerpt(&text))
 }
 
 /// As much of a refusal as is read: it ends at the limit, the deadline or the first error.

@@ -1,4 +1,4 @@
-//! Tokens spent, by role, and how many may be.
+//! The tokens that a task has spent, by role, and its limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub struct TokenLedger {
 }
 
 impl TokenLedger {
-    /// For a task that may spend this many tokens, input and output of all roles together. None: no limit.
+    /// A ledger for a task that may spend `limit` tokens, input and output of all roles together; `None` is no limit.
     pub fn limited(limit: Option<u64>) -> Self {
         Self { sums: Arc::default(), limit }
     }
@@ -34,13 +34,13 @@ impl TokenLedger {
         })
     }
 
-    /// Whether nothing may be asked any more.
+    /// Returns whether the limit is reached, so that no further request is sent.
     pub fn is_spent(&self) -> bool {
         self.limit.is_some_and(|limit| self.spent() >= limit)
     }
 
-    /// Asked before each request, repetitions included. A request that has begun is not cut off, so the
-    /// last one of each open conversation may go past the limit.
+    /// Refuses a request once the limit is reached; called before each request, repetitions included. A request in
+    /// progress is not cut off, so the last request of each open conversation may exceed the limit.
     pub(super) fn allow(&self) -> Result<(), ModelError> {
         match self.limit {
             Some(limit) if self.spent() >= limit => {

@@ -1,23 +1,28 @@
-//! Conversations with the one configured language model.
+//! Conversations with the one configured language model, over three wires: Chat Completions, Anthropic Messages and
+//! OpenAI Responses.
 //!
-//! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside.
-//! A conversation keeps what the provider sent as it was sent, so a prompt only ever grows.
+//! Callers see turns, tool calls and usage; wire formats, keys, addresses and provider blocks stay inside of this crate.
+//! A conversation stores what the provider sent unchanged, so a prompt only grows and the provider's cache can hold all
+//! of it.
+//!
+//! The entry points are [`connect`], which opens the [`Model`] behind a [`ModelAccess`]; [`Conversation`], which sends one
+//! request for each turn; [`with_attempts`], the one rule for repeating a failed request; [`TokenLedger`], which counts
+//! tokens and enforces the limit of a task; and [`scripted`], a model that follows a script. The agent, the host
+//! functions of components and `act doctor` call this crate; only `client.rs` and `http.rs` know addresses and keys.
 
-mod access;
 mod anthropic_messages;
-mod body;
 mod chat_completions;
 mod client;
 mod conversation;
-mod failure;
-mod half;
+mod error;
 mod http;
 mod ledger;
-mod opaque;
 mod openai_responses;
+mod passthrough;
 mod retry;
 pub mod scripted;
 mod sse;
+mod surrogates;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -25,11 +30,10 @@ mod wire;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub use access::ModelAccess;
 pub use anthropic_messages::{
     DEFAULT_BASE_URL as ANTHROPIC_BASE_URL, DEFAULT_MODEL as ANTHROPIC_MODEL,
 };
-pub use client::connect;
+pub use client::{ModelAccess, connect};
 pub use http::Deadlines;
 pub use ledger::TokenLedger;
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
@@ -46,7 +50,7 @@ pub struct ToolSpec {
     pub parameters: String,
 }
 
-/// What the model wants done; `arguments` is JSON text as the model wrote it, not checked.
+/// A tool call of the model; `arguments` is the JSON text that the model wrote, unchecked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
     pub id: String,
@@ -54,7 +58,7 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
-/// The answer to one call.
+/// The result of one tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     pub id: String,
@@ -70,7 +74,7 @@ pub enum Stop {
     Refused,
 }
 
-/// A whole turn. One whose end did not arrive is an error, never a turn.
+/// A complete turn. A turn whose end did not arrive is an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     pub text: String,
@@ -79,28 +83,36 @@ pub struct Turn {
     pub usage: ModelUsage,
 }
 
-/// What one request may ask for beside the conversation so far.
+/// Options of one request.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
     pub max_tokens: Option<u32>,
     /// A JSON Schema for the text of the answer.
     pub output: Option<String>,
-    /// 1 for the first try; told in events only.
+    /// 1 for the first attempt; only used in events.
     pub attempt: u32,
 }
 
 pub trait Model: Send + Sync {
-    /// Opens an empty conversation. `act role: ROLE` becomes the first line of the system prompt.
+    /// Opens an empty conversation. `act role: ROLE` is the first line of its system prompt.
     fn open(&self, role: &str, system: &str, tools: &[ToolSpec]) -> Box<dyn Conversation>;
 }
 
 /// One conversation. A failed `next` leaves the history as it was, so it can be repeated.
 pub trait Conversation: Send {
-    /// Adds what the user role says; sent with the next turn.
+    /// Adds a text of the user role; it is sent with the next request.
     fn say(&mut self, text: &str);
-    /// Answers all calls of the last turn, in any order.
+    /// Adds the results of all calls of the last turn, in any order.
+    ///
+    /// # Errors
+    ///
+    /// Refuses ids of unknown calls, and fewer or more results than calls.
     fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError>;
-    /// One request, no retry. Cancelling closes the connection.
+    /// Sends one request without repetition and returns the model's turn. Cancelling closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// Every failure is a [`ModelError`] whose kind tells whether a later attempt may succeed.
     fn next<'a>(
         &'a mut self,
         ask: Ask,
@@ -108,7 +120,7 @@ pub trait Conversation: Send {
     ) -> BoxFuture<'a, Result<Turn, ModelError>>;
 }
 
-/// Why a request gave no turn.
+/// Why a request has no turn as its result.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {

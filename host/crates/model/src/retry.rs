@@ -1,6 +1,7 @@
-//! The one rule for asking again, for the Editor's requests and for whole queries of a Scout.
+//! The one rule for repeating a failed request, for the Editor's requests and for whole queries of a Scout.
 //!
-//! `Attempts` decides; `with_attempts` acts. Nothing below either of them repeats anything.
+//! [`Attempts`] decides; [`with_attempts`] acts. Nothing below either of them repeats anything. Not `backon`: its waits
+//! cannot be cancelled, and an operation that borrows its conversation mutably does not fit its closures.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ModelError, ModelErrorKind};
 
-/// Waits between the three attempts.
+/// Waits between the three attempts: short, because a person waits for the task.
 const BACK_OFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
-/// A server may ask for more patience, but not for more than this.
+/// Longest wait that a server may ask for with `retry-after`. Servers with daily limits ask for hours.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +28,12 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// The number of the attempt that is next or under way, from 1.
+    /// Returns the number of the current attempt, from 1.
     pub fn number(&self) -> u32 {
         self.failed as u32 + 1
     }
 
-    /// What a failed attempt leads to.
+    /// Counts a failed attempt and decides what is next.
     pub fn failed(&mut self, can_heal: bool, retry_after: Option<Duration>) -> Next {
         let Some(back_off) = BACK_OFF.get(self.failed).filter(|_| can_heal) else {
             return Next::End;
@@ -42,11 +43,11 @@ impl Attempts {
     }
 }
 
-/// A failure that knows what can become of it.
+/// A failure that knows whether another attempt may succeed.
 pub trait Heal {
     fn can_heal(&self) -> bool;
     fn retry_after(&self) -> Option<Duration>;
-    /// What to answer when the task is cancelled between two attempts.
+    /// The failure that is returned when the task is cancelled between two attempts.
     fn cancelled() -> Self;
 }
 
@@ -64,12 +65,12 @@ impl Heal for ModelError {
     }
 }
 
-/// The wait between two attempts; tests put a record of it in its place.
+/// The wait between two attempts; tests replace it by a recorder.
 pub trait Pause: Send + Sync {
     fn pause(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Waits by the clock.
+/// Waits on the clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimerPause;
 
@@ -79,11 +80,14 @@ impl Pause for TimerPause {
     }
 }
 
-/// Runs attempts until one succeeds, one cannot heal, or the third failed; the last failure is the answer.
+/// Runs attempts until one succeeds, one fails for good, or the third fails.
 ///
-/// `attempt` gets what it works on (a conversation, a Scout and its question), its number from 1 and the
-/// token. It is a plain function with a boxed future because an async closure over `&mut` makes futures
-/// that cannot be spawned.
+/// `attempt` gets its subject (a conversation, or a Scout and its question), its number from 1 and the token. It returns
+/// a boxed future because the future of an async closure over `&mut` cannot be spawned.
+///
+/// # Errors
+///
+/// Returns the failure of the last attempt, or [`Heal::cancelled`] when the task is cancelled during a wait.
 pub async fn with_attempts<S: ?Sized, T, E: Heal>(
     pause: &dyn Pause,
     cancel: &CancellationToken,

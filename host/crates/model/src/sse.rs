@@ -1,10 +1,13 @@
-//! Server-sent events, byte by byte: lines, then payloads.
+//! Decodes server-sent events from bytes that arrive in any pieces.
 //!
-//! Only `data` counts; every provider repeats an event's name inside it. Some servers put one line end
-//! between events where the format wants two, so a `data` line that is a whole payload by itself is handed
-//! out at once; anything else waits for the empty line that ends its event. What has no end is dropped.
+//! Only `data` is read; every provider repeats the name of an event in its data. Some servers send one line end between
+//! events where the format requires two, so a `data` line that is a complete JSON object is returned at once; any other
+//! waits for the empty line that ends its event. An event without an end is dropped.
+//!
+//! Not `eventsource-stream`: it returns an event only after two line ends, does not report single lines as signs of life,
+//! and does not bound the size of a line or an event.
 
-/// A whole file can stand in one line when a server does not cut tool calls into pieces.
+/// Largest line in bytes: a server that does not stream tool calls in pieces sends a whole file in one line.
 const MAX_LINE: usize = 4 << 20;
 const MAX_EVENT: usize = 4 << 20;
 
@@ -21,7 +24,7 @@ pub(super) enum SseError {
 #[derive(Default)]
 pub(super) struct Decoder {
     line: Vec<u8>,
-    /// `data` lines of an event whose end is still to come.
+    /// `data` lines of an event that has not ended yet.
     data: Option<String>,
     /// The last byte was CR: an LF right after it belongs to the same line end.
     after_cr: bool,
@@ -29,8 +32,12 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes bytes as they come and appends complete payloads. True when at least one line ended, which is
-    /// what counts as a sign of life.
+    /// Decodes the next bytes and appends complete payloads. Returns whether at least one line ended: only whole lines
+    /// prove that the server is alive.
+    ///
+    /// # Errors
+    ///
+    /// Fails on a line or event that is too large, and on bytes that are not UTF-8.
     pub(super) fn push(
         &mut self,
         bytes: &[u8],

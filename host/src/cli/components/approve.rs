@@ -1,4 +1,4 @@
-//! `act components approve`: shows everything first; the only command that ever asks a question.
+//! `act components approve`: shows everything first, then asks. No other command asks a question.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
@@ -19,36 +19,36 @@ Examples:
   act components approve next.wasm --name scout-next --replaces scout-a
 
 Exit codes:
-  0 approved, 1 refused, or not answered with `yes`; nothing changed";
+  0 approved, 1 refused or not answered with `yes`, nothing was changed";
 
-/// Let a component take part, with what it needs
+/// Approve a component with the permissions that it needs
 ///
-/// Shows digest, imports, needs and what is new, then asks. Without a terminal the digest that you have looked at
-/// stands for the answer.
+/// Shows digest, imports, needs and what has changed, then asks. Without a terminal, `--sha256` with the digest that you
+/// have looked at is the answer.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Approve {
-    /// A component, as `act components inspect` shows it
+    /// The component: a .wasm file
     file: PathBuf,
-    /// Under which it takes part; a tool is then NAME__TOOL
+    /// Name of the component in tasks; its tools are named NAME__TOOL
     #[arg(long)]
     name: String,
-    /// The digest that is approved; needed where there is no terminal to ask
+    /// The digest that is approved; required without a terminal
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
-    /// The built-in component whose place it takes
+    /// The built-in component that it replaces
     #[arg(long, value_name = "BUILTIN")]
     replaces: Option<String>,
-    /// For this repository alone
+    /// Approve for this repository only
     #[arg(long)]
     here: bool,
-    /// For every repository, also where it held for one alone
+    /// Approve for every repository, even if it was approved for one only
     #[arg(long, conflicts_with = "here")]
     everywhere: bool,
-    /// With everything that it needs, also what was taken away from it before
+    /// Grant everything that it needs, including what was removed before
     #[arg(long)]
     anew: bool,
-    /// A need that it does not get
+    /// Do not grant this need; may be repeated
     #[arg(long, value_name = "GRANT")]
     without: Vec<String>,
 }

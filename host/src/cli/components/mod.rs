@@ -1,4 +1,4 @@
-//! `act components`: who may do what, and letting somebody in or out.
+//! `act components`: shows components and their permissions, and approves or revokes them.
 
 mod approve;
 mod lines;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
 use crate::task::capabilities::{self as task, Narrow};
 use act_core::Failure;
@@ -23,7 +23,7 @@ Examples:
   act components why scout-a .env
 
 Exit codes:
-  0 done, 1 refused and nothing changed";
+  0 done, 1 refused, nothing was changed";
 
 const LIST_HELP: &str = "\
 Examples:
@@ -36,14 +36,14 @@ Examples:
   act components inspect scout.wasm --json | jq -r .sha256
 
 Exit codes:
-  0 it is a component, 1 it is none, or cannot be read";
+  0 it is a component, 1 it is not a component or cannot be read";
 
 const REVOKE_HELP: &str = "\
 Examples:
   act components revoke licences
 
 Exit codes:
-  0 taken back, 1 there is no such approval";
+  0 revoked, 1 there is no such approval";
 
 const SHOW_HELP: &str = "\
 Examples:
@@ -55,21 +55,21 @@ Exit codes:
 
 const NARROW_HELP: &str = "\
 Examples:
-  act components narrow licences                             as `act components show licences` proposes
+  act components narrow licences                             as proposed by `act components show licences`
   act components narrow licences --path src --path LICENSE
   act components narrow licences --drop llm
 
 Exit codes:
-  0 narrowed, 1 refused and nothing changed: there is no such grant, or it would be wider";
+  0 narrowed, 1 refused, nothing was changed: there is no such grant, or it would be wider";
 
 const WHY_HELP: &str = "\
 Examples:
-  act components why scout-a .env                            may it read this file
-  act components why licences \"GET https://example.com/a\"    may it ask this
+  act components why scout-a .env                            may it read this file?
+  act components why licences \"GET https://example.com/a\"    may it send this request?
   act components why licences env:HOME
 
 Exit codes:
-  0 it may, 1 it may not, or there is no such component";
+  0 allowed, 1 not allowed, or there is no such component";
 
 const PACK_HELP: &str = "\
 Examples:
@@ -77,12 +77,12 @@ Examples:
   act components pack built.wasm --manifest manifest.json --output scout.wasm
 
 Exit codes:
-  0 written, 1 refused: no component, or a manifest that does not fit it";
+  0 written, 1 refused: not a component, or the manifest does not fit it";
 
-/// Show and decide what components may do
+/// Show components and decide what they may do
 ///
-/// A component is WebAssembly that takes part in tasks: a Scout or tools. A repository can only ask for one; what it
-/// may do is decided here, by you, and holds for exactly the bytes that you saw.
+/// A component is a WebAssembly file that takes part in tasks: a Scout or tools. A repository can only request one. You
+/// decide here what it may do, and the approval holds for exactly the bytes that you saw.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Components {
@@ -96,7 +96,7 @@ pub(super) struct Components {
 }
 
 impl Components {
-    /// Whether it runs something, and ends in order when it is told to.
+    /// Returns whether the command runs a component and ends cleanly on a signal.
     pub(super) fn catches_signals(&self) -> bool {
         matches!(self.action, Some(Action::Test(_)))
     }
@@ -104,57 +104,57 @@ impl Components {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// List what there is, with its state and its grants
+    /// List all components with their state and permissions
     #[command(after_long_help = LIST_HELP)]
     List,
-    /// Read a file without running it: what it is, imports and needs
+    /// Show kind, imports and needs of a file without running it
     #[command(after_long_help = INSPECT_HELP)]
     Inspect {
-        /// A component, as its tools built it: a .wasm file
+        /// The component: a .wasm file
         file: PathBuf,
     },
     New(new::New),
     Test(test::Test),
     Approve(approve::Approve),
-    /// Take an approval back; nothing of it is loaded any more
+    /// Revoke an approval; the component is not loaded any more
     #[command(after_long_help = REVOKE_HELP)]
     Revoke {
-        /// Under which it was approved, as `act components` lists it
+        /// Approved name, as shown by `act components`
         name: String,
     },
-    /// What was granted and why, what was used, and what is never used
+    /// Show the permissions of a component, their source and their use
     #[command(after_long_help = SHOW_HELP)]
     Show {
-        /// Of a built-in or approved component, as `act components` lists it
+        /// Name of a built-in or approved component, as shown by `act components`
         name: String,
     },
-    /// Take away what a component does not need; without an option what `show` proposes
+    /// Remove permissions that a component does not need; default: as `show` proposes
     #[command(after_long_help = NARROW_HELP)]
     Narrow {
-        /// Under which it was approved, as `act components` lists it
+        /// Approved name, as shown by `act components`
         name: String,
-        /// A grant that goes altogether
+        /// Remove this grant
         #[arg(long, value_name = "GRANT")]
         drop: Vec<String>,
-        /// Read nothing but this
+        /// Limit reading to this path; may be repeated
         #[arg(long = "path", value_name = "PATH")]
         paths: Vec<String>,
-        /// Ask nobody but this origin
+        /// Limit requests to this origin; may be repeated
         #[arg(long = "origin", value_name = "ORIGIN")]
         origins: Vec<String>,
     },
-    /// Which of imports, needs, grants and ceiling says no
+    /// Explain whether an access is allowed, and which rule decides
     #[command(after_long_help = WHY_HELP)]
     Why {
-        /// Of a built-in or approved component, as `act components` lists it
+        /// Name of a built-in or approved component, as shown by `act components`
         name: String,
-        /// An address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH`, or the name of a grant
+        /// A URL, `METHOD URL`, `env:NAME`, a path, `write:PATH`, or the name of a grant
         object: String,
     },
-    /// Put a manifest into a component that any toolchain built
+    /// Add a manifest to a component that any toolchain built
     #[command(after_long_help = PACK_HELP)]
     Pack {
-        /// A component without a manifest, or with one to be replaced
+        /// A component without a manifest, or with one that is replaced
         file: PathBuf,
         /// JSON: kind, name, version, about, needs, and tools or report
         #[arg(long, value_name = "MANIFEST.json")]

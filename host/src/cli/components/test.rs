@@ -1,4 +1,4 @@
-//! `act components test`: does it keep what its interfaces promise, how long does it take, how much does it hold.
+//! `act components test`: checks that a component does what its interfaces promise, and measures it.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use act_core::exit::Exit;
 use act_model::scripted::Script;
 
 const USUAL: &str = "What can you say about this repository?";
-/// For one query; a Scout has 60 s and a tool call 30 s in a task.
+/// Default time limit for one query. In a task a Scout has 60 s and a tool call 30 s.
 const SECONDS: u64 = 30;
-/// For the repository to be removed after a signal.
+/// Time to remove the generated repository after a signal.
 const TIDYING: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
@@ -27,24 +27,24 @@ Examples:
   act components test scout.wasm --json | jq .conforms
 
 Exit codes:
-  0 it conforms, 1 a check failed or it cannot be tried, 130 CANCELLED";
+  0 it conforms, 1 a check failed or the test cannot run, 130 CANCELLED";
 
-/// Try a component on a repository made for it, with a scripted model
+/// Test a component on a generated repository, with a scripted model
 ///
-/// It gets what its manifest asks for, inside of that repository and nothing real: no network, no variables, no model
-/// but the scripted one. Every check has a name.
+/// The component gets what its manifest requests, but only inside of that repository: no network, no environment
+/// variables, and no model but the scripted one. Every check has a name.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Test {
-    /// A component, as its tools built it: a .wasm file
+    /// The component: a .wasm file
     file: PathBuf,
-    /// What a Scout is asked
+    /// The question for a Scout
     #[arg(long, value_name = "TEXT", default_value = USUAL)]
     question: String,
-    /// A text that goes with the question, such as tail_log
+    /// A text that is sent with the question, such as tail_log
     #[arg(long, value_name = "NAME=TEXT", value_parser = named)]
     context: Vec<(String, String)>,
-    /// What the model says to it, instead of something that fits the schemas (see specs/scripted-model.md)
+    /// Answers of the model, instead of generated ones that fit the schemas (see specs/scripted-model.md)
     #[arg(long, value_name = "FILE.yaml")]
     script: Option<PathBuf>,
     /// Time for one query, in seconds
@@ -60,7 +60,7 @@ fn named(text: &str) -> Result<(String, String), &'static str> {
 impl Test {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let bytes = read_file(&self.file).map_err(|error| {
-            let message = format!("{} cannot be read: {error}", self.file.display());
+            let message = format!("cannot read {}: {error}", self.file.display());
             Failure::refused("component_unreadable", message).hint("name a regular file")
         })?;
         let options = Options {
@@ -71,7 +71,7 @@ impl Test {
             cache: act_component::cache_dir(),
         };
         let found = runtime::block_on(until_signalled(bytes, options))??.map_err(|error| {
-            Failure::refused("test_failed", format!("the test cannot be made: {error}"))
+            Failure::refused("test_failed", format!("cannot run the test: {error}"))
                 .hint("TMPDIR may name another directory for its repository")
         })?;
         print(output, &found, || lines(&found));
@@ -79,7 +79,8 @@ impl Test {
     }
 }
 
-/// A signal ends it with its repository removed. What is being compiled has none yet, and ends with the process.
+/// Runs the test until a signal ends it; the generated repository is removed. A component that is still being compiled
+/// has no repository yet.
 async fn until_signalled(
     bytes: Vec<u8>,
     options: Options,
@@ -104,7 +105,7 @@ fn script(path: &std::path::Path) -> Result<Script, Failure> {
             .hint("its format is in specs/scripted-model.md")
     };
     let bytes = read_file(path).map_err(|error| unusable(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| unusable("it is no text".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8 text".to_owned()))?;
     Script::from_yaml(&text).map_err(|error| unusable(error.to_string()))
 }
 

@@ -1,5 +1,5 @@
-//! The task of the demo as an ordinary `act run` in a process of its own: nothing in the product knows
-//! that a demo is going on.
+//! The task of the demo in a process of its own. Its environment names the demo's directories, so the task is an
+//! ordinary one in all but its model.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,8 +11,9 @@ use super::repository::Place;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Variables that would let the demo reach a real model or another place.
-const FOREIGN: [&str; 5] = [
+/// Variables that name a real model. The task plays a script; a key in its environment would be of no use to it.
+const FOREIGN: [&str; 6] = [
+    "AGENT_LLM_BASE_URL",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
     "OPENAI_API_KEY",
@@ -20,29 +21,22 @@ const FOREIGN: [&str; 5] = [
     "AGENT_LLM_MODEL",
 ];
 
-pub(super) fn command(
-    program: &Path,
-    arguments: Vec<OsString>,
-    base_url: &str,
-    place: &Place,
-) -> Command {
+pub(super) fn command(program: &Path, arguments: Vec<OsString>, place: &Place) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     for name in FOREIGN {
         command.env_remove(name);
     }
     command
-        .env("AGENT_LLM_BASE_URL", base_url)
-        .env("AGENT_LLM_MODEL", "scripted")
         .env("AGENT_ARTIFACT_DIR", place.artifacts())
-        // What the user approved lies in the user's own ARTIFACT_DIR, and takes no part here.
+        // The user's own components and approvals take no part in the demo.
         .env("XDG_CONFIG_HOME", place.config())
-        // A group of its own, so that it gets each signal once: from us.
+        // With a process group of its own, the child gets each signal once: from this process.
         .process_group(0);
     command
 }
 
-/// Waits for the end; what asks us to stop is passed on, and the child decides how to end.
+/// Waits for the end. Signals are passed on, and the child decides how to end.
 pub(super) async fn run(mut command: Command) -> io::Result<ExitStatus> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -59,7 +53,7 @@ pub(super) async fn run(mut command: Command) -> io::Result<ExitStatus> {
             _ = hangup.recv() => Signal::HUP,
         };
         if let Some(pid) = pid {
-            // It may just have ended; then there is nobody to tell.
+            // An error means that the child has just ended.
             let _ = kill_process(pid, asked);
         }
     }
@@ -70,17 +64,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_child_sees_the_scripted_server_and_no_key() {
-        let script = "test -z \"$OPENAI_API_KEY$ANTHROPIC_API_KEY\" && \
-                      test \"$AGENT_LLM_BASE_URL\" = http://127.0.0.1:1/v1 && \
+    async fn the_child_sees_its_directories_and_no_key() {
+        let script = "test -z \"$OPENAI_API_KEY$ANTHROPIC_API_KEY$AGENT_LLM_BASE_URL\" && \
                       test \"$AGENT_ARTIFACT_DIR\" = \"$1/artifacts\" && \
                       test \"$XDG_CONFIG_HOME\" = \"$1/config\" || exit 9; exit 3";
         let parent = tempfile::tempdir().unwrap();
         let place = Place::create(parent.path(), "t-aaaaaa").unwrap();
         let arguments = vec!["-c".into(), script.into(), "sh".into(), place.root().into()];
-        let mut command = command(Path::new("/bin/sh"), arguments, "http://127.0.0.1:1/v1", &place);
+        let mut command = command(Path::new("/bin/sh"), arguments, &place);
         let removed = command.get_envs().filter(|(_, value)| value.is_none()).count();
-        assert_eq!(removed, FOREIGN.len() - 1);
+        assert_eq!(removed, FOREIGN.len());
         command.env_remove("OPENAI_API_KEY");
         assert_eq!(run(command).await.unwrap().code(), Some(3));
     }

@@ -1,11 +1,11 @@
-//! What the demo borrows from other modules: an engine that takes an image, and the scripted model.
+//! The image for the engine, and the script of the model.
 
 use super::image::LocalImage;
 use act_core::Failure;
-use act_model::scripted::{Script, ScriptedServer};
+use act_model::scripted::Script;
 use act_verifier::Engine;
 
-/// Gives the engine the image, unless it has it.
+/// Loads the image into the engine, unless the engine has it already.
 pub(super) async fn provide(image: LocalImage) -> Result<(), Failure> {
     let engine = Engine::connect().await.map_err(|error| {
         let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
@@ -17,25 +17,21 @@ pub(super) async fn provide(image: LocalImage) -> Result<(), Failure> {
     })
 }
 
-/// A model that says what the script says, for as long as the value lives.
-pub(super) fn model() -> Result<ScriptedServer, Failure> {
-    let failed =
-        |why: String| Failure::refused("demo_failed", format!("failed to start the model: {why}"));
-    let script =
-        Script::from_yaml(include_str!("demo.yaml")).map_err(|error| failed(error.to_string()))?;
-    ScriptedServer::start(script).map_err(|error| {
-        failed(error.to_string()).hint("the demo needs a free port of the loopback interface")
+/// The turns of the model.
+pub(super) fn script() -> Result<Script, Failure> {
+    Script::from_yaml(include_str!("demo.yaml")).map_err(|error| {
+        Failure::refused("demo_failed", format!("failed to read the script of the model: {error}"))
+            .hint("this is a defect of act; please report it")
     })
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_model_of_the_demo_starts() {
-        let model = super::model().unwrap();
-        assert!(model.base_url().starts_with("http://127.0.0.1:"));
+    fn the_model_of_the_demo_has_a_script() {
+        let script = super::script().unwrap();
         assert_eq!(
-            model.left().into_iter().collect::<Vec<_>>(),
+            script.left().into_iter().collect::<Vec<_>>(),
             [("editor".to_owned(), 7), ("scout-a".to_owned(), 1), ("scout-b".to_owned(), 1)]
         );
     }

@@ -1,7 +1,7 @@
 //! `act demo`: the whole machine on a small repository, with a model that follows a script.
 //!
-//! Everything that is only for the demo is in this folder. It prepares a directory, an image and a model
-//! server, and then runs the program as anybody would; real Scouts, file tools and containers do the rest.
+//! Everything that is only for the demo is in this folder. It prepares a directory and an image, and then runs the
+//! program again for the task itself; real Scouts, file tools and containers do the rest.
 
 mod child;
 mod engine;
@@ -12,8 +12,9 @@ mod repository;
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
-use crate::task::TaskId;
+use crate::task::{Errand, RunArgs, TaskId};
 use act_core::Failure;
 use act_core::exit::Exit;
 use image::LocalImage;
@@ -25,12 +26,12 @@ Examples:
   act demo --verbose
 
 Exit codes:
-  those of the task: 0 SUCCESS, 1 it could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+  those of the task: 0 SUCCESS, 1 the demo could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
 
 /// Watch a whole task on a small repository, with a scripted model
 ///
-/// Makes a repository with a real bug in a temporary directory and runs an ordinary task on it. The first
-/// attempt fails, the second is green. Needs Docker, but no key. Its image is made of the machine's own static busybox,
+/// Creates a repository with a real bug in a temporary directory and runs an ordinary task on it. The first attempt
+/// fails, the second passes. The demo needs Docker, but no key. Its image is built from a static busybox of this machine,
 /// without network or registry; where there is none, busybox:stable is pulled.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -64,15 +65,10 @@ impl Demo {
             place.root().display()
         ));
         place.fill(&image).map_err(|error| trouble("failed to write the repository", &error))?;
-        let model = engine::model()?;
         let program = std::env::current_exe()
             .map_err(|error| trouble("failed to find the program itself", &error))?;
-        let task = child::command(
-            &program,
-            arguments(&place.repository(), color, self.verbose),
-            &model.base_url(),
-            &place,
-        );
+        let task =
+            child::command(&program, arguments(&place.repository(), color, self.verbose), &place);
         let end = super::runtime::block_on(child::run(task))?
             .map_err(|error| trouble("failed to run the task", &error))?;
         match exit_of(end.code()) {
@@ -85,6 +81,30 @@ impl Demo {
     }
 }
 
+/// The task of the demo, in a process of its own; nobody types this
+#[derive(Debug, clap::Args)]
+pub(super) struct DemoTask {
+    #[command(flatten)]
+    at: RepoArg,
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}
+
+impl DemoTask {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let args = RunArgs {
+            text: repository::TASK.to_owned(),
+            repo: self.at.repo,
+            verbose: self.verbose,
+            allow_paths: vec![],
+            max_tokens: None,
+            errand: Errand::Run { baseline: false },
+            script: Some(engine::script()?),
+        };
+        super::runtime::block_on(crate::task::run(args, output))?
+    }
+}
+
 fn arguments(repository: &Path, color: super::Color, verbose: bool) -> Vec<OsString> {
     let color = match color {
         super::Color::Auto => "auto",
@@ -92,13 +112,13 @@ fn arguments(repository: &Path, color: super::Color, verbose: bool) -> Vec<OsStr
         super::Color::Never => "never",
     };
     let mut arguments: Vec<OsString> =
-        ["--color", color, "run", repository::TASK, "--repo"].map(Into::into).into();
+        ["--color", color, "demo-task", "--repo"].map(Into::into).into();
     arguments.push(repository.into());
     arguments.extend(verbose.then(|| "--verbose".into()));
     arguments
 }
 
-/// What the task's process says, again as ours.
+/// The exit code of the task is that of the demo.
 fn exit_of(code: Option<i32>) -> Exit {
     match code {
         Some(0) => Exit::Ok,
@@ -150,8 +170,7 @@ mod tests {
     #[test]
     fn the_task_is_started_with_ordinary_arguments() {
         let arguments = arguments(Path::new("/tmp/r"), crate::cli::Color::Never, true);
-        let expected =
-            ["--color", "never", "run", repository::TASK, "--repo", "/tmp/r", "--verbose"];
+        let expected = ["--color", "never", "demo-task", "--repo", "/tmp/r", "--verbose"];
         assert_eq!(arguments, expected);
     }
 

@@ -1,4 +1,4 @@
-//! `act init`: an `agent.yaml` to begin with. Written once and new, never over anything, never through a link.
+//! `act init`: writes a first `agent.yaml`. It never replaces a file and never follows a link.
 
 mod starter;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::repo_arg::RepoArg;
+use super::repo::RepoArg;
 use super::runtime;
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutArgs, WhichScout};
@@ -27,12 +27,12 @@ Examples:
   act init --repo ../other --json
 
 Exit codes:
-  0 written, 1 there is an agent.yaml already, or it cannot be written";
+  0 written, 1 there is an agent.yaml already, or the file cannot be written";
 
-/// Write an agent.yaml to begin with
+/// Write a first agent.yaml
 ///
-/// Image and steps come from what Scout B finds in manifests, CI and documents, each with its place. Look at them
-/// before the first task: they decide when a task is done. An agent.yaml that is there is never touched.
+/// Scout B suggests image and steps from manifests, CI files and documents; each is written with its source. Review them
+/// before the first task: they decide when a task is done. An existing agent.yaml is never changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {

@@ -1,5 +1,4 @@
-//! Which image and steps fit what Scout B found out (pure). Everything is said with the place it comes from: a
-//! person decides.
+//! Chooses image and steps from the facts of Scout B. Each choice names its source, so that a person can decide.
 
 use act_agent::scout::facts_b::{Command, FactsB, Place, Project};
 
@@ -33,11 +32,11 @@ impl Starter {
         // JSON strings are YAML strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = format!(
-            "# What \"done\" means: every step ends with exit code 0, in a fresh container of this image.\n\
+            "# A task is done when every step ends with exit code 0, in a fresh container of this image.\n\
              verification:\n\
              \x20 # For {}; check the version.\n\
              \x20 container_image: {}\n\
-             \x20 # Steps work on a copy of the tree, or an overlay of a large one; the repository is not written.\n\
+             \x20 # Steps see a copy of the working tree, or an overlay if it is large; they cannot change the repository.\n\
              \x20 workspace: auto\n\
              \x20 steps:\n",
             self.kind,
@@ -57,7 +56,7 @@ impl Starter {
         }
         if !self.others.is_empty() {
             out.push_str(
-                "# Also here, and part of the gate only if a step above reaches it; add steps for what is to count:\n",
+                "# Other projects found here. They are verified only if a step above runs them:\n",
             );
             for (root, test) in &self.others {
                 out.push_str(&format!("#   {}: {}\n", one_line(root), one_line(test)));
@@ -65,7 +64,7 @@ impl Starter {
         }
         if let Some(package) = &self.package {
             out.push_str(&format!(
-                "# The directory that the steps run in.\nmonorepo: {{package: {}}}\n",
+                "# The steps run in this directory.\nmonorepo: {{package: {}}}\n",
                 quoted(package)
             ));
         }
@@ -74,10 +73,10 @@ impl Starter {
 
     pub(super) fn check(&self) -> &'static str {
         if self.known {
-            "Check: the image's version, and that the steps are what proves a change of yours."
+            "Check the image version, and that these steps would catch a broken change."
         } else {
-            "Check: nothing says how this project is tested. Put your image and your test command in; until \
-             then the step fails."
+            "No test command was found for this project. Enter your image and your test command; until then the \
+             step fails."
         }
     }
 }
@@ -96,7 +95,7 @@ pub(super) fn choose(facts: &FactsB) -> Starter {
             name: "test",
             command: "echo 'agent.yaml: put your test command here'; exit 1".to_owned(),
             network: None,
-            why: "nothing says how this is tested".to_owned(),
+            why: "no test command was found".to_owned(),
         };
         let kind = "a project of unknown kind".to_owned();
         let (steps, others) = (vec![step], vec![]);

@@ -1,4 +1,4 @@
-//! `act metrics`: what all tasks came to, for people, programs and Prometheus.
+//! `act metrics`: results, durations and token use of all tasks, for people, programs and Prometheus.
 
 mod prometheus;
 mod text;
@@ -15,13 +15,14 @@ Examples:
   act metrics
   act metrics --prometheus > /var/lib/node_exporter/act.prom";
 
-/// Show how tasks ended, how long Scouts and verifications took, and what they cost in tokens
+/// Show results, durations and token use of all tasks
 ///
-/// Of every repository of this ARTIFACT_DIR, since its first task. What is kept of runs does not matter.
+/// Counts the tasks of every repository that uses this artifact directory, since the first task, including tasks whose
+/// runs were deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Metrics {
-    /// In the exposition format of Prometheus
+    /// Print in the exposition format of Prometheus
     #[arg(long, conflicts_with = "json")]
     prometheus: bool,
     /// Print one JSON document

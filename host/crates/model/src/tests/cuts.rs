@@ -1,11 +1,10 @@
 //! Streams that arrive whole, byte by byte, or not to their end: one result, or a stated refusal.
 
 use super::*;
-use crate::scripted;
 use crate::sse::Decoder;
-use crate::wire::{Collect, Flow};
+use crate::wire::StreamParser;
 
-fn stream(wire: Wire) -> Box<dyn Collect> {
+fn stream(wire: Wire) -> Box<dyn StreamParser> {
     use crate::wire::Wire as _;
     match wire {
         Wire::ChatCompletions => crate::chat_completions::ChatCompletions.stream(),
@@ -14,19 +13,19 @@ fn stream(wire: Wire) -> Box<dyn Collect> {
     }
 }
 
-/// The turn's calls and echo, once the bytes make a turn.
+/// The turn's calls and assistant_items, once the bytes make a turn.
 fn read(wire: Wire, bytes: &[u8], step: usize) -> Option<(Turn, Vec<String>)> {
     let (mut decoder, mut stream, mut payloads) = (Decoder::default(), stream(wire), vec![]);
     'bytes: for piece in bytes.chunks(step) {
         decoder.push(piece, &mut payloads).unwrap();
         for payload in payloads.drain(..) {
-            if stream.payload(&payload).unwrap() == Flow::End {
+            if stream.payload(&payload).unwrap().is_break() {
                 break 'bytes;
             }
         }
     }
     let complete = stream.complete();
-    complete.then(|| stream.reply(&mut 0).unwrap()).map(|reply| (reply.turn, reply.echo))
+    complete.then(|| stream.reply(&mut 0).unwrap()).map(|reply| (reply.turn, reply.assistant_items))
 }
 
 /// Every way in which a turn can end: calls with text and alone, text alone, nothing at all, the length limit
@@ -42,7 +41,7 @@ const TURNS: [&str; 6] = [
 
 fn told(wire: Wire, turn: &str) -> String {
     let script = format!("turns: [{{role: editor, {turn}}}]");
-    scripted::stream_of(wire, &Script::from_yaml(&script).unwrap(), "editor")
+    act_testing::stream_of(wire, &script, "editor")
 }
 
 /// Each wire with the stream of each kind of turn.

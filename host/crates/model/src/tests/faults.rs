@@ -303,14 +303,14 @@ async fn redirects_are_not_followed() {
 // security line 162, at the client's level
 #[test]
 fn the_key_is_in_no_message_event_or_debug_output() {
-    let echo = format!("your headers: x-api-key: {KEY}, authorization: Bearer {KEY}");
+    let assistant_items = format!("your headers: x-api-key: {KEY}, authorization: Bearer {KEY}");
     for wire in Wire::ALL {
         let in_stream = format!(
-            "data: {{\"type\":\"error\",\"error\":{{\"message\":\"{echo}\"}},\"message\":\"{echo}\"}}\n\n"
+            "data: {{\"type\":\"error\",\"error\":{{\"message\":\"{assistant_items}\"}},\"message\":\"{assistant_items}\"}}\n\n"
         );
         for reply in [
-            answer("400 Bad Request", &format!("x-request-id: {KEY}\r\n"), &echo),
-            answer("200 OK", &format!("content-type: {KEY}\r\n"), &echo),
+            answer("400 Bad Request", &format!("x-request-id: {KEY}\r\n"), &assistant_items),
+            answer("200 OK", &format!("content-type: {KEY}\r\n"), &assistant_items),
             sse(&in_stream),
             sse(&format!("data: {{\"{KEY}\n\n")),
         ] {

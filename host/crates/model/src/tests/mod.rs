@@ -1,9 +1,12 @@
 //! The client against real HTTP, the same stories over all three wires: the scripted server, and raw
 //! sockets for what no server should do.
 
+mod anthropic_messages;
 mod budget;
+mod chat_completions;
 mod cuts;
 mod faults;
+mod openai_responses;
 mod turns;
 
 use std::io::{Read, Write};
@@ -17,10 +20,10 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::scripted::{Script, ScriptedServer, Wire};
 use super::*;
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::secret::Secret;
+use act_testing::{Script, ScriptedServer, Wire};
 
 pub(super) const KEY: &str = "sk-canary-0123456789";
 pub(super) const LONG: Duration = Duration::from_secs(30);

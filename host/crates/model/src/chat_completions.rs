@@ -1,0 +1,428 @@
+//! OpenAI-compatible Chat Completions: the conversation as a list of messages.
+//!
+//! The parser of streams forgives what servers commonly get wrong: calls that differ only in their ids, arguments as
+//! objects, missing ids, `stop` where `tool_calls` is meant. It does not forgive a turn without `finish_reason`, and it
+//! does not hand out the calls of a turn that a limit or a filter cut off. Unknown fields are stored unchanged and sent
+//! back with the message.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::client::bearer;
+use crate::passthrough::{Passthrough, RawFields};
+use crate::surrogates::{self, SplitSurrogate};
+use crate::wire::{
+    self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
+    json,
+};
+use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error};
+
+pub(super) struct ChatCompletions;
+
+impl Wire for ChatCompletions {
+    fn service(&self) -> Service {
+        Service {
+            wire: "Chat Completions",
+            key_variable: "OPENAI_API_KEY",
+            address_variable: "AGENT_LLM_BASE_URL (it includes /v1)",
+            path: &["chat", "completions"],
+        }
+    }
+
+    fn headers(&self, key: Option<&str>) -> Option<HeaderMap> {
+        bearer(key)
+    }
+
+    fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt> {
+        Box::new(Messages::new(opening))
+    }
+
+    fn stream(&self) -> Box<dyn StreamParser> {
+        Box::new(Stream::default())
+    }
+}
+
+struct Messages(GrowingBody);
+
+#[derive(Serialize)]
+struct Message<'a> {
+    role: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+    content: &'a str,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    r#type: &'a str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+}
+
+impl Messages {
+    fn new(opening: &Opening<'_>) -> Self {
+        let mut head = format!(
+            r#"{{"model":{},"stream":true,"stream_options":{{"include_usage":true}},"#,
+            json(opening.model)
+        );
+        if !opening.tools.is_empty() {
+            let tools: Vec<_> = opening.tools.iter().map(tool).collect();
+            head.push_str(&format!(r#""tools":{},"tool_choice":"auto","#, json(&tools)));
+        }
+        head.push_str(r#""messages":["#);
+        let mut messages = Self(GrowingBody::new(head));
+        messages.add("system", None, opening.system);
+        messages
+    }
+
+    fn add(&mut self, role: &str, tool_call_id: Option<&str>, content: &str) {
+        self.0.add(&json(&Message { role, tool_call_id, content }));
+    }
+}
+
+fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
+    let Offer { name, description, schema } = offer;
+    Tool { r#type: "function", function: Function { name, description, parameters: schema } }
+}
+
+impl Prompt for Messages {
+    fn user(&mut self, text: &str) {
+        self.add("user", None, text);
+    }
+
+    fn results(&mut self, results: &[&ToolResult]) {
+        for result in results {
+            // The wire has no place for `is_error`; the content says it.
+            self.add("tool", Some(&result.id), &result.content);
+        }
+    }
+
+    fn assistant(&mut self, items: Vec<String>) {
+        for message in items {
+            self.0.add(&message);
+        }
+    }
+
+    fn body(&self, limits: &Limits) -> Bytes {
+        let mut tail = String::new();
+        if let Some(max) = limits.max_tokens {
+            tail.push_str(&format!(r#","max_tokens":{max}"#));
+        }
+        if let Some(schema) = &limits.output {
+            tail.push_str(&format!(
+                r#","response_format":{{"type":"json_schema","json_schema":{{"name":"answer","schema":{schema}}}}}"#
+            ));
+        }
+        self.0.body(&tail)
+    }
+}
+
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(default, borrow)]
+    choices: Option<Vec<Choice<'a>>>,
+    usage: Option<Value>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: Option<RawFields<'a>>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Default)]
+struct Stream {
+    text: String,
+    split: SplitSurrogate,
+    /// Whether the server sent any content, were it empty.
+    has_content: bool,
+    refusal: String,
+    calls: Vec<Call>,
+    extra: Passthrough,
+    finish: Option<String>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    split: SplitSurrogate,
+    /// Unknown fields of the call and of its `function`.
+    extra: Passthrough,
+    function_extra: Passthrough,
+}
+
+impl StreamParser for Stream {
+    fn payload(&mut self, payload: &str) -> Result<ControlFlow<()>, ModelError> {
+        if payload.trim() == "[DONE]" {
+            return if self.complete() {
+                Ok(ControlFlow::Break(()))
+            } else {
+                Err(ModelError::malformed(
+                    "the stream says it is done, but the turn has no finish_reason",
+                ))
+            };
+        }
+        let chunk: Chunk<'_> =
+            wire::event(payload, "a chunk of the stream is not what Chat Completions says")?;
+        if let Some(error) = chunk.error {
+            return Err(error::of_stream_error(error.get()));
+        }
+        if let Some(usage) = &chunk.usage {
+            self.count(usage);
+        }
+        for choice in chunk.choices.unwrap_or_default() {
+            if choice.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            if let Some(delta) = choice.delta {
+                self.delta(delta)?;
+            }
+            if let Some(finish) = choice.finish_reason.filter(|finish| !finish.is_empty()) {
+                self.finish = Some(finish);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn complete(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn reply(self: Box<Self>, invented: &mut u64) -> Result<Reply, ModelError> {
+        self.turn(invented)
+    }
+}
+
+impl Stream {
+    /// Some servers send counts with every chunk, and zeros until they know them.
+    fn count(&mut self, usage: &Value) {
+        let known = |name: &str| usage[name].as_u64();
+        self.counts.input = known("prompt_tokens").or(self.counts.input);
+        self.counts.output = known("completion_tokens").or(self.counts.output);
+        if let Some(cached) = usage["prompt_tokens_details"]["cached_tokens"].as_u64() {
+            self.counts.cached = cached;
+        }
+    }
+
+    fn delta(&mut self, mut delta: RawFields<'_>) -> Result<(), ModelError> {
+        delta.remove("role");
+        if let Some(content) = delta.remove("content") {
+            match joined(&mut self.split, content)? {
+                Value::Null => {}
+                Value::String(piece) => {
+                    self.has_content = true;
+                    self.counts.written += piece.len();
+                    self.text.push_str(&piece);
+                }
+                // Some servers send parts; only the ones with text are of use.
+                Value::Array(parts) => {
+                    self.has_content = true;
+                    self.text.extend(parts.iter().filter_map(|part| part["text"].as_str()));
+                }
+                _ => return Err(ModelError::malformed("the content of a chunk is no text")),
+            }
+        }
+        if let Some(Value::String(piece)) = delta.remove("refusal").map(parse).transpose()? {
+            self.refusal.push_str(&piece);
+        }
+        if let Some(calls) = delta.remove("tool_calls") {
+            let calls: Option<Vec<RawFields<'_>>> =
+                serde_json::from_str(calls.get()).map_err(|_| {
+                    ModelError::malformed("the tool calls of a chunk are no list of objects")
+                })?;
+            for call in calls.unwrap_or_default() {
+                self.call(call)?;
+            }
+        }
+        self.counts.written += delta.values().map(|raw| raw.get().len()).sum::<usize>();
+        self.extra.merge(delta);
+        Ok(())
+    }
+
+    fn call(&mut self, mut piece: RawFields<'_>) -> Result<(), ModelError> {
+        let index = piece.remove("index").map(parse).transpose()?.and_then(|index| index.as_u64());
+        let id = text(piece.remove("id"))?;
+        piece.remove("type");
+        let mut function: RawFields<'_> = match piece.remove("function") {
+            None => RawFields::new(),
+            Some(raw) => serde_json::from_str::<Option<RawFields<'_>>>(raw.get())
+                .map_err(|_| ModelError::malformed("the function of a tool call is no object"))?
+                .unwrap_or_default(),
+        };
+        let name = text(function.remove("name"))?;
+        let arguments = function.remove("arguments");
+        self.counts.written += name.len() + arguments.map_or(0, |raw| raw.get().len());
+        let call = self.place(index, &id, &name);
+        // Both come once; servers that repeat them must not make "planplan".
+        for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
+            if known.is_empty() {
+                *known = new;
+            }
+        }
+        if let Some(raw) = arguments {
+            match joined(&mut call.split, raw)? {
+                Value::Null => {}
+                Value::String(piece) => call.arguments.push_str(&piece),
+                _ => call.arguments.push_str(raw.get()),
+            }
+        }
+        call.extra.merge(piece);
+        call.function_extra.merge(function);
+        Ok(())
+    }
+
+    /// The call that a piece belongs to: the one with its index, unless a new id and name say that the
+    /// server gives every call the same index; without an index, the last one, unless it has a name.
+    fn place(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
+        let opens = |call: &Call| {
+            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
+        };
+        let found = match index {
+            Some(_) => self
+                .calls
+                .iter()
+                .rposition(|call| call.index == index)
+                .filter(|&at| !opens(&self.calls[at])),
+            None => self.calls.len().checked_sub(1).filter(|&at| {
+                let last = &self.calls[at];
+                name.is_empty() || (!id.is_empty() && last.id == id)
+            }),
+        };
+        let at = found.unwrap_or_else(|| {
+            self.calls.push(Call { index, ..Call::default() });
+            self.calls.len() - 1
+        });
+        &mut self.calls[at]
+    }
+
+    fn turn(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
+        let finish = self.finish.take().unwrap_or_default();
+        self.text.push_str(self.split.rest());
+        for call in &mut self.calls {
+            call.arguments.push_str(call.split.rest());
+        }
+        let stop = match finish.as_str() {
+            "length" => Stop::Length,
+            "content_filter" => Stop::Refused,
+            "error" => return Err(error::of_stream_error("\"the provider failed in mid-turn\"")),
+            _ if !self.refusal.is_empty() => Stop::Refused,
+            _ if !self.calls.is_empty() => Stop::Tools,
+            "tool_calls" | "function_call" => {
+                return Err(ModelError::malformed("the turn ends with tool calls, but none came"));
+            }
+            _ => Stop::Done,
+        };
+        if stop == Stop::Tools {
+            self.complete_calls(invented)?;
+        } else {
+            self.calls.clear();
+        }
+        let message = self.message();
+        let text = if self.text.is_empty() { self.refusal } else { self.text };
+        let calls = self
+            .calls
+            .into_iter()
+            .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
+            .collect();
+        let turn = Turn { text, calls, stop, usage: ModelUsage::default() };
+        Ok(Reply { turn, assistant_items: message.into_iter().collect() })
+    }
+
+    fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
+        if self.calls.iter().any(|call| call.name.is_empty()) {
+            return Err(ModelError::malformed("a tool call has no name"));
+        }
+        for at in 0..self.calls.len() {
+            let id = &self.calls[at].id;
+            if id.is_empty() || self.calls[..at].iter().any(|earlier| &earlier.id == id) {
+                *invented += 1;
+                self.calls[at].id = format!("act_call_{invented}");
+            }
+            if self.calls[at].arguments.trim().is_empty() {
+                // No arguments; servers that parse what is echoed want JSON all the same.
+                self.calls[at].arguments = "{}".to_owned();
+            }
+        }
+        Ok(())
+    }
+
+    /// The assistant message as the server is shown it from now on; none when it would be empty.
+    fn message(&self) -> Option<String> {
+        if self.text.is_empty() && self.calls.is_empty() && self.extra.is_empty() {
+            return None;
+        }
+        // Only a message with calls may go without content.
+        let content = if self.has_content || self.calls.is_empty() {
+            json(&self.text)
+        } else {
+            "null".into()
+        };
+        let mut message = format!(r#"{{"role":"assistant","content":{content}"#);
+        self.extra.write(&mut message);
+        if !self.calls.is_empty() {
+            let calls: Vec<String> = self.calls.iter().map(Call::json).collect();
+            message.push_str(&format!(r#","tool_calls":[{}]"#, calls.join(",")));
+        }
+        message.push('}');
+        Some(message)
+    }
+}
+
+impl Call {
+    fn json(&self) -> String {
+        let mut text = format!(
+            r#"{{"id":{},"type":"function","function":{{"name":{},"arguments":{}"#,
+            json(&self.id),
+            json(&self.name),
+            json(&self.arguments)
+        );
+        self.function_extra.write(&mut text);
+        text.push('}');
+        self.extra.write(&mut text);
+        text.push('}');
+        text
+    }
+}
+
+/// The next piece of a text that may have been cut inside of a character.
+fn joined(split: &mut SplitSurrogate, raw: &RawValue) -> Result<Value, ModelError> {
+    serde_json::from_str(&split.join(raw.get()))
+        .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
+}
+
+fn parse(raw: &RawValue) -> Result<Value, ModelError> {
+    serde_json::from_str(&surrogates::replace_lone(raw.get()))
+        .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
+}
+
+/// Text, or nothing for null; numbers as servers use them for ids.
+fn text(raw: Option<&RawValue>) -> Result<String, ModelError> {
+    Ok(match raw.map(parse).transpose()? {
+        Some(Value::String(text)) => text,
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::new(),
+    })
+}

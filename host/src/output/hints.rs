@@ -1,0 +1,111 @@
+//! Commands and paths in messages, so that they work from the directory where the user typed the command.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+/// The repository that `--repo` named, for commands in hints.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Absolute path, quoted as one word of a shell.
+    pub directory: String,
+    /// Returns whether a command, given as the words after `act`, takes `--repo`.
+    pub takes: fn(&[&str]) -> bool,
+}
+
+impl Place {
+    /// Adds `--repo` to every command in backticks, and to a command at the end of the text.
+    pub(super) fn complete<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.contains("act ") {
+            return Cow::Borrowed(text);
+        }
+        if let Some(at) = last_command(text) {
+            let (before, command) = text.split_at(at);
+            return Cow::Owned(format!("{}{}", self.complete(before), self.command(command)));
+        }
+        // Pieces with an even index are text between commands; an unclosed backtick begins no command.
+        let pieces: Vec<_> = text.split('`').collect();
+        let closed = |at: usize| at % 2 == 1 && at + 1 < pieces.len();
+        let pieces = pieces.iter().enumerate().map(|(at, piece)| match closed(at) {
+            true => self.command(piece),
+            false => Cow::Borrowed(*piece),
+        });
+        Cow::Owned(pieces.collect::<Vec<_>>().join("`"))
+    }
+
+    /// Adds `--repo` to one command, if it takes it.
+    pub(super) fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
+        let words: Vec<_> = command.split_whitespace().collect();
+        match words.split_first() {
+            Some((&"act", rest)) if !rest.contains(&"--repo") && (self.takes)(rest) => {
+                Cow::Owned(format!("{command} --repo {}", self.directory))
+            }
+            _ => Cow::Borrowed(command),
+        }
+    }
+}
+
+/// Returns the start of a command that is the whole text, or everything after a colon.
+fn last_command(text: &str) -> Option<usize> {
+    let at = if text.starts_with("act ") { 0 } else { text.rfind(": act ")? + 2 };
+    (!text[at..].contains(['`', ';', ','])).then_some(at)
+}
+
+/// Returns a file of a repository as a path from the current directory; `path` is relative to the root.
+pub fn from_here(root: &Path, path: &str) -> String {
+    let here = std::env::current_dir().ok();
+    seen_from(here.as_deref(), root, path)
+}
+
+fn seen_from(here: Option<&Path>, root: &Path, path: &str) -> String {
+    let whole = root.join(path);
+    let below = here.and_then(|here| whole.strip_prefix(here).ok());
+    below.unwrap_or(&whole).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CLI-54
+    #[test]
+    fn commands_in_backticks_name_the_repository_and_nothing_else_changes() {
+        let takes = |words: &[&str]| words.first() != Some(&"demo");
+        let place = Place { directory: "'/a b'".into(), takes };
+        for (text, completed) in [
+            ("run `act init`, or not", "run `act init --repo '/a b'`, or not"),
+            ("`act apply t-abc123` makes", "`act apply t-abc123 --repo '/a b'` makes"),
+            ("act init and `act demo`", "act init and `act demo`"),
+            ("`agent.yaml` and `act init", "`agent.yaml` and `act init"),
+            (
+                "`act status`; `act queue --repo x`",
+                "`act status --repo '/a b'`; `act queue --repo x`",
+            ),
+            ("`actual` text", "`actual` text"),
+            (
+                "look with `act status`; to approve it: act components approve x --name y",
+                "look with `act status --repo '/a b'`; to approve it: act components approve x --name y --repo '/a b'",
+            ),
+            ("act components revoke x", "act components revoke x --repo '/a b'"),
+            ("act components revoke x, then more", "act components revoke x, then more"),
+        ] {
+            assert_eq!(place.complete(text), completed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod from_here_tests {
+    use super::*;
+
+    // CLI-56
+    #[test]
+    fn a_path_is_short_where_it_can_be_and_whole_elsewhere() {
+        let from = |here: &str| seen_from(Some(Path::new(here)), Path::new("/a/b"), "agent/x.md");
+        assert_eq!(from("/a/b"), "agent/x.md");
+        assert_eq!(from("/a"), "b/agent/x.md");
+        for elsewhere in ["/a/b/src", "/c", "/a/bb"] {
+            assert_eq!(from(elsewhere), "/a/b/agent/x.md");
+        }
+        assert_eq!(seen_from(None, Path::new("/a/b"), "agent/x.md"), "/a/b/agent/x.md");
+    }
+}
