@@ -1,6 +1,6 @@
 //! Why a component cannot take part: facts, a stable code, and the command that would change it.
 
-use crate::{AdmissionError, Kind};
+use crate::{AdmissionError, Kind, Sha256};
 use act_core::shell_word;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -100,8 +100,9 @@ impl Refused {
             | Self::HasPlace { name, sha256, .. }
             | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
             Self::RevokedHere { again, .. } => again.about(),
+            // A file that cannot be read has no digest, only the reason.
             Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
-                Some((name, Some(found)))
+                Some((name, found.parse::<Sha256>().is_ok().then_some(found)))
             }
             Self::TwoReplace { second: name, .. }
             | Self::OtherKind { name, .. }
