@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use act_audit::{Audit, AuditReader, Entry, Event, Keeper, Place, Subject, Verifier};
+use act_audit::{
+    Audit, AuditReader, CheckpointStore, Entry, Event, RepoIdentity, Subject, Verifier,
+};
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
@@ -53,12 +55,12 @@ fn main() {
     let artifacts = ArtifactDir::open_for(&dir.path().canonicalize().unwrap(), None).unwrap();
     let path = artifacts.path().join("state");
     let store = Arc::new(Store::open(&artifacts.state().unwrap(), &path).unwrap());
-    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(&store);
+    let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(&store);
     let open = || {
         let keeper = Arc::clone(&keeper);
         let audit = Audit::new(artifacts.state().unwrap(), &path, keeper, Secrets::default());
         audit
-            .about(Place { identity: "1:2:3".into(), head: Some("c0ffee".into()) })
+            .about(RepoIdentity { identity: "1:2:3".into(), head: Some("c0ffee".into()) })
             .of_task("t-abc123")
     };
     let audit = open();

@@ -93,7 +93,7 @@ fn certificates(into: &Path, address: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_on_an_engine_at_another_address_is_as_good_as_one_here() {
     if World::new().await.is_podman() {
-        eprintln!("skipped: Podman's service speaks no TLS of its own here");
+        act_core::testing::skip("Podman's service speaks no TLS of its own here");
         return;
     }
     let pem = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -220,7 +220,7 @@ async fn no_tree_is_put_in_the_place_of_the_view_there_either() {
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_socket_there_may_be_another_machine() {
     if World::new().await.is_podman() {
-        eprintln!("skipped: Podman makes what it cannot find, so its machine's name decides");
+        act_core::testing::skip("Podman makes what it cannot find, so its machine's name decides");
         return;
     }
     let Some(own) = blind(None) else { return };

@@ -42,11 +42,11 @@ pub(crate) struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// None, said aloud, where there can be none.
+    /// Returns `None`, after a report that the test is skipped, where there can be none.
     pub(crate) fn start(elsewhere: Elsewhere) -> Option<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let missing = |what: &str| {
-            eprintln!("skipped: an engine of the tests' own needs {what}");
+            act_core::testing::skip(format_args!("an engine of the tests' own needs {what}"));
             None
         };
         if !rustix::process::geteuid().is_root() {

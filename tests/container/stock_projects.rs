@@ -11,7 +11,7 @@ use act_core::verification::Status;
 
 use crate::world::World;
 
-/// The image of one language, made or found by the script. None, said aloud, when it cannot be had.
+/// The image of one language, made or found by the script. Returns `None`, after a report that the test is skipped, when it cannot be had.
 fn image(language: &str) -> Option<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let made = Command::new(root.join("scripts/test-images")).arg(language).output().unwrap();
@@ -19,7 +19,7 @@ fn image(language: &str) -> Option<String> {
     let line = listed.lines().find_map(|line| line.split_once('='));
     if line.is_none() {
         let why = String::from_utf8_lossy(&made.stderr);
-        eprintln!("skipped: no image for {language}: {}", why.trim());
+        act_core::testing::skip(format_args!("no image for {language}: {}", why.trim()));
     }
     line.map(|(_, image)| image.to_owned())
 }

@@ -42,8 +42,7 @@ pub(crate) struct World {
 fn audit(dir: &Path) -> Audit {
     let path = dir.join("audit");
     std::fs::create_dir(&path).unwrap();
-    let state = rustix::fs::open(&path, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty());
-    let state = state.unwrap();
+    let state = act_fs::Dir::open(&path).unwrap();
     let store = Store::open(&state, &path).unwrap();
     Audit::new(state, &path, Arc::new(store), Secrets::default())
 }
@@ -296,10 +295,10 @@ pub(crate) async fn remove_container(docker: &Docker, name: &str) {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None, said aloud, where mounting is not allowed.
+    /// Returns `None`, after a report that the test is skipped, where mounting is not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a file system needs root");
+            act_core::testing::skip("mounting a file system needs root");
             return None;
         }
         std::fs::create_dir_all(at).unwrap();
@@ -323,10 +322,10 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// None, said aloud, where mounting is not allowed.
+    /// Returns `None`, after a report that the test is skipped, where mounting is not allowed.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: mounting a file system needs root");
+            act_core::testing::skip("mounting a file system needs root");
             return None;
         }
         std::fs::create_dir_all(at).unwrap();

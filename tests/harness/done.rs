@@ -122,7 +122,9 @@ impl Done {
 
     /// Names in `agent/`, sorted; empty when there is none.
     pub(crate) fn agent_files(&self) -> Vec<String> {
-        names(self.repo().join("agent"))
+        let all = names(self.repo().join("agent")).into_iter();
+        // The file that hides the others from git is no note.
+        all.filter(|name| name != ".gitignore").collect()
     }
 
     /// Names of the run directories in the order in which they were made; two may share a second.

@@ -16,6 +16,11 @@ fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
     })
 }
 
+/// The address of the engine for the program under test; `None` is the default one.
+pub(crate) fn engine_address() -> Option<std::ffi::OsString> {
+    std::env::var_os("DOCKER_HOST")
+}
+
 /// An image with a shell and its tools; made once.
 pub(crate) fn image() -> &'static str {
     with_engine(async |docker| crate::image::ensure(&docker).await);
@@ -29,12 +34,6 @@ pub(crate) struct Tag {
 }
 
 impl Tag {
-    pub(crate) fn new() -> Self {
-        let tag = Self::unused("docker.io/library/act-test-moving");
-        tag.means(image());
-        tag
-    }
-
     /// The only name of an image that nothing else needs, of a registry that never answers.
     pub(crate) fn of_its_own() -> (Self, String) {
         let tag = Self::unused("127.0.0.1:9/act-test-own");

@@ -4,10 +4,14 @@
 #![allow(dead_code, unused_imports, reason = "each test crate tells other stories")]
 
 mod audit_log;
+pub(crate) mod components;
 mod done;
-mod engine;
+pub(crate) mod json;
 mod process;
+pub(crate) mod proposals;
 pub(crate) mod script;
+pub(crate) mod tool_answers;
+pub(crate) mod tree;
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +23,8 @@ use tempfile::TempDir;
 
 pub(crate) use audit_log::sealed;
 pub(crate) use done::Done;
-pub(crate) use engine::{Tag, containers_of, image, remove_containers_of};
+// Each test target has a module `engine` of its own: one with Docker, or one without.
+pub(crate) use crate::engine::*;
 pub(crate) use process::Running;
 
 /// A key that must turn up nowhere but in the header of a request.
@@ -64,10 +69,9 @@ impl Act {
             model: None,
             place,
         };
-        for name in ["PATH", "DOCKER_HOST"] {
-            if let Some(value) = std::env::var_os(name) {
-                act.environment.push((name.into(), value));
-            }
+        let environment = [("PATH", std::env::var_os("PATH")), ("DOCKER_HOST", engine_address())];
+        for (name, value) in environment {
+            act.environment.extend(value.map(|value| (name.into(), value)));
         }
         let root = act.place.path().to_owned();
         // Compiled components are the same for every story.

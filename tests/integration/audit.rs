@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_audit::{Audit, AuditReader, Entry, Event, Item, Keeper, Record, Verification, Verifier};
+use act_audit::{
+    Audit, AuditReader, CheckpointStore, Entry, Event, Item, Record, Verification, Verifier,
+};
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
@@ -29,7 +31,7 @@ fn open(artifacts: &Path) -> Process {
     let dir = ArtifactDir::open_for(artifacts, None).unwrap();
     let path = artifacts.join("state");
     let store = Arc::new(Store::open(&dir.state().unwrap(), &path).unwrap());
-    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(&store);
+    let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(&store);
     let audit = Audit::new(dir.state().unwrap(), &path, keeper, Secrets::default());
     Process { audit, store }
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
-mod attacks;
 mod audit;
 mod builtin_components;
 mod certificates;
@@ -17,5 +16,4 @@ mod hostile_components;
 mod recorded;
 mod retention;
 mod scout_a_facts;
-mod specifications;
 mod symbols;

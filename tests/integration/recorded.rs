@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use act_audit::{Audit, AuditReader, Item, Keeper, Record};
+use act_audit::{Audit, AuditReader, CheckpointStore, Item, Record};
 use act_component::ComponentHost;
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
@@ -20,7 +20,8 @@ impl Recorded {
         let artifacts = place.path().join("artifacts");
         let dir = ArtifactDir::open_for(&artifacts, None).unwrap();
         let state = artifacts.join("state");
-        let keeper: Arc<dyn Keeper> = Arc::new(Store::open(&dir.state().unwrap(), &state).unwrap());
+        let keeper: Arc<dyn CheckpointStore> =
+            Arc::new(Store::open(&dir.state().unwrap(), &state).unwrap());
         let audit = Audit::new(dir.state().unwrap(), &state, keeper, Secrets::default());
         Self { place, audit }
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use super::dry_run::named;
+use crate::harness::proposals::named;
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, image};
 

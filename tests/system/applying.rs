@@ -5,12 +5,12 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::dry_run::{GREEN, after_reading, named, proposal, repository};
-use super::json::lines as events;
 use super::lifecycle::until;
-use super::untouched::fingerprint;
 use crate::harness::Act;
+use crate::harness::json::lines as events;
+use crate::harness::proposals::{GREEN, after_reading, named, proposal, repository};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tree::fingerprint;
 
 /// TASK-41, CLI-51: the model is not needed for what is green.
 #[test]
@@ -82,7 +82,7 @@ fn a_proposal_may_hold_ignore_rules() {
     let dry = act.clone().script(&script(turns.chain([ignore, done()])));
     dry.act(["run", "--dry-run", "write it"]).status(0);
     let told = act.script("turns: []").act(["apply"]).status(0);
-    assert_eq!(told.read(".gitignore"), "*.o\nagent/\n");
+    assert_eq!(told.read(".gitignore"), "*.o\n/agent/\n");
 }
 
 /// WORKSPACE-32: however an `act apply` ends, git does not show the notes that it wrote.
@@ -94,19 +94,19 @@ fn an_apply_that_comes_to_nothing_has_hidden_its_notes() {
     let killed = apply().env("ACT_FAIL_POINT", "applying").act(["apply"]);
     assert_eq!(killed.killed_by(), Some(9), "{killed}");
     assert!(killed.agent_files().contains(&"context_001.md".to_owned()), "{killed}");
-    assert_eq!(killed.read(".gitignore"), "agent/\n");
+    assert_eq!(killed.read(".gitignore"), "/agent/\n");
 
     fs::remove_file(act.repo().join(".gitignore")).unwrap();
     // Nothing listens there, so no registry is asked.
     let act = act.clone().pipeline("127.0.0.1:1/act-test/none:1", &[("test", GREEN)]);
     let told = act.script("turns: []").act(["apply"]).status(4).stdout_has("image_pull");
     assert!(told.agent_files().contains(&"stuck_report.md".to_owned()), "{told}");
-    assert_eq!(told.read(".gitignore"), "agent/\n");
+    assert_eq!(told.read(".gitignore"), "/agent/\n");
 }
 
-/// WORKSPACE-32: what has to wait until the proposal is applied is said, and done then.
+/// WORKSPACE-32: what has to wait until the proposal is applied is done then; meanwhile the directory hides itself.
 #[test]
-fn notes_that_cannot_be_hidden_yet_are_told() {
+fn notes_are_hidden_before_the_proposal_is_applied() {
     let act = repository();
     let ignore = call("create", json!({"path": ".gitignore", "content": "*.o\n"}));
     let turns = opening("write it").into_iter().chain(attempt("right\n").into_iter().take(2));
@@ -115,10 +115,10 @@ fn notes_that_cannot_be_hidden_yet_are_told() {
     let apply = || act.clone().script("turns: []");
     let killed = apply().env("ACT_FAIL_POINT", "applying").act(["apply"]);
     assert_eq!(killed.killed_by(), Some(9), "{killed}");
-    killed.stderr_has("git shows agent/").stderr_has("when the proposal is applied");
+    assert_eq!(killed.read("agent/.gitignore"), "*\n");
     assert!(!act.repo().join(".gitignore").exists());
     let told = apply().act(["apply"]).status(0);
-    assert_eq!(told.read(".gitignore"), "*.o\nagent/\n");
+    assert_eq!(told.read(".gitignore"), "*.o\n/agent/\n");
 }
 
 /// TASK-41: what is red is mended by the usual rules, in a conversation that knows what was thought.

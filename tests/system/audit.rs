@@ -6,7 +6,7 @@ use std::path::Path;
 use act_workspace::digest;
 use serde_json::{Value, json};
 
-use super::json::schema;
+use crate::harness::json::schema;
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, Done, image, sealed};
 

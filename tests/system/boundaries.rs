@@ -4,7 +4,7 @@ use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
-use super::tool_answers::{answers, refused};
+use crate::harness::tool_answers::{answers, refused};
 
 /// Two packages with the same files; the pipeline runs in `packages/core`.
 fn monorepo() -> Act {

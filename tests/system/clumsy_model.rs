@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tool_answers::{answers, reasons, refused};
 use crate::harness::{Act, image};
-use crate::tool_answers::{answers, reasons, refused};
 use serde_json::{Value, json};
 
 /// Green when `answer.txt` says `right`.

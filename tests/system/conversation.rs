@@ -2,8 +2,8 @@
 //! host does when it does not.
 
 use crate::harness::script::{attempt, call, done, opening, plan, script};
+use crate::harness::tool_answers::{answers, reasons};
 use crate::harness::{Act, image};
-use crate::tool_answers::{answers, reasons};
 use serde_json::{Value, json};
 
 /// Green when `answer.txt` says `right`.

@@ -87,10 +87,14 @@ fn the_doctor_and_a_task_agree() {
             let yaml = json!({"verification": verification});
             fs::write(act.repo().join("agent.yaml"), yaml.to_string()).unwrap();
         }),
-        ("agent_dir", "agent is a link", |act| {
+        ("agent_dir", "agent and .act in", |act| {
             std::os::unix::fs::symlink("/tmp", act.repo().join("agent")).unwrap();
+            std::os::unix::fs::symlink("/tmp", act.repo().join(".act")).unwrap();
         }),
-        ("agent_dir", "no directory", |act| fs::write(act.repo().join("agent"), "x").unwrap()),
+        ("agent_dir", "hold files of yours", |act| {
+            fs::write(act.repo().join("agent"), "x").unwrap();
+            fs::write(act.repo().join(".act"), "x").unwrap();
+        }),
         ("artifacts", "is not a directory, or lies below a file", |act| {
             fs::write(act.artifacts(), "x").unwrap();
         }),

@@ -5,7 +5,7 @@ use crate::harness::script::{attempt, call, done, opening, plan, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
-use super::tool_answers::answers;
+use crate::harness::tool_answers::answers;
 
 /// Green when `answer.txt` says `right` in its first line.
 fn repository() -> Act {

@@ -4,9 +4,9 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::dry_run::{named, proposal, repository};
-use super::untouched::git;
+use crate::harness::proposals::{named, proposal, repository};
 use crate::harness::script::{call, done, opening, script};
+use crate::harness::tree::git;
 use crate::harness::{Act, image};
 
 /// WORKSPACE-53: below the top of git's working tree names are told from the top, so that git finds the files from

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::components::{approve, packed, tool};
+use crate::harness::components::{approve, packed, tool};
 use crate::harness::script::{attempt, done, hypotheses, opening, plan, script};
 use crate::harness::{Act, Done, containers_of, image};
 
@@ -45,7 +45,9 @@ fn a_right_first_idea_is_success_at_once() {
         told.agent_files(),
         ["context_001.md", "context_002.md", "context_latest.md", "summary.md"]
     );
-    assert_eq!(told.read(".gitignore"), "agent/\n");
+    assert_eq!(told.read(".gitignore"), "/agent/\n");
+    assert_eq!(told.read("agent/.gitignore"), "*\n");
+    told.stderr_has("added the line `/agent/` to .gitignore");
 }
 
 /// CONFIG-3, security line 81: a gate that gets weaker meanwhile is not this task's gate.

@@ -4,7 +4,7 @@ use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
 use serde_json::json;
 
-use super::tool_answers::{answers, refused};
+use crate::harness::tool_answers::{answers, refused};
 
 /// Green when the answer is right and `x.local` is not there.
 fn repository() -> Act {

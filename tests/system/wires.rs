@@ -2,7 +2,7 @@
 
 use act_testing::Wire;
 
-use super::json::lines;
+use crate::harness::json::lines;
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, CANARY, Done, image};
 use serde_json::{Value, json};

@@ -106,7 +106,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
 
 fn details(kind: &EventKind) -> Vec<Line> {
     let text = match kind {
-        EventKind::TaskStarted { repo, pipeline_sha256 } => {
+        EventKind::TaskStarted { repo, pipeline_sha256, .. } => {
             format!("task in {repo}, verified by pipeline {}", short(pipeline_sha256))
         }
         EventKind::ScoutStarted { scout, sha256, attempt } => {

@@ -8,7 +8,7 @@ use super::status::{Origin, StuckReportNote};
 use act_agent::context::STUCK_REPORT;
 use act_agent::editor::EarlierReport;
 use act_records::store::{Store, StoreError, StuckReportRecord};
-use act_workspace::{AGENT_DIR, AgentDir, digest};
+use act_workspace::{AgentDir, digest};
 
 /// More than any report of ours; a longer file is not read to its end, and is foreign.
 const MOST: u64 = 256 * 1024;
@@ -25,8 +25,8 @@ pub(super) struct Found {
 
 /// None when nothing has the name.
 pub(super) fn find(store: &Store, repo: &str, root: &Path) -> Result<Option<Found>, StoreError> {
-    let Some(bytes) = read(root) else { return Ok(None) };
-    Ok(Some(judge(bytes.as_deref(), store.stuck_report(repo)?)))
+    let Some((path, bytes)) = read(root) else { return Ok(None) };
+    Ok(Some(judge(path, bytes.as_deref(), store.stuck_report(repo)?)))
 }
 
 /// What a new task in this repository begins with.
@@ -36,16 +36,17 @@ pub(super) fn unresolved(found: Option<Found>) -> Option<EarlierReport> {
     ours.then(|| EarlierReport { text: text.unwrap_or_default(), run_ids })
 }
 
-/// The bytes of the file, if they can be had; none at all where there is none.
-fn read(root: &Path) -> Option<Option<Vec<u8>>> {
-    // What is no directory of ours holds no file of ours.
-    let agent = AgentDir::look(root).ok()??;
-    agent.read(STUCK_REPORT, MOST + 1).map_or(Some(None), |bytes| bytes.map(Some))
+/// Returns the path of the report and its bytes, if they can be read; `None` where there is no such file.
+fn read(root: &Path) -> Option<(String, Option<Vec<u8>>)> {
+    // A directory that is not ours holds no file of ours.
+    let notes = AgentDir::look(root).ok()??;
+    let path = format!("{}/{STUCK_REPORT}", notes.name());
+    let bytes = notes.read(STUCK_REPORT, MOST + 1).map_or(Some(None), |bytes| bytes.map(Some))?;
+    Some((path, bytes))
 }
 
 /// By the last record of the repository (pure).
-fn judge(bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> Found {
-    let path = format!("{AGENT_DIR}/{STUCK_REPORT}");
+fn judge(path: String, bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> Found {
     let digest = bytes.filter(|bytes| bytes.len() as u64 <= MOST).map(digest);
     let text = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     match record.filter(|ours| Some(&ours.sha256) == digest.as_ref() && ours.path == path) {
@@ -73,6 +74,7 @@ fn judge(bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> Found {
 mod tests {
     use super::*;
 
+    const PATH: &str = "agent/stuck_report.md";
     const TEXT: &str = "# Stuck report\n";
 
     fn record(change: impl Fn(&mut StuckReportRecord)) -> Option<StuckReportRecord> {
@@ -92,7 +94,7 @@ mod tests {
     // CONTEXT-11
     #[test]
     fn ours_is_what_the_store_has_a_record_of_byte_for_byte() {
-        let own = judge(Some(TEXT.as_bytes()), record(|_| {}));
+        let own = judge(PATH.into(), Some(TEXT.as_bytes()), record(|_| {}));
         assert_eq!(own.note.task_id.as_deref(), Some("t-abc123"));
         assert_eq!((own.note.origin, own.note.resolved), (Origin::Own, false));
         let earlier = unresolved(Some(own)).unwrap();
@@ -106,7 +108,7 @@ mod tests {
             (Some(TEXT.as_bytes()), other_path),
             (None, record(|_| {})),
         ] {
-            let found = judge(bytes, record);
+            let found = judge(PATH.into(), bytes, record);
             assert_eq!((found.note.origin, &found.note.task_id), (Origin::Foreign, &None));
             assert!(found.run_ids.is_empty());
             assert_eq!(unresolved(Some(found)), None, "starts nothing");
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn a_resolved_report_starts_nothing() {
         let done = record(|record| record.resolved_at = Some("2026-11-22T10:00:00.000Z".into()));
-        let found = judge(Some(TEXT.as_bytes()), done);
+        let found = judge(PATH.into(), Some(TEXT.as_bytes()), done);
         assert!(found.note.origin == Origin::Own && found.note.resolved);
         assert_eq!(unresolved(Some(found)), None);
         assert_eq!(unresolved(None), None);
@@ -128,6 +130,6 @@ mod tests {
     fn a_file_beyond_all_bounds_is_foreign_even_with_a_digest_to_match() {
         let large = "x".repeat(MOST as usize + 1);
         let record = record(|record| record.sha256 = digest(large.as_bytes()));
-        assert_eq!(judge(Some(large.as_bytes()), record).note.origin, Origin::Foreign);
+        assert_eq!(judge(PATH.into(), Some(large.as_bytes()), record).note.origin, Origin::Foreign);
     }
 }

@@ -9,6 +9,8 @@ mod cancel;
 pub mod capabilities;
 mod claim;
 mod comparison;
+pub mod component_scout;
+mod component_tools;
 mod detach;
 mod earlier_report;
 mod facts;

@@ -12,7 +12,7 @@ use super::queue;
 use super::ticket::Desk;
 use super::{Errand, RunArgs};
 use act_agent::editor::TaskRequest;
-use act_audit::{Audit, AuditError, Keeper};
+use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
 use act_component::{ComponentHost, Grant, builtin};
 use act_config::{ComponentRequest, Config, ModelAccess};
@@ -43,9 +43,20 @@ pub(super) struct Ready {
     pub(super) ceiling: Grant,
     /// The audit log's head must leave this machine before anything begins.
     pub(super) anchored: bool,
+    /// What the person typed for this task.
+    flag_max_tokens: Option<u64>,
+    /// What the administrator allows any task to spend.
+    policy_max_tokens: Option<u64>,
 }
 
 impl Ready {
+    /// Returns how many tokens the task may spend, from the flag, the configuration of now and the policy.
+    pub(super) fn max_tokens(&self) -> Option<u64> {
+        let user = Some(act_config::DEFAULT_MAX_TOKENS);
+        let agent_yaml = self.config.max_tokens;
+        act_config::token_budget(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
+    }
+
     /// Begins to fetch what the task is going to load, unless something else takes its place.
     pub(super) fn read_ahead(&self) {
         let replaced = |name| self.members.iter().any(|one| one.replaces.as_deref() == Some(name));
@@ -59,6 +70,7 @@ impl Ready {
         let (members, policy) = capabilities(&mut config, Heard::All(audit))?;
         (self.members, self.ceiling) = (members, policy.ceiling);
         (self.config, self.anchored) = (config, policy.require_anchor);
+        self.policy_max_tokens = policy.max_tokens;
         Ok(())
     }
 }
@@ -165,7 +177,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     match args.errand {
         // It writes nothing there, and is refused what another errand would be refused later.
         Errand::DryRun => drop(AgentDir::look(&config.root)?),
-        Errand::Run { .. } | Errand::Apply { .. } => AgentDir::check(&config.root)?,
+        Errand::Run { .. } | Errand::Apply { .. } => drop(AgentDir::check(&config.root)?),
     }
     let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
@@ -214,6 +226,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         members,
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,
+        flag_max_tokens: args.max_tokens,
+        policy_max_tokens: policy.max_tokens,
     })
 }
 
@@ -288,7 +302,7 @@ pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
     })?;
     let secrets = act_config::secrets(|name| std::env::var(name).ok());
-    let keeper: Arc<dyn Keeper> = Arc::<Store>::clone(store);
+    let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(store);
     Ok(Audit::new(state, &path, keeper, secrets))
 }
 

@@ -60,7 +60,7 @@ pub(super) async fn follow(
 ) -> Exit {
     let Accepted { ticket, position, args, mut ready } = accepted;
     let ticket = Arc::new(ticket);
-    let ledger = TokenLedger::limited(args.max_tokens);
+    let ledger = TokenLedger::limited(ready.max_tokens());
     let events = events(&ticket, &ledger, output, output.sinks());
     let last = LastWord::new(events.clone(), ledger.clone()).kept(Arc::clone(&ticket), output);
     let text = ready.request.text().to_owned();
@@ -84,6 +84,7 @@ pub(super) async fn follow(
     if let Err(failure) = ready.begin(config, &ticket.desk.audit) {
         return last.refuse(&failure);
     }
+    ledger.set_limit(ready.max_tokens());
     work::start(&ready, &lock, &ticket, last, (&ledger, &events), output, cancel).await
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_agent::scout::{ComponentScout, Scout};
+use super::component_scout::ComponentScout;
+use act_agent::scout::Scout;
 use act_component::builtin::Builtin;
 use act_component::registry::Member;
 use act_component::{

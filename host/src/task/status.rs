@@ -8,6 +8,7 @@ use super::earlier_report;
 use super::lookup::Lookup;
 use act_core::Failure;
 use act_records::store::Task;
+use act_workspace::AgentDir;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -27,6 +28,8 @@ pub struct Status {
     /// The one that ended last.
     pub last: Option<Task>,
     pub stuck_report: Option<StuckReportNote>,
+    /// The directory of act's notes, from the repository's root; null when `agent/` and `.act/` are both the user's.
+    pub notes_dir: Option<String>,
     /// Dry runs whose proposals stand in the tree in part: whoever wrote them died on the way. Left out where there
     /// are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -72,12 +75,14 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
     let found = earlier_report::find(&lookup.store, &desk.repo, root)?;
     let stuck_report = found.map(|found| found.note);
+    let notes_dir = AgentDir::name_in(root).ok().map(str::to_owned);
     // One of a task that runs is being written.
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
     let repo = Repo { root: root.display().to_string(), identity: desk.repo };
-    Ok(Status { repo, running, queued: queued.len(), last, stuck_report, half_applied })
+    let queued = queued.len();
+    Ok(Status { repo, running, queued, last, stuck_report, notes_dir, half_applied })
 }
 
 pub fn queue(start: &Path) -> Result<Queue, Failure> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Errand;
+use super::component_tools::component_tools;
 use super::preflight::Ready;
 use super::staff::{self, Incomplete, Staff, failed};
-use act_agent::context::Notebook;
-use act_agent::editor::{Aim, Brief, ComponentHands, Editor};
+use act_agent::context::NotesWriter;
+use act_agent::editor::{Aim, Editor, TaskInput};
 use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::Grounded;
 use act_audit::Audit;
@@ -29,8 +30,8 @@ pub(super) struct Work {
     pub(super) ready: Ready,
     /// Of the repository, held since its lock was taken.
     pub(super) held: HeldRoot,
-    pub(super) brief: Brief,
-    pub(super) notes: Option<Notebook<AgentDir>>,
+    pub(super) brief: TaskInput,
+    pub(super) notes: Option<NotesWriter<AgentDir>>,
     /// What judges; none in a dry run.
     pub(super) gate: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
@@ -39,7 +40,7 @@ pub(super) struct Work {
     pub(super) cancel: CancellationToken,
 }
 
-/// The Editor, and what its hands write with.
+/// The Editor, and the writer of its tools.
 pub(super) struct Team {
     pub(super) editor: Editor,
     pub(super) writer: Arc<RepoWriter>,
@@ -81,8 +82,7 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
     // As Scouts see it: what others brought along is not what the project is tested by.
     let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
-    let hands = ComponentHands::new(tools, Arc::clone(&writer), events.clone())
-        .with(more_tools, Arc::clone(&model));
+    let tools = component_tools(tools, more_tools, &writer, &model, &events);
     let mut check = Grounded::new(staff.view.clone());
     for scout in &added {
         let manifest = &scout.manifest;
@@ -114,12 +114,13 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     let stays = held.clone();
     let scripts = writer.view().clone();
     let editor = Editor {
-        brief,
+        input: brief,
         model,
         ledger: ledger.clone(),
         scouts,
         check: Arc::new(check),
-        hands: Arc::new(hands),
+        tools,
+        writer: Arc::clone(&writer),
         verifier,
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
         moved: Arc::new(move || stays.stays().err().map(|moved| moved.to_string())),
@@ -132,7 +133,7 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
             })
         }),
         steps: config.pipeline.steps.clone(),
-        look: Box::new(move |path| {
+        read_script: Box::new(move |path| {
             let want =
                 Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
             let chunk =

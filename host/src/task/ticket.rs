@@ -48,9 +48,10 @@ impl Desk {
     /// The log, about the repository as it stands; refused where nothing can be recorded.
     pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
         self.audit.ready()?;
-        Ok(self
-            .audit
-            .about(act_audit::Place { identity: self.repo.clone(), head: head_commit(root) }))
+        Ok(self.audit.about(act_audit::RepoIdentity {
+            identity: self.repo.clone(),
+            head: head_commit(root),
+        }))
     }
 
     /// Accepted when this returns; behind all others.

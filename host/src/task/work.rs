@@ -16,15 +16,18 @@ use super::team::{self, Team, Work};
 use super::ticket::Ticket;
 use super::{Errand, apply, earlier_report};
 use crate::output::Output;
-use act_agent::context::Notebook;
-use act_agent::editor::{self, Brief, Finished, State};
+use act_agent::context::NotesWriter;
+use act_agent::editor::{self, Finished, State, TaskInput};
 use act_audit::{Audit, AuditError};
+use act_config::Config;
 use act_core::Failure;
 use act_core::event::{EventKind, Events, Milestone};
 use act_core::exit::Exit;
 use act_model::TokenLedger;
 use act_verifier::{Engine, ResolvedImage};
-use act_workspace::{AgentDir, RepoLock, RootMoved, append_gitignore_once, git_shows_notes};
+use act_workspace::{
+    AgentDir, GitignoreEntry, NOTES_DIRS, RepoLock, RootMoved, append_gitignore_once,
+};
 
 /// How often a running task looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(200);
@@ -47,11 +50,10 @@ pub(super) async fn start(
         Ok(proposal) => proposal.is_some_and(|proposal| proposal.holds_ignore_rules()),
         Err(refusal) => return last.refuse(&refusal),
     };
-    let first_notes = matches!(AgentDir::look(&ready.config.root), Ok(None));
     let notes = match ready.errand {
         Errand::DryRun => None,
         Errand::Run { .. } | Errand::Apply { .. } => match AgentDir::open(&ready.config.root) {
-            Ok(agent) => Some(Notebook::new(agent).without(output.secrets().clone())),
+            Ok(agent) => Some(agent),
             Err(error) => return last.refuse(&error.into()),
         },
     };
@@ -64,11 +66,16 @@ pub(super) async fn start(
     apply::tell_half_applied(ready, &ticket.desk, output);
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(ticket, &cancel);
-    let brief = brief(ready, ticket, output);
+    let mut brief = brief(ready, ticket, output);
+    // Before the first note, whoever writes it and however this task ends.
+    let notes = notes.map(|agent| {
+        brief.host_wrote =
+            prepare_notes(&ready.config, &agent, proposes_ignore_rules, events, output);
+        NotesWriter::new(agent).without(output.secrets().clone())
+    });
     let audit = edges::begin(ready, ticket, &brief);
     let cancel = &cancel;
-    let hiding = Hiding { first_notes, proposes_ignore_rules };
-    let task = Task { ready, lock, ticket, ledger, events, output, cancel, hiding };
+    let task = Task { ready, lock, ticket, ledger, events, output, cancel, proposes_ignore_rules };
     let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -101,21 +108,22 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> Brief {
+fn brief(ready: &Ready, ticket: &Ticket, output: &Output) -> TaskInput {
     let (config, desk) = (&ready.config, &ticket.desk);
     let found =
         earlier_report::find(&desk.store, &desk.repo, &config.root).unwrap_or_else(|error| {
             output.caution(&format!("begins without the stuck report, if there is one: {error}"));
             None
         });
-    Brief {
+    TaskInput {
         task_id: ticket.task_id.clone(),
         request: ready.request.clone(),
         package: config.monorepo_package.clone(),
-        unheld: {
+        not_enforced: {
             let boundaries = ready.request.boundaries().iter();
             boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
         },
+        host_wrote: vec![],
         stuck_report: earlier_report::unresolved(found),
     }
 }
@@ -129,24 +137,62 @@ struct Task<'a> {
     events: &'a Events,
     output: &'a Output,
     cancel: &'a CancellationToken,
-    hiding: Hiding,
+    /// The proposal to be applied changes `.gitignore`, which has to be what the dry run saw until then.
+    proposes_ignore_rules: bool,
 }
 
-/// What there is to know about hiding `agent/` from git.
-#[derive(Clone, Copy)]
-struct Hiding {
-    /// Nothing was ever written to `agent/` here.
-    first_notes: bool,
-    /// What is to be applied fits only as long as `.gitignore` is what the dry run saw.
-    proposes_ignore_rules: bool,
+/// Hides the notes from git and tells the user about it. Returns the files that were written.
+fn prepare_notes(
+    config: &Config,
+    agent: &AgentDir,
+    later: bool,
+    events: &Events,
+    output: &Output,
+) -> Vec<String> {
+    let name = agent.name();
+    if name != NOTES_DIRS[0] {
+        let users = NOTES_DIRS[0];
+        output.caution(&format!("{users}/ is yours, so act keeps its notes in {name}/"));
+    }
+    if let Err(error) = agent.hide_from_git() {
+        output.caution(&format!("{name}/.gitignore cannot be written: {error}"));
+    }
+    match later {
+        true => vec![],
+        false => ignore_notes(config, name, events, output).into_iter().collect(),
+    }
+}
+
+/// Adds the line that hides the notes to `.gitignore`, unless the repository's configuration forbids it. Returns what
+/// was written.
+fn ignore_notes(config: &Config, name: &str, events: &Events, output: &Output) -> Option<String> {
+    if !config.gitignore {
+        return None;
+    }
+    match append_gitignore_once(&config.root, name) {
+        Ok(GitignoreEntry::AlreadyThere) => None,
+        Ok(GitignoreEntry::Added) => {
+            output.caution(&format!(
+                "added the line `/{name}/` to .gitignore, which hides act's notes from git; `gitignore: false` in \
+                 agent.yaml turns this off"
+            ));
+            Some(format!(".gitignore (the line /{name}/)"))
+        }
+        // The `.gitignore` in the directory hides the notes as well.
+        Err(error) => {
+            let text = format!("the line `/{name}/` was not added to .gitignore: {error}");
+            events.emit(EventKind::Diagnosis { text });
+            None
+        }
+    }
 }
 
 impl Task<'_> {
     /// A refusal is the end of a task whose turn came for something that does not hold any more.
     async fn perform(
         &self,
-        brief: Brief,
-        notes: Option<Notebook<AgentDir>>,
+        brief: TaskInput,
+        notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<Finished, Failure> {
         let Self { ready, lock, ticket, ledger, events, output, cancel, .. } = self;
@@ -154,6 +200,7 @@ impl Task<'_> {
         events.emit(EventKind::TaskStarted {
             repo: config.root.display().to_string(),
             pipeline_sha256: config.sha256.clone(),
+            notes_dir: notes.as_ref().map(|notes| notes.dir().to_owned()),
         });
         events.emit(EventKind::Constraints {
             constraints: request.constraints().to_vec(),
@@ -161,10 +208,6 @@ impl Task<'_> {
             boundaries: request.boundaries().to_vec(),
             enforced: ready.enforced.clone(),
         });
-        // Before the first note, whoever writes it and however this task ends.
-        if !matches!(ready.errand, Errand::DryRun) {
-            self.hide_notes_from_git(self.hiding.proposes_ignore_rules);
-        }
         let audit = match audit {
             Ok(audit) => audit,
             Err(error) => {
@@ -219,7 +262,12 @@ impl Task<'_> {
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
             match apply::carry_out(ticket, &writer, dry_run, events, output, &stopped) {
-                Ok(()) if self.hiding.proposes_ignore_rules => self.hide_notes_from_git(false),
+                Ok(()) if self.proposes_ignore_rules => {
+                    if let Ok(name) = AgentDir::name_in(&config.root) {
+                        let wrote = ignore_notes(config, name, events, output);
+                        editor.input.host_wrote.extend(wrote);
+                    }
+                }
                 Ok(()) => {}
                 Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
                 Err(refusal) => return Err(refusal),
@@ -230,31 +278,6 @@ impl Task<'_> {
             propose(ticket, lock.root().path(), &overlay, draft, events, output);
         }
         Ok(finished)
-    }
-
-    /// agent/ is left out of every view by name; only the user's own git would show it, which is said in the first
-    /// task of a repository.
-    fn hide_notes_from_git(&self, later: bool) {
-        const CURE: &str = "the line `agent/` in .git/info/exclude hides it";
-        let root = &self.ready.config.root;
-        let line = (!later).then(|| append_gitignore_once(root));
-        if !git_shows_notes(root) {
-            return;
-        }
-        let (why, cure) = match line {
-            None => (".gitignore gets its line when the proposal is applied".to_owned(), CURE),
-            Some(Err(error)) => (error.to_string(), CURE),
-            Some(Ok(_)) => (
-                "what .gitignore says of it is undone by a later rule, or files in it are tracked"
-                    .to_owned(),
-                "`git check-ignore -v agent` names the rule",
-            ),
-        };
-        let text = format!("git shows agent/, the notes of act: {why}; {cure}");
-        if self.hiding.first_notes {
-            self.output.caution(&text);
-        }
-        self.events.emit(EventKind::Diagnosis { text });
     }
 
     async fn gate(&self, engine: &Engine) -> Gate {

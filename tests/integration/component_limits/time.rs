@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use act::task::component_scout::ComponentScout;
+use act_agent::scout::Question;
 use act_agent::scout::query::{self, QueryEnd, ReportCheck};
-use act_agent::scout::{ComponentScout, Question};
 use act_component::{ComponentFailure, Grant, HostContext, Limits, RepoRead};
 use act_core::event::EventKind;
 use act_model::Pause;

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{by_every_route, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tool_answers::reasons;
 use crate::harness::{Act, image};
-use crate::tool_answers::reasons;
 
 /// Security line 71: a model that obeys a README asking for hooks, changes of the gate, secrets and a false
 /// report. The tree holds only what was allowed, no secret was seen, and the end is that of any task.
@@ -73,7 +73,7 @@ fn a_model_that_obeys_the_readme_gets_nothing_but_refusals() {
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     fs::remove_file(told.repo().join("link")).unwrap();
     expected.insert("answer.txt".to_owned(), "right\n".to_owned());
-    expected.insert(".gitignore".to_owned(), "agent/\n".to_owned());
+    expected.insert(".gitignore".to_owned(), "/agent/\n".to_owned());
     assert_eq!(tree(&told.repo()), expected);
     assert_eq!(fingerprint(&told.repo().join(".git")), before_git);
     assert_eq!(fingerprint(&home.join(".ssh")), before_home);

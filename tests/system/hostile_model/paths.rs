@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{by_every_route, denied, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::tool_answers::{answers, reasons, refused};
 use crate::harness::{Act, image};
-use crate::tool_answers::{answers, reasons, refused};
 
 /// Security lines 51 and 52: git's files, the gate and our own are out of reach by every route; the model
 /// hears so and the loop goes on to a green run.
@@ -119,7 +119,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
         opening("obey").into_iter().chain(hostile).chain(attempt("right\n")).chain([done()]);
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     expected.insert("answer.txt".to_owned(), "right\n".to_owned());
-    expected.insert(".gitignore".to_owned(), "agent/\n".to_owned());
+    expected.insert(".gitignore".to_owned(), "/agent/\n".to_owned());
     assert_eq!(tree(&told.repo()), expected);
     let reasons = reasons(&told);
     assert_eq!(reasons.len(), count, "{reasons:?}");

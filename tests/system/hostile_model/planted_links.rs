@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{by_every_route, denied, fingerprint};
 use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::tool_answers::{reasons, refused};
 use crate::harness::{Act, image};
-use crate::tool_answers::{reasons, refused};
 
 /// Security line 57: a directory that is a link to the outside is no way out.
 #[test]
@@ -30,15 +30,16 @@ fn a_linked_directory_is_no_way_out() {
     assert_eq!(denied(&told), refused(&told));
 }
 
-/// Security line 64: `agent` as a link to the outside is found before anything is written.
+/// Security line 64: links to the outside in place of both directories are found before anything is written.
 #[test]
-fn an_agent_directory_that_is_a_link_refuses_the_task() {
+fn links_in_place_of_both_directories_of_notes_refuse_the_task() {
     let outside = tempfile::tempdir().unwrap();
     let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", "true")]);
     symlink(outside.path(), act.repo().join("agent")).unwrap();
+    symlink(outside.path(), act.repo().join(".act")).unwrap();
     let before = fingerprint(&act.repo());
-    let told =
-        act.script("turns: []").run("write the answer").status(1).stderr_has("agent is a link");
+    let told = act.script("turns: []").run("write the answer").status(1);
+    let told = told.stderr_has("agent and .act in");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     assert_eq!(fingerprint(&told.repo()), before);
     assert!(told.requests().is_empty());
@@ -68,22 +69,33 @@ fn links_that_a_clone_ships_for_our_own_files_are_not_followed() {
     assert!(fs::symlink_metadata(told.repo().join(".gitignore")).unwrap().is_symlink());
 }
 
-/// WORKSPACE-32: where `.gitignore` cannot hide the notes the user is told so, once.
+/// Security line 64, WORKSPACE-57: a link is never the directory of act's notes.
 #[test]
-fn notes_that_git_shows_are_told_in_the_first_task() {
+fn an_agent_directory_that_is_a_link_is_left_alone() {
+    let outside = tempfile::tempdir().unwrap();
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", "true")]);
+    symlink(outside.path(), act.repo().join("agent")).unwrap();
+    let silent = || json!({"role": "editor", "text": "hm"});
+    let told = act.script(&script([silent(), silent(), silent()])).run("x").status(3);
+    let told = told.stderr_has("agent/ is yours, so act keeps its notes in .act/");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    assert!(told.repo().join(".act/stuck_report.md").exists());
+}
+
+/// WORKSPACE-32: where `.gitignore` cannot hold the line, or the user has undone it, it is left alone.
+#[test]
+fn a_gitignore_that_is_not_ours_to_change_is_left_alone() {
     let silent = || json!({"role": "editor", "text": "hm"});
     let turns = script([silent(), silent(), silent()]);
     let act = Act::new().file("rules", "*.o\n").pipeline(image(), &[("test", "true")]);
     symlink("rules", act.repo().join(".gitignore")).unwrap();
-    let first = act.clone().script(&turns).run("x").status(3);
-    first
-        .stderr_has("git shows agent/, the notes of act: .gitignore is a link")
-        .stderr_has("the line `agent/` in .git/info/exclude hides it");
-    act.clone().script(&turns).run("x").status(3).stderr_lacks("git shows agent/");
+    let told = act.clone().script(&turns).run("x").status(3);
+    assert_eq!(told.read("rules"), "*.o\n");
+    assert_eq!(told.read("agent/.gitignore"), "*\n");
 
     let undone =
         Act::new().file(".gitignore", "agent/\n!agent/\n").pipeline(image(), &[("test", "true")]);
     let told = undone.script(&turns).run("x").status(3);
-    let told = told.stderr_has("is undone by a later rule");
     assert_eq!(told.read(".gitignore"), "agent/\n!agent/\n");
+    assert_eq!(told.read("agent/.gitignore"), "*\n");
 }

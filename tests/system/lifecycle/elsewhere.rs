@@ -26,7 +26,7 @@ fn what_a_dead_process_of_another_container_left_is_recorded_as_cancelled() {
     let act = repository().script(&whole_tasks(2));
     let dies = act.clone().env("ACT_FAIL_POINT", "accepted");
     let Some(orphan) = in_another_container(&dies, &["run", "orphan"]) else {
-        eprintln!("not shown here: a namespace needs root");
+        act_core::testing::skip("a namespace needs root");
         return;
     };
     orphan.wait();
@@ -47,7 +47,7 @@ fn a_living_process_of_another_container_is_not_robbed() {
     let first = act.clone().start(["run", "first"]);
     first.until_stderr_has("Analyzing codebase...");
     let Some(second) = in_another_container(&act, &["run", "second"]) else {
-        eprintln!("not shown here: a namespace needs root");
+        act_core::testing::skip("a namespace needs root");
         return;
     };
     second.until_stderr_has("Waiting: place 1");

@@ -1,9 +1,20 @@
-//! What makes a record a link of the chain (pure): its place, the hash of the one before, and its own over
-//! every byte of its line.
+//! A record as a link of the chain: its number, the hash of the record before it, and its own hash over every byte of its
+//! line. The log is read from its beginning by [`AuditReader`] and from its end by [`tail`], which costs the same however
+//! long the log is.
 
-use sha2::{Digest, Sha256};
+#[cfg(test)]
+mod tests;
 
-use super::inert::hex;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Take};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use act_fs::{Dir, Sha256};
+use sha2::Digest;
+
+use super::error::AuditError;
+use super::log::LogFile;
 use super::record::Record;
 
 const DOMAIN: &[u8] = b"act-audit-v1";
@@ -61,12 +72,160 @@ fn unsealed(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn hash(prev: &str, canonical: &[u8]) -> String {
-    let mut hasher = Sha256::new();
+    let mut hasher = sha2::Sha256::new();
     hasher.update(DOMAIN);
     hasher.update(prev.as_bytes());
     hasher.update(canonical);
-    hex(&hasher.finalize())
+    act_fs::Sha256::from(hasher).to_string()
 }
 
-#[cfg(test)]
-mod tests;
+/// Lines up to the end that the log had when it was opened.
+pub struct AuditReader {
+    lines: Option<BufReader<Take<File>>>,
+    number: u64,
+    at: u64,
+}
+
+/// What one line is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    Record(Box<Record>),
+    /// The beginning of a record whose writer was stopped; with its line feed if it has one.
+    Torn(Vec<u8>),
+    Bad(&'static str),
+}
+
+impl AuditReader {
+    /// Empty when there is no log. Waits for one who appends, so that no half of a line is seen.
+    pub fn open(state: &Dir, path: &Path) -> Result<Self, AuditError> {
+        let path = path.join(super::log::NAME);
+        let Some(found) = LogFile::existing(state, &path)? else {
+            return Ok(Self { lines: None, number: 0, at: 0 });
+        };
+        let size = {
+            let _turn = found.lock(&path, true)?;
+            found.size(&path)?
+        };
+        Ok(Self::of(found, size))
+    }
+
+    pub(super) fn of(found: LogFile, size: u64) -> Self {
+        let lines = BufReader::with_capacity(MAX_LINE, found.file.take(size));
+        Self { lines: Some(lines), number: 0, at: 0 }
+    }
+
+    /// From 1: of the line that came last.
+    pub fn line(&self) -> u64 {
+        self.number
+    }
+
+    /// Bytes read so far.
+    pub fn offset(&self) -> u64 {
+        self.at
+    }
+
+    pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+        let Some(lines) = &mut self.lines else { return Ok(None) };
+        let mut line = vec![];
+        let most = MAX_LINE as u64 + 1;
+        if lines.by_ref().take(most).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.at += line.len() as u64;
+        if line.len() as u64 == most && line.last() != Some(&b'\n') {
+            return Ok(Some(Item::Bad("it is longer than any record")));
+        }
+        Ok(Some(match judge(line.strip_suffix(b"\n").unwrap_or(&line)) {
+            Line::Record(record) => Item::Record(record),
+            Line::Torn => Item::Torn(line),
+            Line::Bad(why) => Item::Bad(why),
+        }))
+    }
+}
+
+/// The greatest number that any readable record of a damaged log has.
+pub(super) fn last_seq(state: &Dir, path: &Path) -> u64 {
+    let Ok(Some(found)) = LogFile::existing(state, path) else { return 0 };
+    let mut reader = AuditReader::of(found, u64::MAX);
+    let mut last = 0;
+    while let Ok(Some(item)) = reader.next_item() {
+        if let Item::Record(record) = item {
+            last = last.max(record.seq);
+        }
+    }
+    last
+}
+
+/// Bytes behind which there must be a record; more is nothing that a stopped writer could have left.
+const WINDOW: u64 = 4 * MAX_LINE as u64;
+
+/// Where the next record goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Of the last record; 0 before the first.
+    pub(super) seq: u64,
+    pub(super) hash: String,
+    /// Bytes of the whole file.
+    pub(super) size: u64,
+    /// Its last line has no line feed yet.
+    pub(super) open_line: bool,
+    pub(super) torn: Option<Torn>,
+}
+
+/// What stands between two records and is none: a line whose writer was stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Torn {
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+impl Torn {
+    /// Line feeds at its end do not count: one of them is added by whoever goes on.
+    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
+        let end = bytes.iter().rposition(|byte| *byte != b'\n')?;
+        let bytes = bytes.get(..=end)?;
+        Some(Self { bytes: bytes.len() as u64, sha256: Sha256::of(bytes).to_string() })
+    }
+}
+
+#[derive(Debug)]
+pub(super) enum TailError {
+    Io(io::Error),
+    /// The last record is not what it was.
+    Bad(String),
+}
+
+pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
+    let from = size.saturating_sub(WINDOW);
+    let mut bytes = vec![0; usize::try_from(size - from).unwrap_or_default()];
+    file.read_exact_at(&mut bytes, from).map_err(TailError::Io)?;
+    let open_line = bytes.last().is_some_and(|byte| *byte != b'\n');
+    // The end of the line that is looked at, without its line feed.
+    let mut end = bytes.len() - usize::from(!bytes.is_empty() && !open_line);
+    loop {
+        let before = bytes.get(..end).unwrap_or_default();
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if start == 0 && from > 0 {
+            return Err(TailError::Bad(format!("there is no record in its last {WINDOW} bytes")));
+        }
+        let after = |from: usize| Torn::of(bytes.get(from..).unwrap_or_default());
+        match judge(before.get(start..).unwrap_or_default()) {
+            Line::Record(record) => {
+                let (seq, hash) = (record.seq, record.hash);
+                return Ok(Tail { seq, hash, size, open_line, torn: after(end + 1) });
+            }
+            Line::Bad(why) => return Err(TailError::Bad(format!("of its last record, {why}"))),
+            Line::Torn if start == 0 => {
+                return Ok(Tail {
+                    seq: 0,
+                    hash: GENESIS.to_owned(),
+                    size,
+                    open_line,
+                    torn: after(0),
+                });
+            }
+            Line::Torn => end = start - 1,
+        }
+    }
+}

@@ -1,9 +1,9 @@
-//! Why nothing can be recorded. The log is left as it was found in every case.
+//! Why nothing can be recorded. In every case the log is unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::head::Unkept;
+use super::head::CheckpointError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
@@ -32,8 +32,8 @@ impl AuditError {
         Self::Unusable { path: path.to_owned(), reason: error.to_string(), full }
     }
 
-    /// Of what is remembered elsewhere.
-    pub(super) fn keeper(path: &Path, what: &str, why: &Unkept) -> Self {
+    /// An error of the checkpoint store.
+    pub(super) fn checkpoint(path: &Path, what: &str, why: &CheckpointError) -> Self {
         let reason = format!("{what}: {}", why.reason);
         Self::Unusable { path: path.to_owned(), reason, full: why.full }
     }

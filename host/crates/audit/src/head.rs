@@ -1,10 +1,10 @@
-//! The end of the chain as somebody else remembers it: what shows that a log was cut or written anew.
+//! Checkpoints: what is remembered of the log outside of it, so that a log that was cut or written anew is found.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The last record at some moment.
+/// The last record of the log at some moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -19,45 +19,66 @@ pub struct Head {
     pub end: u64,
 }
 
-/// The first record of a log that was begun anew.
+/// The first record of a log that `act audit restart` began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beginning {
+pub struct Restart {
     pub hash: String,
-    /// All of it, as it was sealed: what it says of the log before it outlives the log that it stands in. None where an
-    /// earlier version kept the hash alone.
+    /// The whole line of the record. The store has it as well, so that what it says about the archived log survives the
+    /// log that it is written in. `None` where an earlier version stored the hash alone.
     pub line: Option<String>,
 }
 
-/// Why something is not remembered, in words for people.
+/// The checkpoint store cannot be read or written; `reason` is for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unkept {
+pub struct CheckpointError {
     pub reason: String,
-    /// There is no room for it.
+    /// The disk is full.
     pub full: bool,
 }
 
-/// What is remembered outside of the log.
-pub trait Keeper: Send + Sync {
-    fn head(&self) -> Result<Option<Head>, Unkept>;
+/// Remembers the head of the log outside of it. The store of the host implements it.
+pub trait CheckpointStore: Send + Sync {
+    /// Returns the last head that was stored.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn head(&self) -> Result<Option<Head>, CheckpointError>;
 
-    /// Never replaces a later one. May be forgotten when the place is busy: the next edge says it again.
-    fn keep(&self, head: &Head) -> Result<(), Unkept>;
+    /// Stores a head, unless a later one is stored. A busy store may drop it, because the next call of
+    /// [`Audit::settle`](crate::Audit::settle) stores a later one.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn keep(&self, head: &Head) -> Result<(), CheckpointError>;
 
-    /// `head` is that of the first record of a log that was begun anew, and `line` the record: kept in place of any
-    /// other, and for good. The grants are forgotten, so that they are recorded again.
-    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept>;
+    /// Stores the first record of a new log, for good and in place of any other head. The store forgets the grants, so
+    /// that they are recorded again.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), CheckpointError>;
 
-    /// All such records, by their numbers.
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept>;
+    /// Returns all records with which a log began, by their numbers.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError>;
 
-    /// The digest of the user's grants as they were last recorded.
-    fn grants(&self) -> Result<Option<String>, Unkept>;
+    /// Returns the digest of the user's grants as they were last recorded.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    fn grants(&self) -> Result<Option<String>, CheckpointError>;
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept>;
+    /// Stores that digest.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError>;
 }
 
-impl From<Unkept> for act_core::Failure {
-    fn from(error: Unkept) -> Self {
+impl From<CheckpointError> for act_core::Failure {
+    fn from(error: CheckpointError) -> Self {
         let hint = match error.full {
             true => "make room in the artifact directory, or set AGENT_ARTIFACT_DIR",
             false => {

@@ -1,74 +1,105 @@
 //! The audit log: who did what with which right, as records that are chained by their hashes.
 //!
-//! A record is appended before an action is taken, or right after it where it tells what came out; where a
-//! record cannot be written, nothing goes on. `chain` says what a line is (pure), `log` appends under a lock
-//! that holds between processes, `verify` finds the first record that is not what it was.
+//! The crate promises that a record is appended before an action is taken, or right after it where the record states
+//! the result; that nothing goes on while a record cannot be written; and that a record which was changed, removed or
+//! added later is found. Every crate above may append; only the program itself verifies, restarts and prints the log.
+//!
+//! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is what a caller has to say.
+//! - [`AuditReader`] reads the log from its beginning.
+//! - [`verify_all`] judges the log and all logs that were archived before it.
+//! - [`CheckpointStore`] is what the caller remembers outside of the log, so that a cut log is found.
+//!
+//! In the source, `record` is one line of the log, `chain` links lines by their hashes, `log` appends under a lock that
+//! holds between processes, `verify` judges one log, and `history` the archived ones.
+//!
+//! ```
+//! # use std::collections::BTreeMap;
+//! # use std::sync::Arc;
+//! # use act_audit::{CheckpointError, CheckpointStore, Head, Restart};
+//! use act_audit::{Audit, AuditReader, Entry, Event, Item};
+//! use act_fs::Dir;
+//! # struct Forgetful;
+//! # impl CheckpointStore for Forgetful {
+//! #     fn head(&self) -> Result<Option<Head>, CheckpointError> { Ok(None) }
+//! #     fn keep(&self, _: &Head) -> Result<(), CheckpointError> { Ok(()) }
+//! #     fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> { Ok(()) }
+//! #     fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> { Ok(BTreeMap::new()) }
+//! #     fn grants(&self) -> Result<Option<String>, CheckpointError> { Ok(None) }
+//! #     fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> { Ok(()) }
+//! # }
+//! # let temporary = tempfile::tempdir().unwrap();
+//! # let checkpoints = Arc::new(Forgetful);
+//! let state = Dir::open(temporary.path()).unwrap();
+//! let audit = Audit::new(state.try_clone().unwrap(), temporary.path(), checkpoints, Default::default());
+//! audit.append(Entry::new(Event::Edit).object("src/main.rs")).unwrap();
+//! audit.settle().unwrap();
+//! let mut reader = AuditReader::open(&state, temporary.path()).unwrap();
+//! assert!(matches!(reader.next_item().unwrap(), Some(Item::Record(record)) if record.seq == 1));
+//! ```
 
-mod accepted;
 mod chain;
-mod earlier;
-mod entry;
 mod error;
-mod file;
 mod grants;
 mod head;
-mod inert;
+mod history;
 mod log;
-mod reader;
 mod record;
-mod tail;
 #[cfg(test)]
 mod testing;
-mod verification;
 mod verify;
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use chain::GENESIS;
-pub use earlier::verify_all;
-pub use entry::{Entry, Event};
+pub use chain::{AuditReader, GENESIS, Item};
 pub use error::AuditError;
-pub use file::NAME;
 pub use grants::{Approval, GrantsSeen, NO_BYTES};
-pub use head::{Beginning, Head, Keeper, Unkept};
-pub use reader::{AuditReader, Item};
-pub use record::{Decision, Place, Record, Subject};
-pub use verification::{Bad, EarlierLog, History, UnknownRun, Verification};
-pub use verify::{OfManifest, Verifier, cure};
+pub use head::{CheckpointError, CheckpointStore, Head, Restart};
+pub use history::verify_all;
+pub use log::NAME;
+pub use record::{Decision, Entry, Event, Record, RepoIdentity, Subject};
+pub use verify::{
+    Bad, EarlierLog, History, ManifestFacts, UnknownRun, Verification, Verifier, cure,
+};
 
 use act_core::secret::Secrets;
+use act_fs::Dir;
 use log::Log;
 
-/// The log, in the name of one task or of none. Clones append to the same one. Costs nothing until the first
-/// record.
+/// Appends to the log, on behalf of one task or of none. Clones append to the same log. Nothing is opened before the
+/// first record.
 #[derive(Clone)]
 pub struct Audit {
     log: Arc<Log>,
     task: Option<Arc<str>>,
-    repo: Option<Arc<Place>>,
+    repo: Option<Arc<RepoIdentity>>,
 }
 
 impl Audit {
-    /// The log in the directory `state`, which `path` names in messages. `keeper` holds its head elsewhere.
-    pub fn new(state: OwnedFd, path: &Path, keeper: Arc<dyn Keeper>, secrets: Secrets) -> Self {
+    /// Returns the log in the directory `state`, which `path` names in messages. `checkpoints` remembers its head
+    /// outside of the log.
+    pub fn new(
+        state: Dir,
+        path: &Path,
+        checkpoints: Arc<dyn CheckpointStore>,
+        secrets: Secrets,
+    ) -> Self {
         Self {
-            log: Arc::new(Log::new(state, path.join(NAME), keeper, secrets)),
+            log: Arc::new(Log::new(state, path.join(NAME), checkpoints, secrets)),
             task: None,
             repo: None,
         }
     }
 
-    /// The same log, in the name of a task.
+    /// Returns the same log; its records name the task.
     #[must_use]
     pub fn of_task(&self, task_id: &str) -> Self {
         Self { task: Some(task_id.into()), ..self.clone() }
     }
 
-    /// The same log, about a repository at a commit.
+    /// Returns the same log; its records name the repository and its commit.
     #[must_use]
-    pub fn about(&self, repo: Place) -> Self {
+    pub fn about(&self, repo: RepoIdentity) -> Self {
         Self { repo: Some(Arc::new(repo)), ..self.clone() }
     }
 
@@ -76,29 +107,43 @@ impl Audit {
         self.log.path().to_owned()
     }
 
-    /// Appends; what could not be appended is kept and tried again with the next one, and until then nothing
-    /// is `ready`. Not yet on the disk when this returns.
+    /// Appends a record. It is not yet on the disk when the call returns; [`Audit::settle`] writes it there.
+    ///
+    /// # Errors
+    /// The record could not be written. It waits and is written before the next one, and until then [`Audit::ready`]
+    /// fails.
     pub fn append(&self, entry: Entry) -> Result<Head, AuditError> {
         self.log.append(entry.bound(self.task.as_deref(), self.repo.as_deref()))
     }
 
-    /// Whether the next record can be written: everything before it was, and there is room.
+    /// Makes sure that the next record can be written: all records before it were, and the disk has room.
+    ///
+    /// # Errors
+    /// A record that waits cannot be written, or the disk has no room. The action that was to be recorded must not
+    /// begin.
     pub fn ready(&self) -> Result<(), AuditError> {
         self.log.ready()
     }
 
-    /// The edge of a task or of a gate: on the disk, and the head in the keeper's hands, when this returns.
+    /// Writes all records to the disk and their head to the checkpoint store: at the beginning and the end of a task or
+    /// a verification.
+    ///
+    /// # Errors
+    /// The log or the checkpoint store cannot be written.
     pub fn settle(&self) -> Result<(), AuditError> {
         self.log.settle()
     }
 
-    /// Of the last record that this process knows of.
+    /// Returns the head: the last record that this process has written or found.
     pub fn head(&self) -> Option<Head> {
         self.log.head()
     }
 
-    /// Sets a log aside that is not what it was, and begins a new one that says so and goes on counting.
-    /// Answers the name under which the old one is kept; none when there was no file.
+    /// Archives a log that was cut or changed, and begins a new one that records this and continues the numbers.
+    /// Returns the name of the archived log, or `None` when there was no file.
+    ///
+    /// # Errors
+    /// Another process holds the lock for too long, or one of the files cannot be written.
     pub fn restart(&self) -> Result<Option<String>, AuditError> {
         self.log.restart()
     }

@@ -1,41 +1,206 @@
-//! Appending: one at a time, in all processes, at the end that is there then.
+//! The log as a file, and appending to it. The file is reached by handle, never through a link, and belongs to its owner
+//! alone. One process appends at a time, at the end that the file has then.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fsync, openat, renameat, statat};
-use rustix::io::Errno;
-
-use super::chain::{GENESIS, Line, judge, seal};
-use super::entry::{Entry, Event};
-use super::error::AuditError;
-use super::file::{LogFile, NAME};
-use super::head::{Head, Keeper};
-use super::record::Record;
-use super::tail::{Tail, TailError, tail};
 use act_core::fail_point;
 use act_core::process::Process;
 use act_core::secret::Secrets;
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Identity};
+use rustix::fs::{Mode, OFlags, fdatasync, openat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
-/// Records that wait for a disk with room. Nothing new begins while one waits, so that only what was at work
-/// already adds to them.
-const MOST_WAITING: usize = 10_000;
-/// Bytes asked for ahead of the end, and how many of them must be left before an action.
+use super::chain::{GENESIS, Line, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
+use super::error::AuditError;
+use super::head::{CheckpointStore, Head};
+use super::record::{Entry, Event, Record};
+
+pub const NAME: &str = "audit.jsonl";
+/// Maximum wait for the lock. Appending takes less than a millisecond, so a process that holds it longer has stopped.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// What every record of every version begins with.
+const BEGINNING: &str = r#"{"v":"#;
+
+#[derive(Debug)]
+pub(super) struct LogFile {
+    pub(super) file: File,
+    identity: Identity,
+}
+
+impl LogFile {
+    /// Opens the log for appending, and creates it when it is missing.
+    pub(super) fn open(state: &Dir, path: &Path) -> Result<Self, AuditError> {
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
+        Self::new(state, NAME, path, flags)?.ok_or_else(|| AuditError::io(path, Errno::NOENT))
+    }
+
+    /// Opens the log for reading.
+    pub(super) fn existing(state: &Dir, path: &Path) -> Result<Option<Self>, AuditError> {
+        Self::new(state, NAME, path, OFlags::RDONLY)
+    }
+
+    /// Opens an archived log for reading.
+    pub(super) fn archived(
+        state: &Dir,
+        name: &str,
+        path: &Path,
+    ) -> Result<Option<Self>, AuditError> {
+        Self::new(state, name, path, OFlags::RDONLY)
+    }
+
+    /// Returns the SHA-256 digest of the whole file, as hex.
+    pub(super) fn sha256(&self, path: &Path) -> Result<String, AuditError> {
+        let (mut hasher, mut at, mut buffer) = (Sha256::new(), 0, vec![0; MAX_LINE]);
+        loop {
+            match self.file.read_at(&mut buffer, at) {
+                Ok(0) => return Ok(act_fs::Sha256::from(hasher).to_string()),
+                Ok(count) => {
+                    hasher.update(buffer.get(..count).unwrap_or_default());
+                    at += count as u64;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(AuditError::io(path, error)),
+            }
+        }
+    }
+
+    fn new(
+        state: &Dir,
+        name: &str,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<Option<Self>, AuditError> {
+        let foreign =
+            |what: &str| AuditError::Foreign { path: path.to_owned(), what: what.to_owned() };
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file: File = match openat(state, name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(handle) => handle.into(),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP) => return Err(foreign("a symbolic link")),
+            Err(Errno::ISDIR) => return Err(foreign("a directory")),
+            Err(Errno::NXIO) => return Err(foreign("a FIFO or a socket")),
+            Err(errno) => return Err(AuditError::io(path, errno)),
+        };
+        let meta = file.metadata().map_err(|error| AuditError::io(path, error))?;
+        if !meta.is_file() {
+            return Err(foreign("no regular file"));
+        }
+        if meta.uid() != rustix::process::geteuid().as_raw() {
+            return Err(foreign("of another user"));
+        }
+        let found = Self {
+            identity: Identity::of_handle(&file).map_err(|error| AuditError::io(path, error))?,
+            file,
+        };
+        found.begins_as_ours(path)?;
+        Ok(Some(found))
+    }
+
+    fn begins_as_ours(&self, path: &Path) -> Result<(), AuditError> {
+        let mut first = [0; 16];
+        let mut read = 0;
+        while let Some(rest) = first.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, read as u64) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(AuditError::io(path, error)),
+            }
+        }
+        // A first line that was torn is short.
+        let first = first.get(..read).unwrap_or_default().split(|byte| *byte == b'\n').next();
+        let first = first.unwrap_or_default();
+        let known = BEGINNING.len().min(first.len());
+        if first.get(..known) != BEGINNING.as_bytes().get(..known) {
+            let what = "a file of something else".to_owned();
+            return Err(AuditError::Foreign { path: path.to_owned(), what });
+        }
+        // `{"v":1,` and nothing else, as far as it is written.
+        match first.get(BEGINNING.len()..BEGINNING.len() + 2) {
+            None | Some(b"1,") => Ok(()),
+            Some(_) => Err(AuditError::Future { path: path.to_owned() }),
+        }
+    }
+
+    pub(super) fn size(&self, path: &Path) -> Result<u64, AuditError> {
+        Ok(self.file.metadata().map_err(|error| AuditError::io(path, error))?.len())
+    }
+
+    /// Whether the name of the log still means this file.
+    pub(super) fn is_named(&self, state: &Dir) -> bool {
+        state.stat(NAME).is_ok_and(|named| Identity::of_stat(&named) == self.identity)
+    }
+
+    /// Takes the lock until the result is dropped: shared for readers, else exclusively.
+    pub(super) fn lock(&self, path: &Path, shared: bool) -> Result<Locked<'_>, AuditError> {
+        let kind = if shared { Kind::Shared } else { Kind::Exclusive };
+        match lock::wait(&self.file, kind, LONGEST_WAIT) {
+            Ok(true) => Ok(Locked(&self.file)),
+            Ok(false) => Err(AuditError::Busy { path: path.to_owned() }),
+            Err(error) => Err(AuditError::io(path, error)),
+        }
+    }
+
+    /// Returns the first record, or `None` when there is none or it was changed.
+    pub(super) fn first(&self) -> Option<Record> {
+        let mut bytes = vec![0; MAX_LINE];
+        let read = self.file.read_at(&mut bytes, 0).ok()?;
+        let line = bytes.get(..read)?.split(|byte| *byte == b'\n').next()?;
+        match judge(line) {
+            Line::Record(record) => Some(*record),
+            Line::Torn | Line::Bad(_) => None,
+        }
+    }
+
+    /// Returns the record whose line ends at byte `end`.
+    pub(super) fn ending_at(&self, end: u64) -> Option<Record> {
+        let from = end.saturating_sub(MAX_LINE as u64);
+        let mut bytes = vec![0; usize::try_from(end - from).ok()?];
+        self.file.read_exact_at(&mut bytes, from).ok()?;
+        let line = bytes.strip_suffix(b"\n")?;
+        let line = line.rsplit(|byte| *byte == b'\n').next()?;
+        match judge(line) {
+            Line::Record(record) => Some(*record),
+            Line::Torn | Line::Bad(_) => None,
+        }
+    }
+}
+
+pub(super) struct Locked<'a>(&'a File);
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // The file is closed with the process in any case.
+        let _ = lock::unlock(self.0);
+    }
+}
+
+/// Maximum number of records that wait while they cannot be written. No action begins while one waits, so only what was
+/// already at work adds to them.
+const MAX_WAITING: usize = 10_000;
+/// Number of bytes to reserve beyond the end of the log, and how many of them must be free before an action.
 #[cfg(target_os = "linux")]
 const RESERVE: u64 = 256 << 10;
 #[cfg(target_os = "linux")]
 const NEEDED: u64 = 128 << 10;
-/// Logs that were set aside under one name each.
-const MOST_ASIDE: u32 = 1000;
+/// Maximum number of archived logs.
+const MAX_ARCHIVED: u32 = 1000;
 
 pub(super) struct Log {
-    state: OwnedFd,
+    state: Dir,
     path: PathBuf,
-    keeper: Arc<dyn Keeper>,
+    checkpoints: Arc<dyn CheckpointStore>,
     secrets: Secrets,
     boot_id: OnceLock<String>,
     open: Mutex<Open>,
@@ -44,25 +209,25 @@ pub(super) struct Log {
 #[derive(Default)]
 struct Open {
     file: Option<LogFile>,
-    /// As this process left it.
+    /// The end of the log as this process left it.
     tail: Option<Tail>,
     waiting: VecDeque<Entry>,
-    /// Records for which there was no place among the waiting.
+    /// Number of records that were dropped because too many waited.
     lost: u64,
-    /// Up to here there is room on the disk.
+    /// The disk has room up to this byte.
     reserved: u64,
-    /// Told to the keeper and on the disk.
+    /// Number of the last record that is on the disk and in the checkpoint store.
     settled: u64,
 }
 
 impl Log {
     pub(super) fn new(
-        state: OwnedFd,
+        state: Dir,
         path: PathBuf,
-        keeper: Arc<dyn Keeper>,
+        checkpoints: Arc<dyn CheckpointStore>,
         secrets: Secrets,
     ) -> Self {
-        Self { state, path, keeper, secrets, boot_id: OnceLock::new(), open: Mutex::default() }
+        Self { state, path, checkpoints, secrets, boot_id: OnceLock::new(), open: Mutex::default() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -79,7 +244,7 @@ impl Log {
 
     pub(super) fn append(&self, entry: Entry) -> Result<Head, AuditError> {
         let open = &mut *self.open();
-        if open.waiting.len() < MOST_WAITING {
+        if open.waiting.len() < MAX_WAITING {
             open.waiting.push_back(entry);
         } else {
             open.lost += 1;
@@ -103,33 +268,34 @@ impl Log {
             return Ok(());
         };
         let first = open.settled == 0;
-        fdatasync(&file.file)
-            .and_then(|()| if first { fsync(&self.state) } else { Ok(()) })
-            .map_err(|errno| AuditError::io(&self.path, errno))?;
+        fdatasync(&file.file).map_err(|errno| AuditError::io(&self.path, errno))?;
+        if first {
+            self.state.sync().map_err(|error| AuditError::io(&self.path, error))?;
+        }
         self.keep(&head)?;
         open.settled = head.seq;
         Ok(())
     }
 
     fn keep(&self, head: &Head) -> Result<(), AuditError> {
-        self.keeper
-            .keep(head)
-            .map_err(|reason| AuditError::keeper(&self.path, "its head cannot be kept", &reason))
+        self.checkpoints.keep(head).map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its head cannot be kept", &reason)
+        })
     }
 
     pub(super) fn kept_grants(&self) -> Result<Option<String>, AuditError> {
-        self.keeper.grants().map_err(|reason| {
-            AuditError::keeper(&self.path, "the last known grants cannot be looked up", &reason)
+        self.checkpoints.grants().map_err(|reason| {
+            AuditError::checkpoint(&self.path, "the last known grants cannot be looked up", &reason)
         })
     }
 
     pub(super) fn keep_grants(&self, sha256: &str) -> Result<(), AuditError> {
-        self.keeper.keep_grants(sha256).map_err(|reason| {
-            AuditError::keeper(&self.path, "the grants cannot be remembered", &reason)
+        self.checkpoints.keep_grants(sha256).map_err(|reason| {
+            AuditError::checkpoint(&self.path, "the grants cannot be remembered", &reason)
         })
     }
 
-    /// Everything that waits, at the end of the file that is there now.
+    /// Appends all records that wait to the file that has the name of the log now.
     fn write_waiting(&self, open: &mut Open) -> Result<(), AuditError> {
         let Open { file, tail: known, waiting, lost, reserved, .. } = open;
         if file.as_ref().is_none_or(|file| !file.is_named(&self.state)) {
@@ -144,7 +310,7 @@ impl Log {
         }
         let _turn = file.lock(&self.path, false)?;
         if !file.is_named(&self.state) {
-            // Set aside while this waited for its turn: nothing is added to it any more.
+            // The log was archived while this call waited for the lock.
             return Err(AuditError::Busy { path: self.path.clone() });
         }
         let size = file.size(&self.path)?;
@@ -215,17 +381,17 @@ impl Log {
         })
     }
 
-    /// A log that was cut or written anew since somebody remembered its head is none to go on with.
+    /// Refuses a log that was cut or written anew since its head was stored.
     fn agrees(&self, file: &LogFile, known: Option<Head>) -> Result<(), AuditError> {
-        let kept = self.keeper.head().map_err(|reason| {
-            AuditError::keeper(&self.path, "its head cannot be looked up", &reason)
+        let kept = self.checkpoints.head().map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its head cannot be looked up", &reason)
         })?;
-        let restarts = self.keeper.restarts().map_err(|reason| {
-            AuditError::keeper(&self.path, "its beginnings cannot be looked up", &reason)
+        let restarts = self.checkpoints.restarts().map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its beginnings cannot be looked up", &reason)
         })?;
         for head in kept.into_iter().chain(known) {
             let there = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
-            // Begun anew after that by `restart`, and not by somebody who only says so.
+            // `restart` began the log after that; a record that only claims so is not in the store.
             let begun = |first: Record| {
                 first.seq > head.seq
                     && restarts.get(&first.seq).is_some_and(|known| known.hash == first.hash)
@@ -237,7 +403,7 @@ impl Log {
         Ok(())
     }
 
-    /// Room for what the next action will have to say.
+    /// Reserves room for the records of the next action.
     #[cfg(target_os = "linux")]
     fn reserve(&self, open: &mut Open) -> Result<(), AuditError> {
         use rustix::fs::{FallocateFlags, fallocate};
@@ -262,70 +428,66 @@ impl Log {
     }
 
     pub(super) fn restart(&self) -> Result<Option<String>, AuditError> {
-        let io = |errno: Errno| AuditError::io(&self.path, errno);
+        let io = |error: io::Error| AuditError::io(&self.path, error);
         let open = &mut *self.open();
-        // One at a time; those who append meanwhile see that the name means another file.
-        let turn = openat(
-            &self.state,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(io)?;
-        rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive).map_err(io)?;
-        let kept = self.keeper.head().map_err(|reason| {
-            AuditError::keeper(&self.path, "its head cannot be looked up", &reason)
+        // One restart at a time; a process that appends meanwhile sees that the name means another file.
+        let turn = self.state.reopen().map_err(io)?;
+        if !lock::wait(&turn, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
+            return Err(AuditError::Busy { path: self.path.clone() });
+        }
+        let kept = self.checkpoints.head().map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its head cannot be looked up", &reason)
         })?;
-        let aside = match statat(&self.state, NAME, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => None,
-            Err(errno) => return Err(io(errno)),
-            Ok(_) => Some(self.free_name(&self.taken_names()?)?),
+        let archived = match self.state.contains(NAME).map_err(io)? {
+            false => None,
+            true => Some(self.free_name(&self.taken_names()?)?),
         };
-        let last = super::reader::last_seq(&self.state, &self.path);
-        let sha256 = match &aside {
-            Some(aside) => self.set_aside(aside)?,
+        let last = last_seq(&self.state, &self.path);
+        let sha256 = match &archived {
+            Some(archived) => self.set_aside(archived)?,
             None => None,
         };
         let file = LogFile::open(&self.state, &self.path)?;
         let kept_seq = kept.as_ref().map_or(0, |head| head.seq);
         let prev = kept.map_or_else(|| GENESIS.to_owned(), |head| head.hash);
         let entry = Entry::new(Event::ChainRestarted)
-            .object(aside.as_deref().unwrap_or(NAME))
-            .reason(if aside.is_some() { "set_aside" } else { "gone" })
+            .object(archived.as_deref().unwrap_or(NAME))
+            .reason(if archived.is_some() { "set_aside" } else { "gone" })
             .count("kept_seq", kept_seq)
             .count("last_seq", last)
             .digest("set_aside", sha256.as_deref());
         let record = entry.into_record(self.boot_id(), &self.secrets);
         let seq = kept_seq.max(last).saturating_add(1);
         let sealed = seal(record, seq, &prev);
-        let Some((Record { hash, .. }, line)) = sealed else { return Ok(aside) };
+        let Some((Record { hash, .. }, line)) = sealed else { return Ok(archived) };
         write(&file.file, line.as_bytes()).map_err(|error| AuditError::io(&self.path, error))?;
-        fdatasync(&file.file).and_then(|()| fsync(&self.state)).map_err(io)?;
+        fdatasync(&file.file).map_err(|errno| io(errno.into()))?;
+        self.state.sync().map_err(io)?;
         let size = line.len() as u64;
         let head = Head { seq, hash: hash.clone(), end: size };
-        self.keeper.restarted(&head, &line).map_err(|reason| {
-            AuditError::keeper(&self.path, "its new beginning cannot be kept", &reason)
+        self.checkpoints.restarted(&head, &line).map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its new beginning cannot be kept", &reason)
         })?;
         open.tail = Some(Tail { seq, hash, size, open_line: false, torn: None });
         (open.file, open.settled, open.reserved) = (Some(file), seq, 0);
-        Ok(aside)
+        Ok(archived)
     }
 
-    /// Its digest from then on; none of what is no file of ours.
-    fn set_aside(&self, aside: &str) -> Result<Option<String>, AuditError> {
+    /// Renames the log, and returns the digest of the archived file, or `None` when it was not a log.
+    fn set_aside(&self, archived: &str) -> Result<Option<String>, AuditError> {
         let old = LogFile::existing(&self.state, &self.path).ok().flatten();
         let turn = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
-        renameat(&self.state, NAME, &self.state, aside)
-            .map_err(|errno| AuditError::io(&self.path, errno))?;
+        self.state.rename(NAME, archived).map_err(|error| AuditError::io(&self.path, error))?;
         let sha256 = old.as_ref().map(|old| old.sha256(&self.path)).transpose();
         drop(turn);
         sha256
     }
 
-    /// Of logs that were set aside, whether they are still there or not: another one in its place would be taken for it.
+    /// Returns the names of all archived logs, whether their files still exist or not: a new file of that name would be
+    /// mistaken for the archived one.
     fn taken_names(&self) -> Result<Vec<String>, AuditError> {
-        let restarts = self.keeper.restarts().map_err(|reason| {
-            AuditError::keeper(&self.path, "its beginnings cannot be looked up", &reason)
+        let restarts = self.checkpoints.restarts().map_err(|reason| {
+            AuditError::checkpoint(&self.path, "its beginnings cannot be looked up", &reason)
         })?;
         let lines = restarts.into_values().filter_map(|beginning| beginning.line);
         let name = |line: String| match judge(line.trim_end().as_bytes()) {
@@ -336,11 +498,10 @@ impl Log {
     }
 
     fn free_name(&self, taken: &[String]) -> Result<String, AuditError> {
-        let names = (1..=MOST_ASIDE).map(|number| format!("audit.{number}.jsonl"));
-        let free = names.filter(|name| !taken.contains(name)).find(|name| {
-            let there = statat(&self.state, name, AtFlags::SYMLINK_NOFOLLOW);
-            matches!(there, Err(Errno::NOENT))
-        });
+        let names = (1..=MAX_ARCHIVED).map(|number| format!("audit.{number}.jsonl"));
+        let free = names
+            .filter(|name| !taken.contains(name))
+            .find(|name| self.state.contains(&**name).is_ok_and(|taken| !taken));
         let none = || io::Error::other("too many logs were set aside; move some of them away");
         free.ok_or_else(|| AuditError::io(&self.path, none()))
     }
@@ -358,6 +519,3 @@ fn write(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     }
     file.write_all(bytes)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,11 @@
-//! One record as it stands in the log: plain data, one line of JSON.
+//! A record as it stands in the log (plain data, one line of JSON), the entry that becomes one, and what happens to the
+//! text of others on its way into it.
 
 use std::collections::BTreeMap;
 
+use act_core::is_hidden;
+use act_core::secret::Secrets;
+use act_fs::Sha256;
 use serde::{Deserialize, Serialize};
 
 /// Raised when a field stops meaning what it meant; new fields and events do not raise it.
@@ -27,7 +31,7 @@ pub struct Record {
     pub uid: u32,
     pub pid: u32,
     pub task: Option<String>,
-    pub repo: Option<Place>,
+    pub repo: Option<RepoIdentity>,
     /// A stable word.
     pub event: String,
     /// The component that it is about.
@@ -59,7 +63,7 @@ pub struct Record {
     derive(schemars::JsonSchema),
     schemars(rename = "AuditRepo")
 )]
-pub struct Place {
+pub struct RepoIdentity {
     /// Equal for every path that means this directory.
     pub identity: String,
     /// Its commit when the task began.
@@ -94,5 +98,216 @@ impl Decision {
             Self::Deny => "deny",
             Self::Limit => "limit",
         }
+    }
+}
+
+/// Maximum number of bytes of a path or another object, and of one name or a reason: long enough for paths of this
+/// world, short enough that no component fills the disk with one record.
+const MAX_OBJECT: usize = 1024;
+const MAX_NAME: usize = 384;
+/// Names in one record; the count beside them says how many there were.
+pub(super) const NAMES: usize = 64;
+
+/// What happened; the words of `specs/audit.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    TaskStarted,
+    TaskFinished,
+    GateSnapshot,
+    ComponentLoaded,
+    ComponentRefused,
+    ComponentApproved,
+    ComponentRevoked,
+    ComponentGranted,
+    GrantsChanged,
+    OriginOpened,
+    Query,
+    Denied,
+    Edit,
+    EditRefused,
+    GateStarted,
+    ContainerRequested,
+    ContainerInspected,
+    GateFinished,
+    GateInputChanged,
+    RunsRemoved,
+    ClaimChecked,
+    Anchored,
+    LogRecovered,
+    ChainRestarted,
+    GapAccepted,
+}
+
+impl Event {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TaskStarted => "task_started",
+            Self::TaskFinished => "task_finished",
+            Self::GateSnapshot => "gate_snapshot",
+            Self::ComponentLoaded => "component_loaded",
+            Self::ComponentRefused => "component_refused",
+            Self::ComponentApproved => "component_approved",
+            Self::ComponentRevoked => "component_revoked",
+            Self::ComponentGranted => "component_granted",
+            Self::GrantsChanged => "grants_changed",
+            Self::OriginOpened => "origin_opened",
+            Self::Query => "query",
+            Self::Denied => "denied",
+            Self::Edit => "edit",
+            Self::EditRefused => "edit_refused",
+            Self::GateStarted => "gate_started",
+            Self::ContainerRequested => "container_requested",
+            Self::ContainerInspected => "container_inspected",
+            Self::GateFinished => "gate_finished",
+            Self::GateInputChanged => "gate_input_changed",
+            Self::RunsRemoved => "runs_removed",
+            Self::ClaimChecked => "claim_checked",
+            Self::Anchored => "anchored",
+            Self::LogRecovered => "log_recovered",
+            Self::ChainRestarted => "chain_restarted",
+            Self::GapAccepted => "gap_accepted",
+        }
+    }
+}
+
+/// Of the moment in which it was made.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    record: Record,
+}
+
+impl Entry {
+    pub fn new(event: Event) -> Self {
+        let record = Record {
+            v: VERSION,
+            seq: 0,
+            time: act_core::clock::milliseconds(act_core::clock::now()),
+            mono_ms: act_core::clock::since_boot_ms(),
+            boot_id: String::new(),
+            act_version: env!("CARGO_PKG_VERSION").to_owned(),
+            uid: rustix::process::geteuid().as_raw(),
+            pid: std::process::id(),
+            task: None,
+            repo: None,
+            event: event.as_str().to_owned(),
+            subject: None,
+            object: None,
+            decision: None,
+            reason: None,
+            effective_sha256: None,
+            counts: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            names: vec![],
+            prev: String::new(),
+            hash: String::new(),
+        };
+        Self { record }
+    }
+
+    #[must_use]
+    pub fn subject(mut self, subject: &Subject) -> Self {
+        self.record.subject = Some(subject.clone());
+        self
+    }
+
+    #[must_use]
+    pub fn object(mut self, object: &str) -> Self {
+        self.record.object = Some(object.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn decision(mut self, decision: Decision) -> Self {
+        self.record.decision = Some(decision);
+        self
+    }
+
+    #[must_use]
+    pub fn reason(mut self, reason: &str) -> Self {
+        self.record.reason = Some(reason.to_owned());
+        self
+    }
+
+    /// The digest of the capabilities in force.
+    #[must_use]
+    pub fn effective(mut self, sha256: &str) -> Self {
+        self.record.effective_sha256 = Some(sha256.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn count(mut self, what: &str, count: u64) -> Self {
+        self.record.counts.insert(what.to_owned(), count);
+        self
+    }
+
+    /// Left out when there is none.
+    #[must_use]
+    pub fn digest(mut self, what: &str, sha256: Option<&str>) -> Self {
+        if let Some(sha256) = sha256 {
+            self.record.digests.insert(what.to_owned(), sha256.to_owned());
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.record.names.extend(names.into_iter().take(NAMES).map(Into::into));
+        self
+    }
+
+    pub(super) fn bound(mut self, task: Option<&str>, repo: Option<&RepoIdentity>) -> Self {
+        self.record.task = task.map(str::to_owned);
+        self.record.repo = repo.cloned();
+        self
+    }
+
+    /// Ready for the chain: bounded, without keys, inert.
+    pub(super) fn into_record(self, boot_id: &str, secrets: &Secrets) -> Record {
+        let mut record = self.record;
+        let clean = |text: &str, most| inert(&secrets.redact(text), most);
+        record.boot_id = boot_id.to_owned();
+        record.object = record.object.map(|object| clean(&object, MAX_OBJECT));
+        record.reason = record.reason.map(|reason| clean(&reason, MAX_NAME));
+        record.names = record.names.iter().take(NAMES).map(|name| clean(name, MAX_NAME)).collect();
+        record.subject = record.subject.map(|subject| Subject {
+            name: clean(&subject.name, MAX_NAME),
+            sha256: clean(&subject.sha256, MAX_NAME),
+            world: subject.world.map(|world| clean(&world, MAX_NAME)),
+        });
+        record
+    }
+}
+
+/// At most about `most` bytes. What is cut ends with the beginning of the whole's digest.
+pub(super) fn inert(text: &str, most: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(most));
+    for c in text.chars() {
+        if out.len() + 12 > most {
+            let digest = Sha256::of(text.as_bytes()).to_string();
+            out.push_str("…#");
+            out.push_str(digest.get(..12).unwrap_or_default());
+            break;
+        }
+        match is_hidden(c) {
+            true => out.extend(c.escape_unicode()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // AUDIT-6
+    #[test]
+    fn a_name_is_short_and_nothing_in_it_acts_on_a_terminal() {
+        assert_eq!(inert("src/ä.rs", 100), "src/ä.rs");
+        assert_eq!(inert("a\u{1b}[2J\n\u{202e}", 100), r"a\u{1b}[2J\u{a}\u{202e}");
+        let long = inert(&"x".repeat(5000), 1000);
+        assert!(long.len() < 1020 && long.contains("…#"), "{long}");
+        assert_ne!(long, inert(&"x".repeat(5001), 1000), "told apart");
     }
 }

@@ -1,31 +1,29 @@
 //! A log of its own for each test, and a keeper that remembers in memory.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{Mode, OFlags};
-
 use super::{
-    Audit, AuditReader, Beginning, Entry, Event, Head, Item, Keeper, Record, Unkept, Verification,
-    Verifier, verify_all,
+    Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, Item, Record,
+    Restart, Verification, Verifier, verify_all,
 };
 use act_core::secret::Secrets;
+use act_fs::Dir;
 
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) head: Mutex<Option<Head>>,
     grants: Mutex<Option<String>>,
-    pub(super) restarts: Mutex<BTreeMap<u64, Beginning>>,
+    pub(super) restarts: Mutex<BTreeMap<u64, Restart>>,
 }
 
-impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Memory {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         Ok(self.head.lock().unwrap().clone())
     }
 
-    fn keep(&self, head: &Head) -> Result<(), Unkept> {
+    fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
         let mut kept = self.head.lock().unwrap();
         if kept.as_ref().is_none_or(|kept| kept.seq < head.seq) {
             *kept = Some(head.clone());
@@ -33,23 +31,23 @@ impl Keeper for Memory {
         Ok(())
     }
 
-    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), CheckpointError> {
         *self.head.lock().unwrap() = Some(head.clone());
-        let beginning = Beginning { hash: head.hash.clone(), line: Some(line.to_owned()) };
+        let beginning = Restart { hash: head.hash.clone(), line: Some(line.to_owned()) };
         self.restarts.lock().unwrap().insert(head.seq, beginning);
         *self.grants.lock().unwrap() = None;
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         Ok(self.restarts.lock().unwrap().clone())
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         Ok(self.grants.lock().unwrap().clone())
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
         *self.grants.lock().unwrap() = Some(sha256.to_owned());
         Ok(())
     }
@@ -65,7 +63,7 @@ impl Place {
         Self { dir: tempfile::tempdir().unwrap(), keeper: Arc::default() }
     }
 
-    pub(super) fn state(&self) -> OwnedFd {
+    pub(super) fn state(&self) -> Dir {
         state(self.dir.path())
     }
 
@@ -126,9 +124,8 @@ impl Place {
     }
 }
 
-pub(super) fn state(path: &Path) -> OwnedFd {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::empty()).unwrap()
+pub(super) fn state(path: &Path) -> Dir {
+    Dir::open(path).unwrap()
 }
 
 pub(super) fn edit(path: &str) -> Entry {

@@ -6,18 +6,15 @@
 //! component is compiled again.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::hash::{Hash, Hasher};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use rustix::fs::{AtFlags, FileType, Mode};
-use rustix::io::Errno;
-use sha2::{Digest, Sha256};
+use act_fs::{Dir, Durability, READ, Sha256, check_private, read_bounded, regular};
+use rustix::fs::Mode;
+use sha2::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -41,16 +38,19 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new(dir: &Path, engine: &Engine, component: &str) -> Self {
         // Two engines with one hash can load each other's code, says the engine; it checks again itself.
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = StableHasher::default();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        let engine = hasher.finish();
-        let identity = Sha256::new()
+        let engine = Sha256::from(hasher.0);
+        let identity = sha2::Sha256::new()
             .chain_update(component)
-            .chain_update(engine.to_le_bytes())
-            .chain_update(env!("CARGO_PKG_VERSION"))
-            .finalize()
-            .into();
-        Self { dir: dir.to_owned(), name: format!("{component}-{engine:016x}{SUFFIX}"), identity }
+            .chain_update(engine.as_bytes())
+            .chain_update(env!("CARGO_PKG_VERSION"));
+        let engine = &engine.to_string()[..16];
+        Self {
+            dir: dir.to_owned(),
+            name: format!("{component}-{engine}{SUFFIX}"),
+            identity: *Sha256::from(identity).as_bytes(),
+        }
     }
 
     /// The compiled component, if a file of ours holds it unharmed.
@@ -72,26 +72,19 @@ impl Cache {
     pub(super) fn keep(&self, code: &[u8]) -> std::io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let dir = open_own_dir(&self.dir)?;
-        let temporary = format!(".{}-{:016x}", self.name, rand::random::<u64>());
-        let fd = rustix::fs::openat(&dir, &*temporary, act_fs::NEW, Mode::from_raw_mode(0o600))?;
-        let mut file = File::from(fd);
-        let written = file
-            .write_all(MAGIC)
-            .and_then(|()| file.write_all(&self.identity))
-            .and_then(|()| file.write_all(&Sha256::digest(code)))
-            .and_then(|()| file.write_all(code))
-            .and_then(|()| Ok(rustix::fs::renameat(&dir, &*temporary, &dir, &*self.name)?));
-        if written.is_err() {
-            let _ = rustix::fs::unlinkat(&dir, &*temporary, AtFlags::empty());
+        let mut staged = dir.stage(&self.name)?;
+        for part in [MAGIC.as_slice(), &self.identity, Sha256::of(code).as_bytes(), code] {
+            staged.write(part)?;
         }
-        written.and_then(|()| Ok(forget_oldest(&dir, &self.name)?))
+        staged.publish(&*self.name, Durability::Unsynced)?;
+        forget_oldest(&dir, &self.name)
     }
 
     /// The code in a file, if the record before it fits.
     fn verified<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
         let rest = file.strip_prefix(MAGIC)?.strip_prefix(&self.identity)?;
         let (digest, code) = rest.split_at_checked(32)?;
-        (Sha256::digest(code).as_slice() == digest).then_some(code)
+        (Sha256::of(code).as_bytes().as_slice() == digest).then_some(code)
     }
 }
 
@@ -116,66 +109,45 @@ pub enum CacheState {
 }
 
 pub fn cache_state(dir: &Path) -> CacheState {
-    let usable = |dir: &OwnedFd| -> Result<CacheState, Errno> {
+    let usable = |dir: &Dir| -> std::io::Result<CacheState> {
         let mode = rustix::fs::fstat(dir)?.st_mode & 0o7777;
-        let mut entries = 0;
-        for entry in rustix::fs::Dir::read_from(dir)? {
-            entries += usize::from(entry?.file_name().to_bytes().ends_with(SUFFIX.as_bytes()));
-        }
-        Ok(CacheState::Usable { entries, mode })
+        let names = dir.names(usize::MAX)?;
+        let compiled = names.iter().filter(|name| name.to_bytes().ends_with(SUFFIX.as_bytes()));
+        Ok(CacheState::Usable { entries: compiled.count(), mode })
     };
     match open_own_dir(dir) {
-        Err(Errno::NOENT) => CacheState::Absent,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => CacheState::Absent,
         Err(_) => CacheState::Unusable,
         Ok(dir) => usable(&dir).unwrap_or(CacheState::Unusable),
     }
 }
 
-/// The directory itself, never through a link, and only if nobody else can write or look into it.
-fn open_own_dir(path: &Path) -> Result<OwnedFd, Errno> {
-    let dir = rustix::fs::open(path, act_fs::DIRECTORY, Mode::empty())?;
-    is_ours(&dir)?;
+/// Opens the directory itself, never through a link, and only if nobody else can write to it or list it.
+fn open_own_dir(path: &Path) -> std::io::Result<Dir> {
+    let dir = Dir::open(path)?;
+    check_private(&dir)?;
     Ok(dir)
 }
 
-fn read_own_file(dir: &OwnedFd, name: &str) -> std::io::Result<Vec<u8>> {
-    let fd = rustix::fs::openat(dir, name, act_fs::READ, Mode::empty())?;
-    let stat = is_ours(&fd)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Errno::INVAL.into());
-    }
-    let size =
-        u64::try_from(stat.st_size).ok().filter(|size| *size <= MAX_FILE).ok_or(Errno::FBIG)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
-    File::from(fd).take(size).read_to_end(&mut bytes)?;
-    Ok(bytes)
+fn read_own_file(dir: &Dir, name: &str) -> std::io::Result<Vec<u8>> {
+    let file = regular(rustix::fs::openat(dir, name, READ, Mode::empty())?.into())?;
+    check_private(&file)?;
+    read_bounded(file, MAX_FILE)
 }
 
-fn is_ours(fd: &OwnedFd) -> Result<rustix::fs::Stat, Errno> {
-    let stat = rustix::fs::fstat(fd)?;
-    let others = Mode::RWXG | Mode::RWXO;
-    if stat.st_uid != rustix::process::geteuid().as_raw()
-        || Mode::from_raw_mode(stat.st_mode).intersects(others)
-    {
-        return Err(Errno::PERM);
-    }
-    Ok(stat)
-}
-
-fn forget_oldest(dir: &OwnedFd, newest: &str) -> Result<(), Errno> {
+/// Removes the oldest files beyond the number that is kept, temporary files of killed writers included.
+fn forget_oldest(dir: &Dir, newest: &str) -> std::io::Result<()> {
     let mut files = vec![];
-    for entry in rustix::fs::Dir::read_from(dir)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
+    for name in dir.names(usize::MAX)? {
+        let Ok(name) = name.into_string() else { continue };
         if name.contains(SUFFIX) && name != newest {
-            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            files.push((stat.st_mtime, name.to_owned()));
+            files.push((dir.stat(&*name)?.st_mtime, name));
         }
     }
     files.sort_unstable();
     let too_many = (files.len() + 1).saturating_sub(MAX_FILES);
     for (_, name) in files.into_iter().take(too_many) {
-        rustix::fs::unlinkat(dir, &*name, AtFlags::empty())?;
+        dir.remove_file(&*name)?;
     }
     Ok(())
 }
@@ -207,8 +179,26 @@ impl ReadAhead {
     }
 }
 
+/// Hashes with SHA-256. The engine describes itself only through [`Hash`], and the standard library may change the
+/// algorithm of its own hasher, while these hashes are part of file names.
+#[derive(Default)]
+struct StableHasher(sha2::Sha256);
+
+impl Hasher for StableHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        let digest: [u8; 32] = self.0.clone().finalize().into();
+        digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::fs::FileType;
+
     use super::*;
     use crate::host::engine;
     use std::os::unix::fs::PermissionsExt;

@@ -24,6 +24,8 @@ pub(super) struct AgentYaml {
     pub(super) step_timeout: Duration,
     pub(super) scout_timeout: Duration,
     pub(super) components: Vec<ComponentRequest>,
+    pub(super) max_tokens: Option<u64>,
+    pub(super) gitignore: bool,
 }
 
 #[derive(Deserialize, Default)]
@@ -33,6 +35,15 @@ struct File {
     monorepo: Option<Monorepo>,
     timeouts: Option<Timeouts>,
     components: Option<Vec<Spanned<Component>>>,
+    limits: Option<TaskLimits>,
+    gitignore: Option<Value>,
+}
+
+/// What one task may spend.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct TaskLimits {
+    max_tokens: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +128,11 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
         step_timeout: step_timeout.unwrap_or(STEP_TIMEOUT),
         scout_timeout: scout_timeout.unwrap_or(SCOUT_TIMEOUT),
         components: components.iter().enumerate().map(component).collect::<Result<_, _>>()?,
+        max_tokens: scalar::whole_or_none(
+            file.limits.unwrap_or_default().max_tokens.as_ref(),
+            "limits.max_tokens",
+        )?,
+        gitignore: scalar::boolean(file.gitignore.as_ref(), "gitignore")?.unwrap_or(true),
     })
 }
 

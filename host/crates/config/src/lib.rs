@@ -3,6 +3,7 @@
 //! The repository only asks here; nothing in its file names a key, an address of a model or a grant.
 
 mod agent_yaml;
+mod budget;
 mod environment;
 mod error;
 mod load;
@@ -14,6 +15,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use budget::{DEFAULT_MAX_TOKENS, token_budget};
 pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
@@ -31,6 +33,10 @@ pub struct Config {
     pub step_timeout: Duration,
     pub scout_timeout: Duration,
     pub components: Vec<ComponentRequest>,
+    /// Tokens that a task may spend at most, as the repository wishes; `None` where it does not say.
+    pub max_tokens: Option<u64>,
+    /// Whether a task may add the line to the root's `.gitignore` that hides act's notes.
+    pub gitignore: bool,
     /// Of the file's bytes, in hexadecimal.
     pub sha256: String,
 }

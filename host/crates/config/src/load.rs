@@ -65,6 +65,8 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
         step_timeout: yaml.step_timeout,
         scout_timeout: yaml.scout_timeout,
         components: yaml.components,
+        max_tokens: yaml.max_tokens,
+        gitignore: yaml.gitignore,
         sha256: digest(text.as_bytes()),
     })
 }

@@ -131,6 +131,24 @@ pub(super) fn whole(
     })
 }
 
+/// A whole number from 1, or the word `none`, which is the same as leaving the key out.
+pub(super) fn whole_or_none(value: Option<&Value>, key: &str) -> Result<Option<u64>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    if value.value == Scalar::Text("none".to_owned()) {
+        return Ok(None);
+    }
+    whole(Some(value), key, 1..=u64::MAX)
+        .map_err(|_| wrong(value, key, "a whole number from 1, or none"))
+}
+
+pub(super) fn boolean(value: Option<&Value>, key: &str) -> Result<Option<bool>, ConfigError> {
+    match value {
+        None => Ok(None),
+        Some(Spanned { value: Scalar::Bool(value), .. }) => Ok(Some(*value)),
+        Some(value) => Err(wrong(value, key, "true or false")),
+    }
+}
+
 pub(super) fn milliseconds(
     value: Option<&Value>,
     key: &str,

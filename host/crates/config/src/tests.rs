@@ -50,6 +50,7 @@ fn a_minimal_file_gets_the_documented_defaults() {
         (config.step_timeout, config.scout_timeout),
         (Duration::from_secs(300), Duration::from_secs(60))
     );
+    assert_eq!((config.max_tokens, config.gitignore), (None, true));
     assert_eq!((config.monorepo_package, config.components), (None, vec![]));
     assert_eq!(config.sha256, "a43f53019606bcaa30c8df88ec0c7ee578d3ee20d0a10d7234f734bf5468859a");
 }
@@ -393,4 +394,26 @@ fn the_file_itself_is_regular_small_text() {
     assert_eq!(code(), "config_too_large");
     std::fs::write(&file, b"\xff\xfe").unwrap();
     assert_eq!(code(), "config_unreadable");
+}
+
+// CONFIG-16
+#[test]
+fn a_budget_is_a_whole_number_from_1_or_none() {
+    let with = |limit: &str| load_text(&format!("{MINIMAL}limits: {{max_tokens: {limit}}}\n"));
+    assert_eq!(with("500000").unwrap().max_tokens, Some(500_000));
+    assert_eq!(with("none").unwrap().max_tokens, None);
+    for wrong in ["0", "-1", "1.5", "true", "\"5\"", "all"] {
+        assert_eq!(with(wrong).unwrap_err().code(), "wrong_value", "{wrong}");
+    }
+    assert_eq!(refused(&format!("{MINIMAL}limits: {{tokens: 5}}\n")).0, "unknown_key");
+}
+
+// CONFIG-17
+#[test]
+fn the_line_in_gitignore_can_be_turned_off() {
+    let with = |value: &str| load_text(&format!("{MINIMAL}gitignore: {value}\n"));
+    assert!(!with("false").unwrap().gitignore && with("true").unwrap().gitignore);
+    for wrong in ["no", "0", "off"] {
+        assert_eq!(with(wrong).unwrap_err().code(), "wrong_value", "{wrong}");
+    }
 }

@@ -18,6 +18,8 @@ mod run_id;
 pub mod secret;
 mod shell_word;
 pub mod terminal_text;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod verification;
 
 pub use failure::{Failure, Refusal};

@@ -7,32 +7,33 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use edit_protocol::{BadDocument, Snapshot};
-use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 
-use super::{MAX_BYTES, Refused, turn};
-use act_fs::READ;
-use act_workspace::digest;
+use super::{MAX_BYTES, Refused};
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Durability, Identity, READ, Sha256, Staged};
 
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Maximum wait for a lock. An edit holds it for milliseconds; a process that holds it this long has stopped.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Maximum wait while other processes make edit after edit, each of which replaces the file that was waited for.
+const LONGEST_CONTENTION: Duration = Duration::from_secs(300);
 
 /// Where a document is: its directory, and its name there.
 struct Place {
-    dir: OwnedFd,
+    dir: Dir,
     name: OsString,
 }
 
 /// Locked until dropped.
 pub(super) struct DocumentFile {
     place: Place,
-    _held: OwnedFd,
+    _locked: File,
     stat: Stat,
     bytes: Vec<u8>,
 }
@@ -55,9 +56,9 @@ impl DocumentFile {
         loop {
             let place = Place::find(path)?;
             let (held, _) = place.open()?;
-            // Each round somebody else's edit was made: the wait is for them, not for nothing.
-            if !turn::take_while(&held, || place.holds(&held))? {
-                if start.elapsed() > turn::LONGEST_IN_LINE {
+            if !place.lock(&held)? {
+                // Each round another process has made an edit, so the wait makes progress.
+                if start.elapsed() > LONGEST_CONTENTION {
                     return Err(Refused::Busy);
                 }
                 continue;
@@ -65,7 +66,7 @@ impl DocumentFile {
             place.writable()?;
             let bytes = whole(&held)?;
             let stat = rustix::fs::fstat(&held).map_err(unreadable)?;
-            return Ok(Self { place, _held: held, stat, bytes });
+            return Ok(Self { place, _locked: held, stat, bytes });
         }
     }
 
@@ -76,13 +77,13 @@ impl DocumentFile {
     /// The file becomes `bytes`, with the mode and, where possible, the owner that it has.
     pub(super) fn replace(&self, bytes: &[u8]) -> Result<Written, Refused> {
         let (dir, name) = (&self.place.dir, &self.place.name);
-        let beside = Beside::write(dir, name, bytes, &self.stat)
+        let staged = stage(dir, name, bytes, &self.stat)
             .map_err(Refused::failed("the document cannot be written"))?;
-        let now = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let now = dir.stat(&**name);
         if !now.is_ok_and(|now| fingerprint(&now) == fingerprint(&self.stat)) {
             return Ok(Written::Overtaken);
         }
-        beside.take_name(name).map_err(Refused::failed("the document cannot be replaced"))
+        take_name(staged, name).map_err(Refused::failed("the document cannot be replaced"))
     }
 }
 
@@ -96,8 +97,8 @@ impl Place {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let dir = rustix::fs::open(parent, DIRECTORY, Mode::empty()).map_err(unopened)?;
-        let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unopened)?;
+        let dir = Dir::open_following(parent).map_err(unopened_io)?;
+        let stat = dir.stat(name).map_err(unopened_io)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             return Ok(Self { dir, name: name.to_owned() });
         }
@@ -110,9 +111,7 @@ impl Place {
         let mut at = Self { dir, name: OsString::new() };
         for part in inside.iter() {
             if !at.name.is_empty() {
-                let how = DIRECTORY | OFlags::NOFOLLOW;
-                at.dir =
-                    rustix::fs::openat(&at.dir, &at.name, how, Mode::empty()).map_err(unopened)?;
+                at.dir = at.dir.subdirectory(&*at.name).map_err(unopened_io)?;
             }
             at.name = part.to_owned();
         }
@@ -120,23 +119,40 @@ impl Place {
     }
 
     /// Never through a link, and only a regular file; a FIFO does not hold us up.
-    fn open(&self) -> Result<(OwnedFd, Stat), Refused> {
+    fn open(&self) -> Result<(File, Stat), Refused> {
         let fd =
             rustix::fs::openat(&self.dir, &self.name, READ, Mode::empty()).map_err(unopened)?;
         let stat = rustix::fs::fstat(&fd).map_err(unreadable)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok((fd, stat)),
+            FileType::RegularFile => Ok((fd.into(), stat)),
             _ => Err(Refused::NotAFile("not a regular file")),
         }
     }
 
     /// Whether the name still means the file that is open.
-    fn holds(&self, held: &OwnedFd) -> Result<bool, Refused> {
-        let held = rustix::fs::fstat(held).map_err(unreadable)?;
-        match rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(now) => Ok((now.st_dev, now.st_ino) == (held.st_dev, held.st_ino)),
-            Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(unreadable(errno)),
+    fn holds(&self, held: &File) -> Result<bool, Refused> {
+        let held = Identity::of_handle(held).map_err(unreadable)?;
+        match self.dir.stat(&*self.name) {
+            Ok(now) => Ok(Identity::of_stat(&now) == held),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(unreadable(error)),
+        }
+    }
+
+    /// Waits for the lock on the open file and returns whether the name still means it. It stops waiting as soon as the
+    /// name means another file: processes that wait for a replaced file would otherwise take its lock one after the
+    /// other only to find that out.
+    fn lock(&self, held: &File) -> Result<bool, Refused> {
+        let mut judged = Ok(true);
+        let wanted = || {
+            judged = self.holds(held);
+            matches!(judged, Ok(true))
+        };
+        let locked = lock::wait_while(held, Kind::Exclusive, LONGEST_WAIT, wanted);
+        match locked.map_err(Refused::failed("the file cannot be locked"))? {
+            true => self.holds(held),
+            false if judged? => Err(Refused::Busy),
+            false => Ok(false),
         }
     }
 
@@ -149,62 +165,32 @@ impl Place {
     }
 }
 
-/// The new bytes before they have their name; removed when dropped, unless renamed by then.
-struct Beside<'a> {
-    dir: &'a OwnedFd,
-    name: String,
-    file: File,
-    /// From then on the name is the next editor's.
-    renamed: bool,
+/// Writes the new bytes beside the document, with the mode and, where possible, the owner that it has.
+fn stage<'a>(
+    dir: &'a Dir,
+    document: &OsString,
+    bytes: &[u8],
+    like: &Stat,
+) -> std::io::Result<Staged<'a>> {
+    let name = format!(".act-edit-{}.tmp", &Sha256::of(document.as_bytes()).to_string()[..16]);
+    let mut staged = dir.stage_as(name)?;
+    // Only the owner of both may give the file away; otherwise it belongs to the caller, as with any editor.
+    let (uid, gid) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
+    let _ = rustix::fs::fchown(staged.file(), Some(uid), Some(gid));
+    rustix::fs::fchmod(staged.file(), Mode::from_raw_mode(like.st_mode & 0o777))?;
+    staged.write(bytes)?;
+    staged.sync()?;
+    Ok(staged)
 }
 
-impl<'a> Beside<'a> {
-    fn write(
-        dir: &'a OwnedFd,
-        document: &OsString,
-        bytes: &[u8],
-        like: &Stat,
-    ) -> std::io::Result<Self> {
-        let name = format!(".act-edit-{}.tmp", &digest(document.as_bytes())[..16]);
-        // What a killed edit left; the lock says that nobody is at it.
-        match rustix::fs::unlinkat(dir, &name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let file = act_fs::create(dir, &name)?;
-        let mut beside = Self { dir, name, file, renamed: false };
-        let fd = &beside.file;
-        // Only the owner of both may give it away; the file is then ours, as with any editor.
-        let (uid, gid) = (Uid::from_raw(like.st_uid), Gid::from_raw(like.st_gid));
-        let _ = rustix::fs::fchown(fd, Some(uid), Some(gid));
-        rustix::fs::fchmod(fd, Mode::from_raw_mode(like.st_mode & 0o777))?;
-        beside.file.write_all(bytes)?;
-        beside.file.sync_all()?;
-        Ok(beside)
+/// Gives the staged file the document's name. When a program that takes no lock has replaced the document, two editors
+/// can hold locks on two files; the one whose staged file is gone has lost.
+fn take_name(mut staged: Staged<'_>, document: &OsString) -> std::io::Result<Written> {
+    if !staged.is_ours()? {
+        return Ok(Written::Overtaken);
     }
-
-    /// Where somebody who takes no lock put another document in place, two editors can hold locks on two
-    /// files; whoever finds that the file beside is not its own lets go of it.
-    fn take_name(mut self, document: &OsString) -> Result<Written, Errno> {
-        let own = rustix::fs::fstat(&self.file)?;
-        let there = rustix::fs::statat(self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW);
-        if !there.is_ok_and(|now| (now.st_dev, now.st_ino) == (own.st_dev, own.st_ino)) {
-            self.renamed = true;
-            return Ok(Written::Overtaken);
-        }
-        rustix::fs::renameat(self.dir, &self.name, self.dir, document)?;
-        self.renamed = true;
-        rustix::fs::fsync(self.dir)?;
-        Ok(Written::Done)
-    }
-}
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        if !self.renamed {
-            let _ = rustix::fs::unlinkat(self.dir, &self.name, AtFlags::empty());
-        }
-    }
+    staged.publish(&**document, Durability::ContentsAndName)?;
+    Ok(Written::Done)
 }
 
 /// Equal as long as nobody has written to the file or put another in its place.
@@ -213,13 +199,10 @@ fn fingerprint(stat: &Stat) -> impl PartialEq + use<> {
     (stat.st_dev, stat.st_ino, stat.st_size, times)
 }
 
-fn whole(fd: &OwnedFd) -> Result<Vec<u8>, Refused> {
-    let mut bytes = vec![];
-    let file = File::from(fd.try_clone().map_err(Refused::failed("the document cannot be read"))?);
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    match bytes.len() as u64 > MAX_BYTES {
-        true => Err(Refused::TooLarge),
-        false => Ok(bytes),
+fn whole(file: &File) -> Result<Vec<u8>, Refused> {
+    match act_fs::read_bounded(file, MAX_BYTES) {
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => Err(Refused::TooLarge),
+        read => read.map_err(unreadable),
     }
 }
 
@@ -237,6 +220,10 @@ fn unopened(errno: Errno) -> Refused {
         Errno::NXIO | Errno::ISDIR => Refused::NotAFile("not a regular file"),
         errno => Refused::failed("the document cannot be opened")(errno),
     }
+}
+
+fn unopened_io(error: std::io::Error) -> Refused {
+    unopened(errno(&error))
 }
 
 fn unreadable<E: Into<std::io::Error>>(error: E) -> Refused {

@@ -8,7 +8,6 @@ mod refused;
 mod shelf;
 #[cfg(test)]
 mod tests;
-mod turn;
 
 use std::path::Path;
 

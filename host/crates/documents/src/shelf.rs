@@ -1,19 +1,18 @@
 //! `state/publishing` of ARTIFACT_DIR: finished documents as they stood, `queue` for those that passed and
 //! `review` for those that are held. One file per finish, numbered from 1 in the order of finishing.
 
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::path::Path;
 
 use edit_protocol::{Decision, Snapshot};
-use rustix::fs::{AtFlags, Dir, Mode};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{MAX_BYTES, Refused, turn};
+use super::document_file::LONGEST_WAIT;
+use super::{MAX_BYTES, Refused};
 use act_core::clock;
-use act_fs::DIRECTORY;
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Durability};
 
 /// An entry before it has its number. There is one at most: it is only written under the lock.
 const BESIDE: &str = ".new";
@@ -21,7 +20,7 @@ const BESIDE: &str = ".new";
 /// Both lists.
 #[derive(Debug)]
 pub struct Shelves {
-    publishing: OwnedFd,
+    publishing: Dir,
 }
 
 /// What stands in the file of one finish.
@@ -71,7 +70,7 @@ fn shelf(decision: Decision) -> &'static str {
 
 impl Shelves {
     /// `state` is ARTIFACT_DIR's own directory of that name.
-    pub fn open(state: &OwnedFd) -> Result<Self, Refused> {
+    pub fn open(state: &Dir) -> Result<Self, Refused> {
         Ok(Self { publishing: directory(state, "publishing")? })
     }
 
@@ -97,7 +96,10 @@ impl Shelves {
         let mut text = serde_json::to_vec(&filed).map_err(Refused::failed(unwritten))?;
         text.push(b'\n');
         let dir = directory(&self.publishing, shelf(decision))?;
-        turn::take(&dir)?;
+        let locked = lock::wait(&dir, Kind::Exclusive, LONGEST_WAIT);
+        if !locked.map_err(Refused::failed("the file cannot be locked"))? {
+            return Err(Refused::Busy);
+        }
         file_away(&dir, &text).map_err(Refused::failed(unwritten))
     }
 
@@ -131,11 +133,10 @@ fn name(number: u64) -> String {
 }
 
 /// Numbers of the entries, ascending; other names are nobody's entries.
-fn numbers(dir: &OwnedFd) -> io::Result<Vec<u64>> {
+fn numbers(dir: &Dir) -> io::Result<Vec<u64>> {
     let mut numbers = vec![];
-    for item in Dir::read_from(dir)? {
-        let item = item?;
-        let number = item.file_name().to_str().ok().and_then(|found| {
+    for found in dir.names(usize::MAX)? {
+        let number = found.to_str().ok().and_then(|found| {
             let number = found.strip_suffix(".json")?.parse().ok()?;
             (name(number) == found).then_some(number)
         });
@@ -145,37 +146,22 @@ fn numbers(dir: &OwnedFd) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-fn file_away(dir: &OwnedFd, text: &[u8]) -> io::Result<()> {
+fn file_away(dir: &Dir, text: &[u8]) -> io::Result<()> {
     let next = numbers(dir)?.last().copied().unwrap_or(0).saturating_add(1);
-    match rustix::fs::unlinkat(dir, BESIDE, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let mut file = act_fs::create(dir, BESIDE)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    // The lock is ours, so the number is free.
-    rustix::fs::renameat(dir, BESIDE, dir, name(next))?;
-    Ok(rustix::fs::fsync(dir)?)
+    let mut staged = dir.stage_as(BESIDE.to_owned())?;
+    staged.write(text)?;
+    // This process holds the lock, so the number is free.
+    staged.publish(name(next), Durability::ContentsAndName)
 }
 
-fn read(dir: &OwnedFd, name: &str) -> io::Result<Filed> {
-    let mut text = String::new();
+fn read(dir: &Dir, name: &str) -> io::Result<Filed> {
     // A document, and what a finish says about it.
-    act_fs::file(dir, name)?.take(2 * MAX_BYTES).read_to_string(&mut text)?;
-    Ok(serde_json::from_str(&text)?)
+    Ok(serde_json::from_slice(&dir.read(name, 2 * MAX_BYTES)?)?)
 }
 
 /// Mode 0700, made when missing; a link in its place is refused.
-fn directory(parent: &OwnedFd, name: &str) -> Result<OwnedFd, Refused> {
-    let open = || {
-        match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())
-    };
-    open().map_err(|error| {
+fn directory(parent: &Dir, name: &str) -> Result<Dir, Refused> {
+    parent.private_subdirectory(name).map_err(|error| {
         Refused::NoPlace(format!("{name} in the artifact directory cannot be used: {error}"))
     })
 }

@@ -23,8 +23,7 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 fn shelves(dir: &Path) -> Shelves {
-    let how = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
-    Shelves::open(&rustix::fs::open(dir, how, rustix::fs::Mode::empty()).unwrap()).unwrap()
+    Shelves::open(&act_fs::Dir::open(dir).unwrap()).unwrap()
 }
 
 // EDIT-28
@@ -209,8 +208,7 @@ fn what_others_put_among_the_entries_is_named_and_not_followed() {
 
     let other = tempfile::tempdir().unwrap();
     symlink(dir.path(), other.path().join("publishing")).unwrap();
-    let how = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
-    let state = rustix::fs::open(other.path(), how, rustix::fs::Mode::empty()).unwrap();
+    let state = act_fs::Dir::open(other.path()).unwrap();
     assert_eq!(Shelves::open(&state).unwrap_err().reason(), "artifact_dir");
 }
 

@@ -1,47 +1,39 @@
-//! How what others may have prepared is opened: through no link, and without waiting for anybody.
+//! Files and directories that somebody else may have prepared, reached by handle and never through a link.
 //!
-//! One place, so that no reader forgets a flag or a look. A FIFO or a device opens as well, so [`file`] looks at the
-//! kind of the handle; whoever opens with [`READ`] does so itself.
+//! The crate promises that a name is looked up inside the directory that is open, whoever moves things meanwhile; that
+//! no symbolic link is followed and no FIFO or device blocks the caller; that a file gets its name when its bytes are
+//! complete; and that no lock is waited for without end. Every crate of the host may use it; it knows none of them.
+//!
+//! - [`Dir`] opens, reads, creates, replaces and lists by handle; [`Dir::stage`] writes a file before it has its name.
+//! - [`Root`] opens a whole path beneath a directory.
+//! - [`Walk`] visits all names below a directory.
+//! - [`lock::try_lock`] and [`lock::wait`] are the two ways to take an advisory lock.
+//! - [`Sha256`] is the digest that names, records and manifests use.
+//!
+//! `cap-std` was considered. Its handles follow links that stay beneath the root, while this program has to judge or
+//! refuse each link on the way, and to open files without blocking; `cap-tempfile` cannot choose what is synced.
+//!
+//! ```
+//! use act_fs::{Dir, Durability};
+//! # let temporary = tempfile::tempdir().unwrap();
+//! let top = Dir::open(temporary.path()).unwrap();
+//! let state = top.private_subdirectory("state").unwrap();
+//! state.replace("number", b"1\n", Durability::ContentsAndName).unwrap();
+//! assert_eq!(state.read("number", 100).unwrap(), b"1\n");
+//! assert!(top.existing_subdirectory("missing").unwrap().is_none());
+//! ```
 
-mod names;
+mod beneath;
+mod digest;
+mod dir;
+pub mod lock;
+mod staged;
+mod walk;
 
-use std::fs::File;
-use std::io;
-use std::os::fd::AsFd;
-
-use rustix::fs::{Mode, OFlags, openat};
-use rustix::path::Arg;
-
-pub use self::names::{Found, Names};
-
-/// A file, for reading.
-pub const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-/// A file that is not there yet, for writing.
-pub const NEW: OFlags = OFlags::WRONLY
-    .union(OFlags::CREATE)
-    .union(OFlags::EXCL)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-/// A directory, for listing it and for opening what is in it.
-pub const DIRECTORY: OFlags = READ.union(OFlags::DIRECTORY);
-
-/// A regular file of a directory, for reading; anything else of that name is an error.
-pub fn file(directory: impl AsFd, name: impl Arg) -> io::Result<File> {
-    regular(openat(directory, name, READ, Mode::empty())?.into())
-}
-
-pub fn regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
-    }
-}
-
-/// A new file in a directory, for writing, for the owner alone. A name that is taken is an error.
-pub fn create(directory: impl AsFd, name: impl Arg) -> io::Result<File> {
-    Ok(openat(directory, name, NEW, Mode::RUSR | Mode::WUSR)?.into())
-}
+pub use self::beneath::{LINK, MAX_DEPTH, Root};
+pub use self::digest::{Sha256, hex};
+pub use self::dir::{
+    DIRECTORY, Dir, Identity, NEW, READ, check_private, create, file, read_bounded, regular,
+};
+pub use self::staged::{Durability, Staged};
+pub use self::walk::{Entry, Walk};

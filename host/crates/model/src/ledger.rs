@@ -1,21 +1,40 @@
 //! The tokens that a task has spent, by role, and its limit.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{ModelError, ModelErrorKind, ModelUsage};
 
 /// Sums of every request of a task, failed ones included. Clones share the same sums and the same limit.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct TokenLedger {
     sums: Arc<Mutex<BTreeMap<String, ModelUsage>>>,
-    limit: Option<u64>,
+    /// `u64::MAX` where there is no limit.
+    limit: Arc<AtomicU64>,
+}
+
+impl Default for TokenLedger {
+    fn default() -> Self {
+        Self::limited(None)
+    }
 }
 
 impl TokenLedger {
     /// A ledger for a task that may spend `limit` tokens, input and output of all roles together; `None` is no limit.
     pub fn limited(limit: Option<u64>) -> Self {
-        Self { sums: Arc::default(), limit }
+        let ledger = Self { sums: Arc::default(), limit: Arc::default() };
+        ledger.set_limit(limit);
+        ledger
+    }
+
+    /// Replaces the limit, for a task whose configuration changed while it waited.
+    pub fn set_limit(&self, limit: Option<u64>) {
+        self.limit.store(limit.unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
+    fn limit(&self) -> Option<u64> {
+        Some(self.limit.load(Ordering::SeqCst)).filter(|limit| *limit != u64::MAX)
     }
 
     pub fn add(&self, role: &str, usage: ModelUsage) {
@@ -36,17 +55,17 @@ impl TokenLedger {
 
     /// Returns whether the limit is reached, so that no further request is sent.
     pub fn is_spent(&self) -> bool {
-        self.limit.is_some_and(|limit| self.spent() >= limit)
+        self.limit().is_some_and(|limit| self.spent() >= limit)
     }
 
     /// Refuses a request once the limit is reached; called before each request, repetitions included. A request in
     /// progress is not cut off, so the last request of each open conversation may exceed the limit.
     pub(super) fn allow(&self) -> Result<(), ModelError> {
-        match self.limit {
+        match self.limit() {
             Some(limit) if self.spent() >= limit => {
                 let spent = self.spent();
                 let message = format!(
-                    "the token budget of the task is spent: {spent} of {limit} tokens; allow more with --max-tokens"
+                    "the token budget of the task is spent: {spent} of {limit} tokens; raise it with --max-tokens"
                 );
                 Err(ModelError::new(ModelErrorKind::Budget, message))
             }

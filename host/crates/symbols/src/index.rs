@@ -1,7 +1,8 @@
-//! Outlines by content, kept between queries, each beside its brief. Only a saving: without it, or when it is broken, everything is parsed.
+//! A cache of outlines by content, each beside its brief. It only saves time: without it, or when it is damaged, every
+//! file is parsed.
 //!
-//! One file in a directory of the user's own, never in the repository. The key is a digest of what was parsed and by
-//! which rules, so nothing in it can be out of date, and two processes may use it at once.
+//! The cache is one SQLite file in a private directory of the user, never in the repository. The key is a digest of what
+//! was parsed and by which rules, so no entry can be out of date, and two processes may use the file at once.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,18 +16,20 @@ use super::{Brief, Language, Outline, Summary, Wanted};
 
 /// Part of every key: raised when rules, grammars or the layout change.
 const RULES: &str = "act outlines 5";
-/// Outlines that are kept; those that were not used for longest go first.
-const KEPT: u32 = 300_000;
-/// Bytes of one outline that is believed.
+/// Maximum number of outlines. Beyond it, the ones that were not used for the longest time are removed.
+const KEPT: i64 = 300_000;
+/// A row that is used gets a new number when this many rows are newer, so that a run over unchanged files seldom writes.
+const REFRESHED: i64 = KEPT / 2;
+/// Maximum number of bytes of a stored outline that is parsed.
 const LARGEST: usize = 4 << 20;
 const FILE: &str = "outlines.sqlite";
 
-/// What a file's outline is kept under.
+/// The key of a file's outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// `path` counts with its last name only, as it does for the outline.
+    /// Computes the key. Only the last name of `path` counts, as for the outline itself.
     pub fn of(language: Language, path: &str, source: &[u8]) -> Self {
         let name = path.rsplit('/').next().unwrap_or(path);
         let digest = Sha256::new()
@@ -48,24 +51,24 @@ pub struct Index {
 enum State {
     Closed,
     Open(Connection),
-    /// Not to be had; nobody tries again.
+    /// The file cannot be used; this process does not try again.
     Broken,
 }
 
 impl Index {
-    /// In `dir`, which must be there and the user's own when the first outline is wanted.
+    /// Returns the cache in `dir`. When the first outline is looked up, `dir` must exist and be private to the user.
     pub fn new(dir: &Path) -> Self {
         Self { path: dir.join(FILE), state: Mutex::new(State::Closed) }
     }
 
-    /// What is kept, in the order of `keys`.
+    /// Returns the stored outlines in the order of `keys`.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Outline>> {
-        self.look(keys, |row| Ok(read(row.get_ref(1)?.as_blob()?)))
+        self.look_up(keys, |row| Ok(read(row.get_ref(1)?.as_blob()?)))
     }
 
-    /// The same as summaries; an outline in which nothing is wanted is not even looked at.
+    /// Returns summaries in the order of `keys`. An outline that cannot hold a wanted name is not parsed.
     pub fn summaries(&self, keys: &[Key], wanted: &Wanted) -> Vec<Option<Summary>> {
-        self.look(keys, |row| {
+        self.look_up(keys, |row| {
             let Some(brief) = read::<Brief>(row.get_ref(0)?.as_blob()?) else { return Ok(None) };
             if !wanted.is_in(&brief) {
                 return Ok(Some(Summary { brief, named: vec![] }));
@@ -75,19 +78,37 @@ impl Index {
         })
     }
 
-    /// What `take` makes of the rows; none where there is no such row, or nothing in it that is believed.
-    fn look<T>(
+    /// Returns what `take` makes of each row, or `None` where the row is missing or damaged.
+    fn look_up<T>(
         &self,
         keys: &[Key],
         take: impl Fn(&Row<'_>) -> rusqlite::Result<Option<T>>,
     ) -> Vec<Option<T>> {
         let found = self.with(|connection| {
             let transaction = connection.unchecked_transaction()?;
-            let mut look = transaction.prepare("SELECT brief, outline FROM file WHERE key = ?1")?;
+            let last: i64 =
+                transaction
+                    .query_row("SELECT ifnull(max(seq), 0) FROM file", [], |row| row.get(0))?;
+            let mut find =
+                transaction.prepare("SELECT brief, outline, seq FROM file WHERE key = ?1")?;
+            let mut old = vec![];
             let found = keys.iter().map(|Key(key)| {
-                look.query_row(params![&key[..]], &take).optional().map(Option::flatten)
+                let row = find.query_row(params![&key[..]], |row| {
+                    let seq: i64 = row.get(2)?;
+                    if seq <= last - REFRESHED {
+                        old.push(seq);
+                    }
+                    take(row)
+                });
+                row.optional().map(Option::flatten)
             });
-            found.collect::<rusqlite::Result<Vec<_>>>()
+            let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+            drop(find);
+            // A failure, for instance because another process writes, only lets these rows look older than they are.
+            if refresh(&transaction, &old, last).is_ok() {
+                let _ = transaction.commit();
+            }
+            Ok(found)
         });
         let mut found = found.unwrap_or_default();
         found.resize_with(keys.len(), || None);
@@ -116,7 +137,7 @@ impl Index {
         });
     }
 
-    /// None when there is no index; one that fails is given up.
+    /// Runs `act` on the open cache. Returns `None` without one; a cache that fails is removed and given up.
     fn with<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
         let mut state = self.state.lock().ok()?;
         if matches!(*state, State::Closed) {
@@ -129,7 +150,7 @@ impl Index {
                 // Another process may be at it; damage is not waited for.
                 if !is_busy(&error) {
                     *state = State::Broken;
-                    let _ = std::fs::remove_file(&self.path);
+                    remove(&self.path);
                 }
                 None
             }
@@ -146,7 +167,25 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | DiskFull | ReadOnly))
 }
 
-/// Only in a directory that nobody else can write or look into.
+/// Gives rows that were used the newest numbers, so that they are removed last.
+fn refresh(connection: &Connection, old: &[i64], last: i64) -> rusqlite::Result<()> {
+    let mut update = connection.prepare("UPDATE file SET seq = ?2 WHERE seq = ?1")?;
+    for (seq, new) in old.iter().zip(last + 1..) {
+        update.execute(params![seq, new])?;
+    }
+    Ok(())
+}
+
+/// Removes the file and what SQLite stores beside it: a new database must not find the log of the old one.
+fn remove(path: &Path) {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let _ = std::fs::remove_file(name);
+    }
+}
+
+/// Whether only the user can write to the directory or list it.
 fn is_own(dir: &Path) -> bool {
     std::fs::symlink_metadata(dir).is_ok_and(|dir| {
         dir.is_dir() && dir.uid() == rustix::process::geteuid().as_raw() && dir.mode() & 0o077 == 0
@@ -169,7 +208,7 @@ fn open(path: &Path) -> Option<Connection> {
              ) STRICT",
         )?;
         connection.execute(
-            "DELETE FROM file WHERE seq <= (SELECT max(seq) FROM file) - ?1",
+            "DELETE FROM file WHERE seq <= (SELECT seq FROM file ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
             params![KEPT],
         )?;
         Ok(connection)
@@ -178,7 +217,7 @@ fn open(path: &Path) -> Option<Connection> {
         Ok(connection) => Some(connection),
         Err(error) if is_busy(&error) => None,
         Err(_) => {
-            std::fs::remove_file(path).ok()?;
+            remove(path);
             open().ok()
         }
     }
@@ -212,6 +251,28 @@ mod tests {
         assert_eq!(key(a), Key::of(Language::Rust, "other/a.rs", a.as_bytes()));
         assert_ne!(key(a), Key::of(Language::Rust, "src/b.rs", a.as_bytes()));
         assert_ne!(key(a), Key::of(Language::C, "src/a.rs", a.as_bytes()));
+    }
+
+    #[test]
+    fn what_is_used_is_removed_last() {
+        let dir = own();
+        let texts: Vec<_> = (0..3).map(|number| format!("fn f{number}() {{}}\n")).collect();
+        let key = |text: &str| Key::of(Language::Rust, "a.rs", text.as_bytes());
+        let keys: Vec<_> = texts.iter().map(|text| key(text)).collect();
+        let outlines: Vec<_> = texts.iter().map(|text| parsed(text)).collect();
+        let index = Index::new(dir.path());
+        index.keep(&keys.iter().copied().zip(&outlines).collect::<Vec<_>>());
+        drop(index);
+        let connection = Connection::open(dir.path().join(FILE)).unwrap();
+        // As if as many had been stored since.
+        let later = "UPDATE file SET seq = seq + ?1 WHERE key = ?2";
+        connection.execute(later, params![REFRESHED, &keys[2].0[..]]).unwrap();
+        assert!(Index::new(dir.path()).get(&keys[..1])[0].is_some());
+        let order = "SELECT key FROM file ORDER BY seq";
+        let mut order = connection.prepare(order).unwrap();
+        let order: Vec<Vec<u8>> =
+            order.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(order, [keys[1].0, keys[2].0, keys[0].0].map(|key| key.to_vec()));
     }
 
     #[test]

@@ -1,8 +1,20 @@
-//! What a parser can say about a source file without understanding it: what it defines and what it imports.
+//! Outlines of source files by tree-sitter: what a file defines and what it imports.
 //!
-//! Bytes go in, an [`Outline`] comes out; nothing here opens a file. The bytes are written by an attacker, and the
-//! parsers are C: size, work, time, names and their number are bounded, the walk over the tree does not recurse, and a
-//! file that does not parse as a whole still says what was found in it. [`Index`] keeps outlines by content.
+//! The crate takes bytes and returns an [`Outline`]; it opens no file of the repository. The bytes may be written by an
+//! attacker and the parsers are C code, so size, work, time and the number of names are bounded and the walk over the tree
+//! does not recurse. A file that does not parse as a whole still has the outline of what was found in it. Only the
+//! component crate uses it, to serve `symbols` to components.
+//!
+//! - [`outline`] parses one file of a [`Language`].
+//! - [`Summary`] and [`Wanted`] shorten outlines for a caller that looks at many files.
+//! - [`Index`] caches outlines by content.
+//!
+//! ```
+//! use act_symbols::{Language, outline};
+//! let source = b"pub fn price() {}\n";
+//! let parsed = outline(Language::Rust, "shop.rs", source, &|| false).unwrap();
+//! assert_eq!(parsed.outline.symbols[0].name, "price");
+//! ```
 
 mod brief;
 mod index;

@@ -1,6 +1,6 @@
-//! The host's own directory in the repository, `agent/`, held by handle.
+//! The directory of act's notes in the repository, `agent/` or `.act/`, held by handle.
 //!
-//! A clone may ship `agent` as a link to somewhere else, or links and directories under the names that are
+//! A clone may ship that name as a link to somewhere else, or links and directories under the names that are
 //! written here. The directory is therefore opened without following, everything is made under a temporary
 //! name in it, and a name is only ever taken over as a name: what a link there points at is never touched.
 
@@ -14,32 +14,38 @@ use rustix::io::Errno;
 
 use super::exclusion::is_temporary;
 use super::handle::DIRECTORY;
-use super::place::{self, Temp};
+use super::notes_dir::notes_dir;
 use super::scan::scan;
 use super::stop::StopCheck;
-use super::sweep;
+use super::transaction::{self, Temp};
 use super::view::Kind;
 
-pub const AGENT_DIR: &str = "agent";
-
+/// The directory of act's notes. The name says `agent` because that is what it is called in most repositories.
 #[derive(Debug, Clone)]
 pub struct AgentDir {
+    name: &'static str,
     dir: Arc<OwnedFd>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostWriteError {
-    #[error("agent is a link or no directory, and agent/ belongs to act")]
-    NotADirectory,
+    #[error(
+        "act has no directory for its notes: agent and .act in {} both hold files of yours, or are links or another \
+         user's",
+        root.display()
+    )]
+    BothTaken { root: PathBuf },
+    #[error("{name} became a link or a file while act used it as the directory of its notes")]
+    NotADirectory { name: &'static str },
     #[error(
         ".gitignore is a link, shared with another name or no regular file, and was left alone"
     )]
     NotOurs,
     #[error("{name} exists and is never overwritten")]
     Exists { name: String },
-    #[error("agent/{name} is a directory; remove it")]
-    Occupied { name: String },
-    /// The repository, or what is `agent/` in it.
+    #[error("{dir}/{name} is a directory; remove it")]
+    Occupied { dir: &'static str, name: String },
+    /// The repository, or the directory of the notes in it.
     #[error("{} cannot be written: {why}", place.display())]
     Unwritable { place: PathBuf, why: String },
     #[error("{name} cannot be used: {why}")]
@@ -50,9 +56,10 @@ impl HostWriteError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::NotADirectory => "remove it or give it another name",
+            Self::BothTaken { .. } => "rename one of the two, or empty it",
+            Self::NotADirectory { .. } => "run it again",
             Self::Unwritable { .. } => {
-                "a task writes its edits and agent/ there: mount it writable, change its owner or mode, or work in a \
+                "a task writes its edits and its notes there: mount it writable, change its owner or mode, or work in a \
                  copy of it; `act run --dry-run` writes nothing there"
             }
             Self::NotOurs | Self::Exists { .. } | Self::Occupied { .. } | Self::Failed { .. } => {
@@ -63,37 +70,79 @@ impl HostWriteError {
 }
 
 impl AgentDir {
-    /// Whether the directory could be opened or made, and written; changes nothing.
-    pub fn check(root: &Path) -> Result<(), HostWriteError> {
+    /// Checks whether the directory can be opened or made, and written. Changes nothing. Returns its name.
+    ///
+    /// # Errors
+    ///
+    /// Both names are taken by the user, or the directory cannot be written.
+    pub fn check(root: &Path) -> Result<&'static str, HostWriteError> {
+        let name = Self::name_in(root)?;
         let dir = open_root(root)?;
-        let (place, dir) = match Self::existing(&dir)? {
-            Some(found) => (root.join(AGENT_DIR), found.dir),
+        let (place, dir) = match Self::existing(&dir, name)? {
+            Some(found) => (root.join(name), found.dir),
             None => (root.to_owned(), Arc::new(dir)),
         };
         let access = Access::WRITE_OK | Access::EXEC_OK;
         rustix::fs::accessat(&dir, ".", access, AtFlags::empty()).map_err(|errno| {
             HostWriteError::Unwritable { place, why: std::io::Error::from(errno).to_string() }
-        })
+        })?;
+        Ok(name)
+    }
+
+    /// Returns which of the two names act uses in this repository.
+    ///
+    /// # Errors
+    ///
+    /// Both names are taken by the user, or the root cannot be opened.
+    pub fn name_in(root: &Path) -> Result<&'static str, HostWriteError> {
+        let found = notes_dir(root).map_err(|errno| failed(&root.display().to_string(), errno))?;
+        found.ok_or_else(|| HostWriteError::BothTaken { root: root.to_owned() })
+    }
+
+    /// The name of the directory, relative to the root.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// For the one who holds the repository's lock: makes the directory where it is missing, removes what a
     /// killed write left.
+    ///
+    /// # Errors
+    ///
+    /// Both names are taken by the user, or the directory cannot be made.
     pub fn open(root: &Path) -> Result<Self, HostWriteError> {
+        let name = Self::name_in(root)?;
         let root = open_root(root)?;
-        if let Some(found) = Self::existing(&root)? {
-            sweep::clear(&found.dir);
+        if let Some(found) = Self::existing(&root, name)? {
+            transaction::clear(&found.dir);
             return Ok(found);
         }
-        match rustix::fs::mkdirat(&root, AGENT_DIR, Mode::from_raw_mode(0o777)) {
+        match rustix::fs::mkdirat(&root, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(failed(AGENT_DIR, errno)),
+            Err(errno) => return Err(failed(name, errno)),
         }
-        Self::existing(&root)?.ok_or_else(|| failed(AGENT_DIR, Errno::NOENT))
+        Self::existing(&root, name)?.ok_or_else(|| failed(name, Errno::NOENT))
     }
 
-    /// The directory as it is, for who only looks; none where there is none.
+    /// Returns the directory as it is, or `None` where there is none. Changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Both names are taken by the user, or the directory cannot be opened.
     pub fn look(root: &Path) -> Result<Option<Self>, HostWriteError> {
-        Self::existing(&open_root(root)?)
+        Self::existing(&open_root(root)?, Self::name_in(root)?)
+    }
+
+    /// Writes the `.gitignore` that hides the whole directory from git, unless there is one.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn hide_from_git(&self) -> Result<(), HostWriteError> {
+        match self.create_new(".gitignore", b"*\n") {
+            Ok(()) | Err(HostWriteError::Exists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The first `most` bytes of a regular file; none where nothing has the name. A link is not followed.
@@ -108,19 +157,20 @@ impl AgentDir {
         Ok(Some(bytes))
     }
 
-    fn existing(root: &OwnedFd) -> Result<Option<Self>, HostWriteError> {
-        match rustix::fs::openat(root, AGENT_DIR, DIRECTORY, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self { dir: Arc::new(fd) })),
+    fn existing(root: &OwnedFd, name: &'static str) -> Result<Option<Self>, HostWriteError> {
+        match rustix::fs::openat(root, name, DIRECTORY, Mode::empty()) {
+            Ok(fd) => Ok(Some(Self { name, dir: Arc::new(fd) })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::LOOP | Errno::NOTDIR) => Err(HostWriteError::NotADirectory),
-            Err(errno) => Err(failed(AGENT_DIR, errno)),
+            // Swapped since the directory was chosen.
+            Err(Errno::LOOP | Errno::NOTDIR) => Err(HostWriteError::NotADirectory { name }),
+            Err(errno) => Err(failed(name, errno)),
         }
     }
 
     /// Written once: whatever has the name already, also a link to nowhere, stays as it is.
     pub fn create_new(&self, name: &str, bytes: &[u8]) -> Result<(), HostWriteError> {
         let temp = self.temp(name, bytes)?;
-        match place::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
+        match transaction::rename_new(self.dir.as_fd(), &temp.name, self.dir.as_fd(), name) {
             Ok(()) => Ok(()),
             Err(Errno::EXIST) => Err(HostWriteError::Exists { name: name.to_owned() }),
             Err(errno) => Err(failed(name, errno)),
@@ -146,7 +196,7 @@ impl AgentDir {
     /// What stands in the directory, sorted; without what a killed write left.
     pub fn names(&self) -> Result<Vec<(String, Kind)>, HostWriteError> {
         let seen = scan(&self.dir, std::ops::Bound::Unbounded, &StopCheck::default())
-            .map_err(|errno| failed(AGENT_DIR, errno))?;
+            .map_err(|errno| failed(self.name, errno))?;
         let utf8 = |(name, kind)| Some((String::from_utf8(name).ok()?, kind));
         Ok(seen
             .names
@@ -165,7 +215,7 @@ impl AgentDir {
         match rustix::fs::renameat(&self.dir, &temp.name, &self.dir, name) {
             Ok(()) => Ok(()),
             Err(Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST) => {
-                Err(HostWriteError::Occupied { name: name.to_owned() })
+                Err(HostWriteError::Occupied { dir: self.name, name: name.to_owned() })
             }
             Err(errno) => Err(failed(name, errno)),
         }
@@ -214,23 +264,29 @@ mod tests {
 
     // security line 64
     #[test]
-    fn a_linked_agent_directory_is_refused_and_nothing_is_written_behind_it() {
+    fn a_linked_agent_directory_is_the_users_and_nothing_is_written_behind_it() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("repo"), dir.path().join("outside"));
         fs::create_dir(&root).unwrap();
         fs::create_dir(&outside).unwrap();
         symlink(&outside, root.join("agent")).unwrap();
-        assert_eq!(AgentDir::check(&root), Err(HostWriteError::NotADirectory));
-        assert!(matches!(AgentDir::open(&root), Err(HostWriteError::NotADirectory)));
+        assert_eq!(AgentDir::check(&root), Ok(".act"));
+        symlink(&outside, root.join(".act")).unwrap();
+        let taken = || HostWriteError::BothTaken { root: root.clone() };
+        assert_eq!(AgentDir::check(&root), Err(taken()));
+        assert_eq!(AgentDir::open(&root).map(|_| ()), Err(taken()));
         assert!(names(&outside).is_empty());
         fs::remove_file(root.join("agent")).unwrap();
         fs::write(root.join("agent"), "a file").unwrap();
-        assert_eq!(AgentDir::check(&root), Err(HostWriteError::NotADirectory));
+        assert_eq!(AgentDir::check(&root), Err(taken()));
+        fs::remove_file(root.join(".act")).unwrap();
+        AgentDir::open(&root).unwrap().replace("summary.md", b"x").unwrap();
+        assert_eq!(names(&root.join(".act")), ["summary.md"]);
     }
 
     // security line 64
     #[test]
-    fn a_directory_swapped_for_a_link_between_check_and_open_is_refused() {
+    fn a_directory_swapped_for_a_link_between_check_and_open_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("repo"), dir.path().join("outside"));
         fs::create_dir_all(root.join("agent")).unwrap();
@@ -238,7 +294,8 @@ mod tests {
         AgentDir::check(&root).unwrap();
         fs::rename(root.join("agent"), root.join("was")).unwrap();
         symlink(&outside, root.join("agent")).unwrap();
-        assert!(matches!(AgentDir::open(&root), Err(HostWriteError::NotADirectory)));
+        assert_eq!(AgentDir::open(&root).unwrap().name(), ".act");
+        assert!(names(&outside).is_empty());
 
         // Swapped after it was opened: what is written goes into the directory that was opened.
         fs::remove_file(root.join("agent")).unwrap();
@@ -259,8 +316,12 @@ mod tests {
         AgentDir::check(root.path()).unwrap();
         assert!(names(root.path()).is_empty());
         AgentDir::open(root.path()).unwrap();
-        AgentDir::open(root.path()).unwrap();
+        let agent = AgentDir::open(root.path()).unwrap();
         assert_eq!(names(root.path()), ["agent"]);
+        agent.hide_from_git().unwrap();
+        fs::write(root.path().join("agent/.gitignore"), "the user's").unwrap();
+        agent.hide_from_git().unwrap();
+        assert_eq!(fs::read(root.path().join("agent/.gitignore")).unwrap(), b"the user's");
     }
 
     // security line 65
@@ -302,7 +363,8 @@ mod tests {
         fs::create_dir_all(root.path().join("agent/context_latest.md/inner")).unwrap();
         let agent = AgentDir::open(root.path()).unwrap();
         agent.create_new("context_001.md", b"first").unwrap();
-        let occupied = Err(HostWriteError::Occupied { name: "context_latest.md".into() });
+        let occupied =
+            Err(HostWriteError::Occupied { dir: "agent", name: "context_latest.md".into() });
         assert_eq!(agent.point("context_latest.md", "context_001.md"), occupied);
         assert_eq!(agent.replace("context_latest.md", b"x"), occupied);
         assert!(root.path().join("agent/context_latest.md/inner").is_dir());
@@ -330,15 +392,15 @@ mod tests {
         assert!(!root.join("agent").exists(), "looking makes nothing");
         fs::create_dir(root.join("agent")).unwrap();
         fs::write(root.join("outside"), "secret").unwrap();
-        fs::write(root.join("agent/file"), "0123456789").unwrap();
-        fs::create_dir(root.join("agent/directory")).unwrap();
-        symlink(root.join("outside"), root.join("agent/link")).unwrap();
-        let fifo = root.join("agent/fifo");
+        fs::write(root.join("agent/summary.md"), "0123456789").unwrap();
+        fs::create_dir(root.join("agent/context_001.md")).unwrap();
+        symlink(root.join("outside"), root.join("agent/context_latest.md")).unwrap();
+        let fifo = root.join("agent/stuck_report.md");
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let agent = AgentDir::look(root).unwrap().unwrap();
-        assert_eq!(agent.read("file", 4).unwrap().unwrap(), b"0123");
+        assert_eq!(agent.read("summary.md", 4).unwrap().unwrap(), b"0123");
         assert_eq!(agent.read("missing", 4), Ok(None));
-        for name in ["link", "fifo", "directory", "../outside", ""] {
+        for name in ["context_latest.md", "stuck_report.md", "context_001.md", "../outside", ""] {
             assert!(agent.read(name, 4).is_err(), "{name}");
         }
     }

@@ -12,15 +12,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::change::{Applied, Change, ChangedFile, EditError};
 use super::handle::Root;
-use super::likeness::Likeness;
 use super::overlay::Overlay;
 use super::protected::{WriteRules, is_guarded};
 use super::reading::MAX_READ;
 use super::repo_path::RepoPath;
-use super::steps::Steps;
-use super::sweep;
 use super::tested::{Tested, Untested};
 use super::texts::{FileText, Held, Texts};
+use super::transaction::{self, Metadata, Transaction};
 use super::versions::{Version, Versions, digest};
 use super::view::{Profile, RepoView, ViewError};
 use act_core::fail_point;
@@ -73,14 +71,14 @@ pub(super) struct Checked {
     /// Permission bits of a new file that are not what the system gives one.
     pub(super) mode: Option<u32>,
     /// The file that a new one is to be like, with which it takes more than its permission bits.
-    pub(super) like: Option<Likeness>,
+    pub(super) like: Option<Metadata>,
 }
 
 impl RepoWriter {
     /// Removes what a killed task may have left half done.
     pub fn open(root: &Path, rules: WriteRules) -> Result<Self, ViewError> {
         let root = Root::open(root)?;
-        sweep::sweep_tree(&root);
+        transaction::sweep_tree(&root);
         Ok(Self::of(root, rules, None))
     }
 
@@ -215,10 +213,10 @@ impl RepoWriter {
     }
 
     fn write(&self, checked: &[Checked], stopped: &dyn Fn() -> bool) -> Result<(), EditError> {
-        let mut steps = Steps::new(&self.root, self.exchange, MAX_SEEN, stopped);
+        let mut transaction = Transaction::new(&self.root, self.exchange, MAX_SEEN, stopped);
         for change in checked {
-            if let Err(error) = steps.perform(change) {
-                let left = steps.undo();
+            if let Err(error) = transaction.perform(change) {
+                let left = transaction.roll_back();
                 return Err(match left.is_empty() {
                     true => error,
                     false => EditError::Torn { why: Box::new(error), left },
@@ -226,7 +224,7 @@ impl RepoWriter {
             }
             fail_point::reach("written");
         }
-        steps.keep();
+        transaction.commit();
         Ok(())
     }
 
@@ -279,7 +277,7 @@ impl RepoWriter {
 
     fn sweep_once(&self, turn: &mut Turn, dir: &str) {
         if turn.swept.insert(dir.to_owned()) {
-            sweep::sweep_directory(&self.root, dir);
+            transaction::sweep_directory(&self.root, dir);
         }
     }
 

@@ -11,26 +11,27 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::agent_dir::AGENT_DIR;
 use super::exclusion::is_temporary;
 use super::globs::PathGlobs;
 use super::handle::{self, DIRECTORY, READ, Root};
 use super::ignored::IgnoreRules;
+use super::notes_dir::notes_dir_of;
 use super::stop::StopCheck;
-use super::versions::hex;
 use super::view::Kind;
 use super::walk::{Found, Walk, name_of};
+use act_fs::hex;
 
 /// Files and links in one set at most.
 const MAX_FILES: usize = 2_000_000;
 /// What a reader of whole trees takes at once, in bytes.
 pub const READ_AT_ONCE: usize = 64 << 10;
 
-/// Never `.git` at any depth, never `agent/`, only regular files and links.
+/// Never `.git` at any depth, never the directory of act's notes, only regular files and links.
 #[derive(Debug)]
 pub struct CopySet {
     root: Root,
     ignores: IgnoreRules,
+    notes: Option<&'static str>,
     /// In path order, component by component.
     pub entries: Vec<CopyEntry>,
 }
@@ -132,12 +133,13 @@ impl CopySet {
         let failed = |errno| CopyError::Failed { path: root.to_owned(), errno };
         let root = Root::open(root).map_err(failed)?;
         let ignores = IgnoreRules::new(&root);
+        let notes = notes_dir_of(&root, &ignores);
         let start = root.open_real(b"", DIRECTORY).map_err(failed)?;
         let never = StopCheck::default();
         let mut walk = Walk::start((&ignores, None), &never, b"", start, None).map_err(failed)?;
         let mut entries = vec![];
         while let Some(found) = walk.next().map_err(failed)? {
-            if is_left_out(&found) {
+            if is_left_out(&found, notes) {
                 continue;
             }
             let path = PathBuf::from(OsString::from_vec(found.path.clone()));
@@ -167,12 +169,17 @@ impl CopySet {
         if walk.cut {
             return Err(CopyError::TooMany);
         }
-        Ok(Self { root, ignores, entries })
+        Ok(Self { root, ignores, notes, entries })
     }
 
     /// Whether git would ignore a path, by the rules that the repository has now. The path need not exist.
     pub fn ignores(&self, path: &Path, is_dir: bool) -> bool {
         self.ignores.ignores_path(path.as_os_str().as_bytes(), is_dir)
+    }
+
+    /// Returns the name of the directory that holds act's notes, which is no part of the set.
+    pub fn notes_dir(&self) -> Option<&'static str> {
+        self.notes
     }
 
     /// Bytes in all.
@@ -231,11 +238,11 @@ pub fn tree_digest(root: &Path, include: &PathGlobs) -> Result<String, CopyError
     Ok(CopySet::of(root, include)?.tree()?.digest)
 }
 
-fn is_left_out(found: &Found) -> bool {
+fn is_left_out(found: &Found, notes: Option<&str>) -> bool {
     let name = found.name();
     name.eq_ignore_ascii_case(b".git")
         || std::str::from_utf8(name).is_ok_and(is_temporary)
-        || found.path == AGENT_DIR.as_bytes()
+        || notes.is_some_and(|notes| found.path == notes.as_bytes())
 }
 
 fn explain(entry: &CopyEntry, errno: Errno) -> CopyError {

@@ -12,7 +12,7 @@ use super::view::{Kind, Profile};
 pub enum Rule {
     Secret,
     VersionControl,
-    /// `agent/` at the root: what earlier tasks left, and what this one writes for people.
+    /// The directory of act's notes: what earlier tasks wrote, and what this one writes for people.
     Own,
     BuildDirectory,
     Binary,
@@ -60,11 +60,6 @@ pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Optio
         }
     }
     None
-}
-
-/// Whether `path` is, or lies in, the directory where tasks leave their reports.
-pub(super) fn is_own(path: &str) -> bool {
-    fold(path).split('/').next() == Some(super::agent_dir::AGENT_DIR)
 }
 
 /// Whether a name on `path` belongs to a secret.

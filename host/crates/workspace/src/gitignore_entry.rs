@@ -7,14 +7,15 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::agent_dir::{AGENT_DIR, HostWriteError, failed, open_root};
+use super::agent_dir::{HostWriteError, failed, open_root};
 use super::handle::{self, Root};
 use super::ignored::IgnoreRules;
 
 /// Bytes of a `.gitignore` at most.
 const MAX_FILE: u64 = 4 << 20;
 const NAME: &str = ".gitignore";
-const LINE: &str = "agent/";
+/// Directories that are looked at for what an unanchored line hides.
+const MAX_DIRECTORIES: usize = 20_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GitignoreEntry {
@@ -22,8 +23,19 @@ pub enum GitignoreEntry {
     AlreadyThere,
 }
 
-/// A `.gitignore` that is a link, a special file, or one file under two names is left alone.
-pub fn append_gitignore_once(root: &Path) -> Result<GitignoreEntry, HostWriteError> {
+/// Appends the line `/NAME/`, which hides the directory of act's notes, to the root's `.gitignore`. Changes nothing
+/// where a rule hides the directory already. The line is anchored: `NAME/` would hide every nested directory of this
+/// name, which belongs to the user.
+///
+/// # Errors
+///
+/// The file is a link, a special file or one file under two names, which are left alone; or it cannot be written.
+pub fn append_gitignore_once(root: &Path, name: &str) -> Result<GitignoreEntry, HostWriteError> {
+    let hidden = Root::open(root)
+        .is_ok_and(|root| IgnoreRules::new(&root).ignores_path(name.as_bytes(), true));
+    if hidden {
+        return Ok(GitignoreEntry::AlreadyThere);
+    }
     let root = open_root(root)?;
     let flags = OFlags::RDWR
         | OFlags::APPEND
@@ -48,26 +60,64 @@ pub fn append_gitignore_once(root: &Path) -> Result<GitignoreEntry, HostWriteErr
     let Some(before) = handle::read_whole(copy.into(), MAX_FILE).map_err(io)? else {
         return Err(failed(NAME, "it is too large"));
     };
-    if names_agent(&before) {
+    if has_line_for(&before, name) {
         return Ok(GitignoreEntry::AlreadyThere);
     }
     let newline = if before.last().is_none_or(|last| *last == b'\n') { "" } else { "\n" };
-    file.write_all(format!("{newline}{LINE}\n").as_bytes()).map_err(io)?;
+    file.write_all(format!("{newline}/{name}/\n").as_bytes()).map_err(io)?;
     Ok(GitignoreEntry::Added)
 }
 
-/// Whether git shows what is written to `agent/`, because no rule ignores it or something in it is tracked. Where
-/// there is no git, nobody is shown anything.
-pub fn git_shows_notes(root: &Path) -> bool {
-    Root::open(root).is_ok_and(|root| {
-        let rules = IgnoreRules::new(&root);
-        rules.has_git() && !rules.ignores_path(AGENT_DIR.as_bytes(), true)
+/// Whether a line of the file is about the directory, also where a later line undoes it: that is the user's wish.
+fn has_line_for(gitignore: &[u8], name: &str) -> bool {
+    lines(gitignore).any(|line| {
+        let line = line.strip_prefix(b"/").unwrap_or(line);
+        line.strip_suffix(b"/").unwrap_or(line) == name.as_bytes()
     })
 }
 
-fn names_agent(gitignore: &[u8]) -> bool {
-    let lines = gitignore.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
-    lines.into_iter().any(|line| matches!(line, b"agent" | b"agent/" | b"/agent" | b"/agent/"))
+fn lines(gitignore: &[u8]) -> impl Iterator<Item = &[u8]> {
+    gitignore.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end)
+}
+
+/// Returns directories named `agent` below the root that the unanchored line `agent/` hides from git and from the tested
+/// tree. act 0.1.0 wrote that line; it is the user's file, so only the user changes it. Returns none where the root's
+/// `.gitignore` has no such line. Looks at no more than 20,000 directories.
+pub fn hidden_by_unanchored_line(root: &Path) -> Vec<String> {
+    let read = || {
+        let file = rustix::fs::openat(open_root(root).ok()?, NAME, act_fs::READ, Mode::empty());
+        let (fd, _) = handle::regular(file.ok()?).ok()?;
+        handle::read_whole(fd, MAX_FILE).ok()?
+    };
+    let has_line =
+        read().is_some_and(|text| lines(&text).any(|line| matches!(line, b"agent" | b"agent/")));
+    let Some(held) = has_line.then(|| Root::open(root).ok()).flatten() else { return vec![] };
+    let rules = IgnoreRules::new(&held);
+    let (mut found, mut left) = (vec![], vec![String::new()]);
+    let mut seen = 0;
+    while let Some(dir) = left.pop() {
+        seen += 1;
+        if seen > MAX_DIRECTORIES {
+            break;
+        }
+        let Ok(fd) = held.open_real(dir.as_bytes(), handle::DIRECTORY) else { continue };
+        let Ok(entries) = rustix::fs::Dir::new(fd) else { continue };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let directory = entry.file_type() == rustix::fs::FileType::Directory;
+            if !directory || matches!(name, "." | ".." | ".git") {
+                continue;
+            }
+            let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+            match (name, dir.is_empty(), rules.ignores_path(path.as_bytes(), true)) {
+                ("agent", false, true) => found.push(path),
+                (_, _, false) => left.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 #[cfg(test)]
@@ -82,48 +132,63 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join(".gitignore");
         for (before, after) in [
-            (None, "agent/\n"),
-            (Some(""), "agent/\n"),
-            (Some("target\n"), "target\nagent/\n"),
-            (Some("target"), "target\nagent/\n"),
-            (Some("a\r\nb\r\n"), "a\r\nb\r\nagent/\n"),
+            (None, "/agent/\n"),
+            (Some(""), "/agent/\n"),
+            (Some("target\n"), "target\n/agent/\n"),
+            (Some("target"), "target\n/agent/\n"),
+            (Some("a\r\nb\r\n"), "a\r\nb\r\n/agent/\n"),
         ] {
             let _ = fs::remove_file(&file);
             before.inspect(|text| fs::write(&file, text).unwrap());
-            assert_eq!(append_gitignore_once(root.path()), Ok(GitignoreEntry::Added));
-            assert_eq!(append_gitignore_once(root.path()), Ok(GitignoreEntry::AlreadyThere));
+            assert_eq!(append_gitignore_once(root.path(), "agent"), Ok(GitignoreEntry::Added));
+            assert_eq!(
+                append_gitignore_once(root.path(), "agent"),
+                Ok(GitignoreEntry::AlreadyThere)
+            );
             assert_eq!(fs::read_to_string(&file).unwrap(), after);
         }
         for there in ["/agent\n", "x\nagent/  \r\n", "agent"] {
             fs::write(&file, there).unwrap();
-            assert_eq!(append_gitignore_once(root.path()), Ok(GitignoreEntry::AlreadyThere));
+            assert_eq!(
+                append_gitignore_once(root.path(), "agent"),
+                Ok(GitignoreEntry::AlreadyThere)
+            );
             assert_eq!(fs::read_to_string(&file).unwrap(), there);
         }
     }
 
     // WORKSPACE-32
     #[test]
-    fn what_undoes_the_line_is_seen() {
+    fn nothing_is_written_where_a_rule_hides_the_directory_or_the_user_has_undone_the_line() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join(".gitignore");
-        fs::write(&file, "!agent/\n").unwrap();
-        assert!(!git_shows_notes(root.path()), "no git, nobody to show it");
-        for directory in ["objects", "refs/heads", "info"] {
-            fs::create_dir_all(root.path().join(".git").join(directory)).unwrap();
+        for there in ["ag*\n", "agent/\n!agent/\n", "/agent/\n"] {
+            fs::write(&file, there).unwrap();
+            let entry = append_gitignore_once(root.path(), "agent");
+            assert_eq!(entry, Ok(GitignoreEntry::AlreadyThere), "{there}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), there);
         }
-        fs::write(root.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
-        assert!(git_shows_notes(root.path()));
-        for (text, shown) in
-            [("agent/\n", false), ("!agent/\nagent/\n", false), ("agent/\n!agent/\n", true)]
+        assert_eq!(append_gitignore_once(root.path(), ".act"), Ok(GitignoreEntry::Added));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "/agent/\n/.act/\n");
+    }
+
+    // WORKSPACE-32
+    #[test]
+    fn directories_that_the_unanchored_line_hides_are_named() {
+        let root = tempfile::tempdir().unwrap();
+        for directory in
+            ["agent", "src/agent/agent", "src/agents", "lib/deep/agent", "target/agent"]
         {
-            fs::write(&file, text).unwrap();
-            assert_eq!(git_shows_notes(root.path()), shown, "{text}");
+            fs::create_dir_all(root.path().join(directory)).unwrap();
         }
-        fs::rename(&file, root.path().join("rules")).unwrap();
-        symlink("rules", &file).unwrap();
-        assert!(git_shows_notes(root.path()), "git reads no linked rules");
-        fs::write(root.path().join(".git/info/exclude"), "agent/\n").unwrap();
-        assert!(!git_shows_notes(root.path()));
+        let file = root.path().join(".gitignore");
+        fs::write(&file, "target/\n/agent/\n").unwrap();
+        assert!(hidden_by_unanchored_line(root.path()).is_empty());
+        for line in ["agent/", "agent"] {
+            fs::write(&file, format!("target/\n{line}\n")).unwrap();
+            let hidden = hidden_by_unanchored_line(root.path());
+            assert_eq!(hidden, ["lib/deep/agent", "src/agent"]);
+        }
     }
 
     // security line 65
@@ -136,17 +201,17 @@ mod tests {
         let file = root.join(".gitignore");
 
         symlink(&outside, &file).unwrap();
-        assert_eq!(append_gitignore_once(&root), Err(HostWriteError::NotOurs));
+        assert_eq!(append_gitignore_once(&root, "agent"), Err(HostWriteError::NotOurs));
         fs::remove_file(&file).unwrap();
         symlink(dir.path().join("new"), &file).unwrap();
-        assert_eq!(append_gitignore_once(&root), Err(HostWriteError::NotOurs));
+        assert_eq!(append_gitignore_once(&root, "agent"), Err(HostWriteError::NotOurs));
         assert!(!dir.path().join("new").exists());
         fs::remove_file(&file).unwrap();
         fs::hard_link(&outside, &file).unwrap();
-        assert_eq!(append_gitignore_once(&root), Err(HostWriteError::NotOurs));
+        assert_eq!(append_gitignore_once(&root, "agent"), Err(HostWriteError::NotOurs));
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        assert_eq!(append_gitignore_once(&root), Err(HostWriteError::NotOurs));
+        assert_eq!(append_gitignore_once(&root, "agent"), Err(HostWriteError::NotOurs));
         assert_eq!(fs::read_to_string(&outside).unwrap(), "PATH=x");
     }
 
@@ -162,6 +227,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert_eq!(append_gitignore_once(root.path()), Err(HostWriteError::NotOurs));
+        assert_eq!(append_gitignore_once(root.path(), "agent"), Err(HostWriteError::NotOurs));
     }
 }

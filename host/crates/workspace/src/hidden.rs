@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::exclusion::Rule;
+use super::git::WorkTree;
 use super::reading::{ReadError, Slice, read};
 use super::view::{Kind, Profile, RepoView, ViewError};
-use super::work_tree::WorkTree;
 
 /// A tracked file that is not in view.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,10 +18,8 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::Mode;
 
-use super::git_dir::{self, Unreadable};
+use super::git::{self, Tracked, Unreadable, WorkTree, trusted};
 use super::handle::{self, DIRECTORY, Root};
-use super::tracked::Tracked;
-use super::work_tree::{WorkTree, trusted};
 
 /// Bytes and lines of one file; with more, all in its directory is ignored.
 const MAX_FILE: u64 = 128 << 10;
@@ -85,8 +83,9 @@ impl IgnoreRules {
         }
     }
 
-    pub(super) fn has_git(&self) -> bool {
-        self.tree.is_some()
+    /// Whether git tracks a file in the directory `path`, or `path` itself.
+    pub(super) fn tracks_below(&self, path: &[u8]) -> bool {
+        self.is_tracked(path, true)
     }
 
     pub(super) fn outermost(&self) -> Arc<DirRules> {
@@ -196,7 +195,7 @@ pub(super) fn speaks_for(root: &Root) -> (Option<WorkTree>, Arc<DirRules>) {
 /// `info/exclude`, and the directories above the root.
 fn rules_around(tree: &WorkTree, owner: u32) -> Arc<DirRules> {
     let exclude = tree.git.common.open_real(b"info/exclude", handle::READ);
-    let mut rules = DirRules::none().with(0, parse(git_dir::rules(exclude, MAX_FILE)));
+    let mut rules = DirRules::none().with(0, parse(git::rules(exclude, MAX_FILE)));
     for (path, dir) in &tree.above {
         if rules.ignored || (!path.is_empty() && matched(&rules, without_slash(path), true)) {
             return DirRules::all_ignored();
@@ -204,7 +203,7 @@ fn rules_around(tree: &WorkTree, owner: u32) -> Arc<DirRules> {
         let opened = rustix::fs::openat(dir, ".gitignore", handle::READ, Mode::empty());
         let of = |fd: &OwnedFd| Some(rustix::fs::fstat(fd).ok()?.st_uid);
         if opened.as_ref().ok().and_then(of).is_some_and(|uid| trusted(uid, owner)) {
-            rules = rules.with(path.len(), parse(git_dir::rules(opened, MAX_FILE)));
+            rules = rules.with(path.len(), parse(git::rules(opened, MAX_FILE)));
         }
     }
     let ignored = !tree.prefix.is_empty() && matched(&rules, without_slash(&tree.prefix), true);
@@ -277,7 +276,7 @@ fn matched(around: &DirRules, path: &[u8], is_dir: bool) -> bool {
 
 /// A `.gitignore`; none where git has none either: nothing there, a link, a directory.
 fn read(dir: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Unreadable> {
-    git_dir::rules(rustix::fs::openat(dir, ".gitignore", handle::READ, Mode::empty()), MAX_FILE)
+    git::rules(rustix::fs::openat(dir, ".gitignore", handle::READ, Mode::empty()), MAX_FILE)
 }
 
 /// Where each directory on a path ends.

@@ -11,11 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::apply::Checked;
 use super::change::EditError;
 use super::handle::{DIRECTORY, Root};
-use super::place;
 use super::proposal::{Blob, NEW_FILE, ProposedFile};
 use super::reading::{MAX_READ, is_binary};
 use super::repo_path::RepoPath;
-use super::steps::{directory, on_the_way};
+use super::transaction::{self, directory, on_the_way};
 use super::view::Kind;
 
 /// Bytes that are held in all, those of the files before included.
@@ -227,7 +226,7 @@ impl Layers {
                 let (dir, name) = path.split();
                 let dir = directory(root, dir, path)?.ok_or_else(conflict)?;
                 let limit = || EditError::TooLarge { path: path.to_string(), limit: MAX_READ };
-                let (bytes, stat) = place::whole(dir, name, MAX_READ).ok_or_else(limit)?;
+                let (bytes, stat) = transaction::whole(dir, name, MAX_READ).ok_or_else(limit)?;
                 if is_binary(&bytes) {
                     return Err(binary(path));
                 }

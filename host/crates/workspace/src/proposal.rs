@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::apply::{Checked, RepoWriter};
 use super::change::{Applied, EditError};
-use super::likeness::Likeness;
-use super::place::Standing;
 use super::repo_path::RepoPath;
 use super::texts::{Held, held};
+use super::transaction::{FileState, Metadata};
 use super::versions::digest;
 
 /// Of a new file, but for what the user's mask takes away.
@@ -65,15 +64,15 @@ impl RepoWriter {
         let made_below = || all.iter().any(|f| f.after.is_some() && f.path.starts_with(&below));
         let mut above = path.as_str().match_indices('/').filter_map(|(at, _)| file.path.get(..at));
         let found = match self.standing(&path) {
-            Err(EditError::NotAFile { .. }) if above.any(deleted) => Standing::Nothing,
+            Err(EditError::NotAFile { .. }) if above.any(deleted) => FileState::Nothing,
             found => found?,
         };
         let is = |blob: &Option<Blob>| match (&found, blob) {
-            (Standing::Nothing, None) => true,
-            (Standing::File { digest, stat, .. }, Some(blob)) => {
+            (FileState::Nothing, None) => true,
+            (FileState::File { digest, stat, .. }, Some(blob)) => {
                 *digest == blob.sha256 && (stat.st_mode & 0o100 != 0) == blob.is_executable()
             }
-            (Standing::Other, None) => file.after.is_none() && made_below(),
+            (FileState::Other, None) => file.after.is_none() && made_below(),
             _ => false,
         };
         Ok(match (is(&file.before), is(&file.after)) {
@@ -128,13 +127,13 @@ impl RepoWriter {
     }
 
     /// Of the file that another one is moved from; none where an earlier attempt has moved it already.
-    fn likeness(&self, from: &str) -> Result<Option<Likeness>, EditError> {
-        let Standing::File { file, .. } = self.standing(&self.permitted(from)?)? else {
+    fn likeness(&self, from: &str) -> Result<Option<Metadata>, EditError> {
+        let FileState::File { file, .. } = self.standing(&self.permitted(from)?)? else {
             return Ok(None);
         };
         let failed =
             |error: std::io::Error| EditError::Failed { path: from.into(), why: error.to_string() };
-        Likeness::of(file).map(Some).map_err(failed)
+        Metadata::of(file).map(Some).map_err(failed)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::exclusion::fold;
 use super::globs::{GlobError, PathGlobs, is_at_or_below};
+use super::notes_dir::notes_dir;
 use super::{own_places, spelling};
 
 /// Why a path may not be written.
@@ -43,6 +44,8 @@ pub struct WriteRules {
     include: PathGlobs,
     /// Directories that this program believes, by their names in the repository as they are compared.
     own: Vec<String>,
+    /// The name of the directory of act's notes; `None` is `agent`, as long as no repository is known.
+    notes: Option<&'static str>,
 }
 
 impl WriteRules {
@@ -62,6 +65,7 @@ impl WriteRules {
     pub fn keeping(mut self, root: &Path, places: &[PathBuf]) -> Self {
         let names = places.iter().flat_map(|place| own_places::names_in(root, place));
         self.own = names.map(|name| compared(&name)).collect();
+        self.notes = notes_dir(root).ok().flatten();
         self
     }
 
@@ -88,7 +92,7 @@ impl WriteRules {
 
     /// The rule that forbids writing `path`, if one does.
     pub fn judge(&self, path: &str) -> Option<WriteRule> {
-        if is_protected(path) || self.is_own(path) {
+        if is_protected(path, self.notes.unwrap_or("agent")) || self.is_own(path) {
             return Some(WriteRule::Protected);
         }
         let allowed = self.allowed.matches(path);
@@ -114,12 +118,12 @@ fn compared(path: &str) -> String {
     parts.join("/")
 }
 
-/// `.git` at any depth, `agent/` and `agent.yaml` at the root, in every spelling that a file system takes for
-/// them.
-pub fn is_protected(path: &str) -> bool {
+/// Whether no tool may write `path`: `.git` at any depth, the directory `notes` of act's notes and `agent.yaml` at the
+/// root, in every spelling that a file system takes for them.
+pub fn is_protected(path: &str, notes: &str) -> bool {
     let path = fold(path);
     let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
-    parts.first() == Some(&"agent")
+    parts.first().is_some_and(|first| *first == notes)
         || parts.as_slice() == ["agent.yaml"]
         || parts.iter().any(|part| spelling::is_dot_git(part))
 }
@@ -232,6 +236,21 @@ mod tests {
             "sub/agent/x",
         ] {
             assert_eq!(everything.judge(path), None, "{path}");
+        }
+    }
+
+    // WORKSPACE-57
+    #[test]
+    fn only_the_directory_of_the_notes_in_use_is_protected() {
+        let temp = tempfile::tempdir().unwrap();
+        let rules = || rules(&["**"], &[]).keeping(temp.path(), &[]);
+        assert_eq!(rules().judge("agent/x"), Some(WriteRule::Protected));
+        assert_eq!(rules().judge(".act/x"), None);
+        std::fs::create_dir(temp.path().join("agent")).unwrap();
+        std::fs::write(temp.path().join("agent/main.py"), "x").unwrap();
+        assert_eq!(rules().judge("agent/x"), None);
+        for path in [".act/x", ".ACT/x", ".act", ".act. /x", ".act::$DATA"] {
+            assert_eq!(rules().judge(path), Some(WriteRule::Protected), "{path}");
         }
     }
 

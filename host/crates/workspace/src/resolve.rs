@@ -53,7 +53,7 @@ impl RepoView {
             if let Some(laid) = self.laid(&name) {
                 return laid;
             }
-            if let Some(opened) = self.root().straight(name.as_bytes(), READ) {
+            if let Some(opened) = self.root().open_at_once(name.as_bytes(), READ) {
                 return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
             }
         }

@@ -260,15 +260,9 @@ enum Begun {
     Nothing,
 }
 
-/// Path order: component by component, so that what lies in a directory follows it at once.
+/// Compares paths component by component, so that the entries of a directory follow it at once.
 pub(super) fn in_order(a: &str, b: &str) -> Ordering {
-    let parts = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
-    match (a.is_empty(), b.is_empty()) {
-        (true, true) => Ordering::Equal,
-        (true, false) => Ordering::Less,
-        (false, true) => Ordering::Greater,
-        (false, false) => parts(a).cmp(&parts(b)),
-    }
+    a.split('/').cmp(b.split('/'))
 }
 
 /// The rest of `path` in `dir`; empty when they are the same.

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, fstat, statat};
 use rustix::io::Errno;
 
 use super::handle::{DIRECTORY, MAX_DEPTH, Root};
-use act_fs::{Found, Names};
+use act_fs::{Entry, Walk};
 
 /// Of either kind that are named; more are only counted as more.
 const MOST: usize = 256;
@@ -33,9 +33,9 @@ pub fn special(root: &Path) -> Result<Special, Errno> {
     let start = root.open_real(b"", DIRECTORY)?;
     let here_is = mounted(&start)?;
     let mut found = Special::default();
-    let mut names = Names::of(start)?;
+    let mut names = Walk::new(start)?;
     let mut looked_at = 0;
-    while let Some(Found { name, kind }) = names.next()? {
+    while let Some(Entry { name, kind }) = names.next()? {
         looked_at += 1;
         if looked_at > MAX_NAMES {
             found.cut = true;

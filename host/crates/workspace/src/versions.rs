@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
+use act_fs::Sha256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
@@ -55,23 +55,14 @@ impl Versions {
     }
 }
 
-/// SHA-256 as 64 lower-case hex digits.
+/// Returns the SHA-256 digest of bytes as 64 lower-case hexadecimal digits.
 pub fn digest(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    Sha256::of(bytes).to_string()
 }
 
 /// The hex digits of a digest, whether or not its algorithm stands before them.
 pub fn bare_digest(digest: &str) -> &str {
     digest.strip_prefix("sha256:").unwrap_or(digest)
-}
-
-/// Lower-case digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

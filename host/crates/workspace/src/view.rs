@@ -15,6 +15,7 @@ use super::globs::{PathGlobs, is_at_or_below};
 use super::handle::Root;
 use super::ignored::IgnoreRules;
 use super::note::ReadNote;
+use super::notes_dir::{is_in_notes, notes_dir_of};
 use super::overlay::{Laid, Overlay};
 use super::scan;
 use super::stop::StopCheck;
@@ -131,6 +132,8 @@ struct Inner {
     root: Root,
     profile: Profile,
     ignores: Arc<IgnoreRules>,
+    /// The name of the directory that holds act's notes; `None` where both names are the user's.
+    notes: Option<&'static str>,
     /// Secret names that the user lifted for tools.
     lifted: PathGlobs,
     /// Files and directories that are all of it; none: no such bound.
@@ -159,11 +162,13 @@ impl RepoView {
 
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
+        let notes = notes_dir_of(&root, &ignores);
         let lifted = PathGlobs::default();
         Self(Arc::new(Inner {
             root,
             profile,
             ignores,
+            notes,
             lifted,
             parts: None,
             stop: StopCheck::default(),
@@ -278,7 +283,7 @@ impl RepoView {
         };
         exclusion::by_name(inner.profile, path, kind)
             .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
-            .or_else(|| exclusion::is_own(path).then_some(Rule::Own))
+            .or_else(|| is_in_notes(path, inner.notes).then_some(Rule::Own))
             .or_else(|| {
                 (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
             })

@@ -38,6 +38,9 @@ Exit codes:
 pub(super) struct Init {
     #[command(flatten)]
     at: RepoArg,
+    /// Keep tasks from adding the line to .gitignore that hides act's notes
+    #[arg(long)]
+    no_gitignore: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
@@ -95,7 +98,11 @@ impl Init {
             }
         };
         let starter = starter::choose(&found(&root, output)?);
-        write(&root, &starter.yaml()).map_err(|error| match error.kind() {
+        let mut yaml = starter.yaml();
+        if self.no_gitignore {
+            yaml.push_str("# Tasks add no line to .gitignore; agent/.gitignore hides act's notes.\ngitignore: false\n");
+        }
+        write(&root, &yaml).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&root),
             _ => unwritable(&root, &error),
         })?;

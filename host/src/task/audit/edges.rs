@@ -3,7 +3,7 @@
 use crate::task::Errand;
 use crate::task::preflight::Ready;
 use crate::task::ticket::Ticket;
-use act_agent::editor::Brief;
+use act_agent::editor::TaskInput;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_records::store::Ended;
 use act_workspace::digest;
@@ -12,7 +12,7 @@ use act_workspace::digest;
 pub(in crate::task) fn begin(
     ready: &Ready,
     ticket: &Ticket,
-    brief: &Brief,
+    brief: &TaskInput,
 ) -> Result<Audit, AuditError> {
     let config = &ready.config;
     let audit = ticket.begin_audit(&config.root)?;

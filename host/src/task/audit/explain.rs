@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Logbook;
 use crate::task::preflight;
-use act_audit::{Decision, Event, Keeper, Place, Record, Subject};
+use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject};
 use act_core::Failure;
 use act_core::RunId;
 use act_core::verification::Status;
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub outcome: Option<String>,
     /// Null of `act verify`.
     pub task_id: Option<String>,
-    pub repo: Option<Place>,
+    pub repo: Option<RepoIdentity>,
     pub started_at: String,
     pub finished_at: Option<String>,
     /// The attempt of its task.

@@ -9,7 +9,6 @@ mod grants;
 mod records;
 mod verification;
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +35,7 @@ impl Logbook {
         Ok(Self { artifacts: preflight::artifacts_for(root.as_deref())? })
     }
 
-    fn state(&self) -> Result<(OwnedFd, PathBuf), Failure> {
+    fn state(&self) -> Result<(act_fs::Dir, PathBuf), Failure> {
         let path = self.artifacts.path().join("state");
         let state = self.artifacts.state().map_err(|error| {
             Failure::refused(

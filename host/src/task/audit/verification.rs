@@ -9,7 +9,7 @@ use super::{Logbook, anchoring};
 use crate::output::Output;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
-use act_audit::{History, Keeper, OfManifest, Verification, Verifier, verify_all};
+use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
 use act_component::registry::Grants;
 use act_core::Failure;
 use act_core::verification::Status;
@@ -40,10 +40,10 @@ pub(super) fn verify_but(
                     continue;
                 }
                 let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
-                OfManifest { head, sha256: recorded.sha256, stored }
+                ManifestFacts { head, sha256: recorded.sha256, stored }
             }
             Ok(None) => continue,
-            Err(_) => OfManifest { head: None, sha256: String::new(), stored: None },
+            Err(_) => ManifestFacts { head: None, sha256: String::new(), stored: None },
         };
         runs.insert(run.to_string(), said);
     }

@@ -277,7 +277,7 @@ impl Earlier {
         let approval = here.registry.grants.of(name.as_str())?.clone();
         let version = match here.registry.shelf.take(&approval.sha256) {
             Taken::Bytes(bytes) => Inspection::of(bytes).ok(),
-            Taken::Missing | Taken::Changed(_) => None,
+            Taken::Missing | Taken::Changed(_) | Taken::Unreadable(_) => None,
         };
         Some(Self { approval, version })
     }

@@ -72,8 +72,16 @@ impl Here {
                     return Err(registry::Refused::Changed {
                         name: name.to_owned(),
                         approved: approval.sha256.to_string(),
-                        found,
+                        found: found.to_string(),
                         again: None,
+                    }
+                    .into());
+                }
+                registry::Taken::Unreadable(why) => {
+                    return Err(registry::Refused::StoreDamaged {
+                        name: name.to_owned(),
+                        approved: approval.sha256.to_string(),
+                        why,
                     }
                     .into());
                 }

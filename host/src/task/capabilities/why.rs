@@ -61,12 +61,20 @@ fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
     path && !here.root.as_ref().is_some_and(there)
 }
 
+/// The directory of act's notes where the question is asked; outside of a repository the usual one.
+fn notes(here: &Here) -> &'static str {
+    let name = here.root.as_deref().and_then(|root| act_workspace::notes_dir(root).ok()?);
+    name.unwrap_or(act_workspace::NOTES_DIRS[0])
+}
+
 fn carved_out(here: &Here, access: &Access, kind: act_component::Kind) -> Option<String> {
     match access {
         Access::Request { origin, .. } if act_component::never_reached(origin) => {
             Some("not_public".to_owned())
         }
-        Access::Write(path) if act_workspace::is_protected(path) => Some("protected".to_owned()),
+        Access::Write(path) if act_workspace::is_protected(path, notes(here)) => {
+            Some("protected".to_owned())
+        }
         Access::Write(path) if act_workspace::is_guarded(path) => Some("guarded".to_owned()),
         Access::Write(path) | Access::Read(path) => {
             let profile = match (kind, access) {

@@ -1,4 +1,4 @@
-//! What this module needs of the directory `agent/`.
+//! What this module needs of the directory of act's notes, `agent/` or `.act/`.
 
 use std::io;
 
@@ -7,6 +7,8 @@ use act_workspace::{AgentDir, HostWriteError};
 /// Access to the files of `agent/`. Names are plain file names. An implementation holds the directory by
 /// handle and follows no link, whatever a repository has put there.
 pub trait AgentFiles {
+    /// The name of the directory, relative to the repository's root.
+    fn dir(&self) -> &str;
     /// Refused with `AlreadyExists` when the name is taken by anything, also by a dangling link.
     fn create_new(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
     /// A reader sees the old bytes or the new ones. A link under that name is replaced, not followed.
@@ -18,6 +20,10 @@ pub trait AgentFiles {
 }
 
 impl AgentFiles for AgentDir {
+    fn dir(&self) -> &str {
+        self.name()
+    }
+
     fn create_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.create_new(name, bytes).map_err(io_error)
     }
@@ -49,14 +55,14 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::context::{EditorState, Moment, Notebook, Snapshot, Written};
+    use crate::context::{EditorState, NotesWriter, Snapshot, SnapshotKind, Written};
 
     fn write(root: &std::path::Path) -> Written {
         let editor = EditorState::default();
-        let notebook = Notebook::new(AgentDir::open(root).unwrap());
+        let notebook = NotesWriter::new(AgentDir::open(root).unwrap());
         let snapshot = Snapshot {
             taken: act_core::clock::now(),
-            moment: Moment::TaskStart,
+            kind: SnapshotKind::TaskStart,
             task_id: "t-abc123",
             task_text: "x",
             scouts: &[],

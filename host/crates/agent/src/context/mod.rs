@@ -15,8 +15,8 @@ mod verified_run;
 
 pub use agent_files::AgentFiles;
 pub use failure_matrix::{Replan, Strategy};
-pub use notebook::{ContextError, Notebook, STUCK_REPORT, Written, WrittenReport};
-pub use snapshot::{EditorState, Moment, ScoutPayload, Snapshot};
+pub use notebook::{ContextError, NotesWriter, STUCK_REPORT, Written, WrittenReport};
+pub use snapshot::{EditorState, ScoutPayload, Snapshot, SnapshotKind};
 pub use stuck_report::{Hypothesis, StuckReport};
 pub use summary::Summary;
 pub use verified_run::VerifiedRun;

@@ -14,12 +14,12 @@ const MAX_TAKEN: u32 = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    #[error("failed to write agent/{name}: {source}")]
-    Write { name: String, source: io::Error },
-    #[error("failed to list agent/: {0}")]
-    List(#[source] io::Error),
-    #[error("agent/ has no number left for a snapshot; move old context files away")]
-    Full,
+    #[error("failed to write {path}: {source}")]
+    Write { path: String, source: io::Error },
+    #[error("failed to list {dir}/: {source}")]
+    List { dir: String, source: io::Error },
+    #[error("{dir}/ has no number left for a snapshot; move old context files away")]
+    Full { dir: String },
 }
 
 /// The file's name in `agent/`.
@@ -43,12 +43,12 @@ pub struct Written {
 }
 
 /// The files of `agent/`, as the Editor writes them.
-pub struct Notebook<F> {
+pub struct NotesWriter<F> {
     files: F,
     secrets: Secrets,
 }
 
-impl<F: AgentFiles> Notebook<F> {
+impl<F: AgentFiles> NotesWriter<F> {
     pub fn new(files: F) -> Self {
         Self { files, secrets: Secrets::default() }
     }
@@ -59,24 +59,35 @@ impl<F: AgentFiles> Notebook<F> {
         self
     }
 
+    /// The name of the directory, relative to the repository's root.
+    pub fn dir(&self) -> &str {
+        self.files.dir()
+    }
+
     /// Writes a snapshot under the next free number and never over another; says where.
     pub fn snapshot(&self, snapshot: &Snapshot<'_>) -> Result<Written, ContextError> {
-        let first = next_number(&self.files.list().map_err(ContextError::List)?);
+        let first =
+            next_number(&self.files.list().map_err(|source| ContextError::List {
+                dir: self.files.dir().to_owned(),
+                source,
+            })?);
         for number in (first..=LAST_NUMBER).take(MAX_TAKEN as usize) {
             let name = snapshot_name(number);
             let text = snapshot.render(number);
             match self.files.create_new(&name, self.secrets.redact(&text).as_bytes()) {
                 Ok(()) => {
-                    let linked =
-                        self.files.link_latest(&name).map_err(write_error("context_latest.md"));
+                    let linked = self
+                        .files
+                        .link_latest(&name)
+                        .map_err(self.write_error("context_latest.md"));
                     let not_linked = linked.err().map(|error| error.to_string());
-                    return Ok(Written { path: path(&name), not_linked });
+                    return Ok(Written { path: self.path(&name), not_linked });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(write_error(&name)(error)),
+                Err(error) => return Err(self.write_error(&name)(error)),
             }
         }
-        Err(ContextError::Full)
+        Err(ContextError::Full { dir: self.files.dir().to_owned() })
     }
 
     /// Overwrites the summary of an earlier success; answers its path.
@@ -97,18 +108,19 @@ impl<F: AgentFiles> Notebook<F> {
     }
 
     fn replace(&self, name: &str, text: &str) -> Result<String, ContextError> {
-        self.files.replace(name, text.as_bytes()).map_err(write_error(name))?;
-        Ok(path(name))
+        self.files.replace(name, text.as_bytes()).map_err(self.write_error(name))?;
+        Ok(self.path(name))
     }
-}
 
-fn path(name: &str) -> String {
-    format!("agent/{name}")
-}
+    /// The path of one of the files, from the repository's root.
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.files.dir())
+    }
 
-fn write_error(name: &str) -> impl FnOnce(io::Error) -> ContextError {
-    let name = name.to_owned();
-    move |source| ContextError::Write { name, source }
+    fn write_error(&self, name: &str) -> impl FnOnce(io::Error) -> ContextError {
+        let path = self.path(name);
+        move |source| ContextError::Write { path, source }
+    }
 }
 
 fn snapshot_name(number: u32) -> String {
@@ -130,7 +142,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::context::{EditorState, Moment};
+    use crate::context::{EditorState, SnapshotKind};
 
     /// `agent/` in memory; `hidden` names are taken but not listed, as by a racing writer.
     #[derive(Default)]
@@ -142,6 +154,10 @@ mod tests {
     }
 
     impl AgentFiles for Memory {
+        fn dir(&self) -> &str {
+            "agent"
+        }
+
         fn create_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
             if self.files.borrow().contains_key(name)
                 || self.hidden.iter().any(|taken| taken == name)
@@ -167,15 +183,15 @@ mod tests {
         }
     }
 
-    fn take(notebook: &Notebook<Memory>) -> Result<String, ContextError> {
+    fn take(notebook: &NotesWriter<Memory>) -> Result<String, ContextError> {
         write(notebook).map(|written| written.path)
     }
 
-    fn write(notebook: &Notebook<Memory>) -> Result<Written, ContextError> {
+    fn write(notebook: &NotesWriter<Memory>) -> Result<Written, ContextError> {
         let editor = EditorState::default();
         notebook.snapshot(&Snapshot {
             taken: act_core::clock::now(),
-            moment: Moment::TaskStart,
+            kind: SnapshotKind::TaskStart,
             task_id: "t-abc123",
             task_text: "x",
             scouts: &[],
@@ -186,7 +202,7 @@ mod tests {
     #[test]
     fn snapshots_are_numbered_on_and_the_newest_is_linked() {
         // CONTEXT-1, CONTEXT-5
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         assert_eq!(take(&notebook).unwrap(), "agent/context_001.md");
         assert_eq!(take(&notebook).unwrap(), "agent/context_002.md");
         assert_eq!(notebook.files.latest.borrow().as_deref(), Some("context_002.md"));
@@ -203,7 +219,7 @@ mod tests {
         files.replace("context_001.md", b"shipped by the repository").unwrap();
         let files =
             Memory { hidden: vec!["context_002.md".into(), "context_003.md".into()], ..files };
-        let notebook = Notebook::new(files);
+        let notebook = NotesWriter::new(files);
         assert_eq!(take(&notebook).unwrap(), "agent/context_004.md");
         assert_eq!(notebook.files.files.borrow()["context_001.md"], "shipped by the repository");
         assert!(notebook.files.files.borrow()["context_004.md"].contains("\n- number: 4\n"));
@@ -212,7 +228,8 @@ mod tests {
     #[test]
     fn a_name_that_cannot_be_a_link_does_not_cost_the_snapshot() {
         // CONTEXT-5, security line 65
-        let notebook = Notebook::new(Memory { latest_is_a_directory: true, ..Memory::default() });
+        let notebook =
+            NotesWriter::new(Memory { latest_is_a_directory: true, ..Memory::default() });
         let written = write(&notebook).unwrap();
         assert_eq!(written.path, "agent/context_001.md");
         assert!(written.not_linked.unwrap().contains("context_latest.md"));
@@ -235,16 +252,16 @@ mod tests {
     fn a_directory_without_free_number_is_said_and_not_searched_for_ever() {
         let files = Memory::default();
         files.replace("context_999999.md", b"").unwrap();
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full)));
+        assert!(matches!(take(&NotesWriter::new(files)), Err(ContextError::Full { .. })));
         let hidden = (1..=MAX_TAKEN).map(snapshot_name).collect();
         let files = Memory { hidden, ..Memory::default() };
-        assert!(matches!(take(&Notebook::new(files)), Err(ContextError::Full)));
+        assert!(matches!(take(&NotesWriter::new(files)), Err(ContextError::Full { .. })));
     }
 
     #[test]
     fn summary_and_report_replace_the_earlier_ones() {
         // CONTEXT-6
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         for what in ["first", "second"] {
             let summary = Summary { what: what.into(), ..Summary::default() };
             assert_eq!(notebook.summary(&summary).unwrap(), "agent/summary.md");
@@ -260,7 +277,7 @@ mod tests {
     #[test]
     fn what_a_person_reads_has_no_effect_on_a_terminal() {
         // CONTEXT-9
-        let notebook = Notebook::new(Memory::default());
+        let notebook = NotesWriter::new(Memory::default());
         let words = "gr\u{1b}[2Jeen\u{7} \u{9b}1m\u{202e}txt";
         notebook.summary(&Summary { what: words.into(), ..Summary::default() }).unwrap();
         let explanation = Some(words.to_owned());

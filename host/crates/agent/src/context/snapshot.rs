@@ -10,7 +10,7 @@ use act_core::clock;
 
 /// The three occasions for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum SnapshotKind {
     /// After the first round of Scouts, before the first edit.
     TaskStart,
     /// After the `number`th REPLAN has its plan.
@@ -20,7 +20,7 @@ pub enum Moment {
     Success,
 }
 
-impl Moment {
+impl SnapshotKind {
     /// The word that events use.
     pub fn word(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ pub struct EditorState {
 #[derive(Debug, Clone)]
 pub struct Snapshot<'a> {
     pub taken: DateTime<Utc>,
-    pub moment: Moment,
+    pub kind: SnapshotKind,
     pub task_id: &'a str,
     pub task_text: &'a str,
     pub scouts: &'a [ScoutPayload],
@@ -73,13 +73,13 @@ pub struct Snapshot<'a> {
 impl Snapshot<'_> {
     /// The number is known only when the name has been found free.
     pub(super) fn render(&self, number: u32) -> String {
-        let mut out = format!("# Context {number:03}: {}\n\n", self.moment.title());
+        let mut out = format!("# Context {number:03}: {}\n\n", self.kind.title());
         // Writing to a string does not fail.
         let _ = write!(
             out,
             "- number: {number}\n- time: {}\n- milestone: {}\n- task: {}\n\n## Task\n\n{}\n## Scouts\n\n",
             clock::seconds(self.taken),
-            self.moment.word(),
+            self.kind.word(),
             code(self.task_id),
             quote(self.task_text),
         );
@@ -151,7 +151,7 @@ mod tests {
         let editor = state();
         Snapshot {
             taken: Utc.with_ymd_and_hms(2026, 11, 21, 10, 0, 5).unwrap(),
-            moment: Moment::Replan { number: 2 },
+            kind: SnapshotKind::Replan { number: 2 },
             task_id: "t-abc123",
             task_text: "fix the limit",
             scouts: &scouts,

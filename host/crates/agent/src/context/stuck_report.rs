@@ -49,6 +49,8 @@ pub struct StuckReport {
     pub gate_inputs_changed: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
+    /// Files that act itself wrote into the repository, beside its notes.
+    pub host_wrote: Vec<String>,
     /// How far the audit log was.
     pub audit_head: Option<Head>,
     /// What the pipeline said before the first edit.
@@ -112,6 +114,10 @@ impl StuckReport {
         if !self.edits_refused.is_empty() {
             let refused = code_list(&self.edits_refused);
             let _ = write!(out, "\n## Edits that were refused\n\n{refused}");
+        }
+        if !self.host_wrote.is_empty() {
+            let wrote = code_list(&self.host_wrote);
+            let _ = write!(out, "\n## Written by act itself\n\n{wrote}");
         }
         out
     }

@@ -28,9 +28,11 @@ pub struct Summary {
     /// Changed files that git ignores, so that the run did not judge them.
     pub untested: Vec<String>,
     /// Boundaries of the task that no rule held to; the model was told.
-    pub boundaries_unheld: Vec<String>,
+    pub boundaries_not_enforced: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
+    /// Files that act itself wrote into the repository, beside its notes.
+    pub host_wrote: Vec<String>,
     /// By role.
     pub tokens: BTreeMap<String, ModelUsage>,
     /// What the pipeline said before the first edit.
@@ -94,8 +96,9 @@ impl Summary {
             ("Changed, and verification depends on it", &self.gate_inputs_changed),
             ("Guarded, and allowed for this task", &self.allowed_paths_changed),
             ("Changed, and not in the tree that was verified", &self.untested),
-            ("Boundaries that were not enforced", &self.boundaries_unheld),
+            ("Boundaries that were not enforced", &self.boundaries_not_enforced),
             ("Edits that were refused", &self.edits_refused),
+            ("Written by act itself", &self.host_wrote),
             ("Warnings of the run", &self.warnings),
         ];
         if !self.tokens.is_empty() {

@@ -1,11 +1,10 @@
-//! What the Editor's model is told at the start of a conversation. Pure text, no clock, no ids of the host:
-//! the same task gives the same bytes.
+//! The first message of each conversation. Pure text, without a clock or ids of the host: the same task gives the same
+//! bytes.
 
 use super::EarlierReport;
-use super::attempt::Attempt;
-use super::plans::FailedStrategy;
-use super::told::told;
-use super::tools::Goals;
+use super::plan::{FailedStrategy, PlanGoals};
+use super::scouts::report_for_model;
+use super::verify::Attempt;
 use crate::context::ScoutPayload;
 
 pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
@@ -13,7 +12,7 @@ pub(super) const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
 
 /// The user's words, which every conversation repeats.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Assignment<'a> {
+pub(super) struct TaskSpec<'a> {
     pub text: &'a str,
     pub constraints: &'a [String],
     pub non_goals: &'a [String],
@@ -32,8 +31,8 @@ fn list(into: &mut String, title: &str, items: &[String]) {
     }
 }
 
-/// What always holds, for whoever does not get the whole text of the task.
-pub(super) fn sections(task: Assignment<'_>) -> String {
+/// The user's sections, for a Scout that does not get the whole text of the task.
+pub(super) fn sections(task: TaskSpec<'_>) -> String {
     let mut text = String::new();
     list(&mut text, "Constraints (always in force)", task.constraints);
     list(&mut text, "Non-goals (always in force)", task.non_goals);
@@ -41,7 +40,7 @@ pub(super) fn sections(task: Assignment<'_>) -> String {
     text
 }
 
-fn assignment(task: Assignment<'_>) -> String {
+fn assignment(task: TaskSpec<'_>) -> String {
     let mut text = format!("Task:\n{}", task.text.trim());
     if !(task.constraints.is_empty() && task.non_goals.is_empty() && task.boundaries.is_empty()) {
         text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
@@ -55,18 +54,18 @@ fn assignment(task: Assignment<'_>) -> String {
     text
 }
 
-/// What is known before the first plan.
+/// The facts of the first message of a task.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beginning<'a> {
+pub(super) struct OpeningContext<'a> {
     /// Our own unresolved stuck report.
     pub report: Option<&'a EarlierReport>,
-    /// What the pipeline said before any edit.
+    /// The result of the run before any edit.
     pub baseline: Option<String>,
     pub dry_run: bool,
 }
 
 /// First message of a task.
-pub(super) fn opening(task: Assignment<'_>, known: Beginning<'_>) -> String {
+pub(super) fn opening(task: TaskSpec<'_>, known: OpeningContext<'_>) -> String {
     let mut text = assignment(task);
     if known.dry_run {
         text.push_str(
@@ -85,10 +84,10 @@ pub(super) fn opening(task: Assignment<'_>, known: Beginning<'_>) -> String {
     text
 }
 
-/// What a fresh conversation in the middle of a task has to know.
+/// The facts of the first message of a later conversation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
-    pub goals: &'a Goals,
+pub(super) struct ResumeContext<'a> {
+    pub goals: &'a PlanGoals,
     pub reports: &'a [ScoutPayload],
     /// How contradictions between them were settled.
     pub decisions: &'a [String],
@@ -100,13 +99,13 @@ pub(super) struct Known<'a> {
     pub tail: &'a str,
 }
 
-fn known(task: Assignment<'_>, known: Known<'_>) -> String {
+fn known(task: TaskSpec<'_>, known: ResumeContext<'_>) -> String {
     let mut text = assignment(task);
     list(&mut text, "Criteria", &known.goals.criteria);
     list(&mut text, "Acceptance", &known.goals.acceptance);
     list(&mut text, "Not wanted", &known.goals.non_goals);
     for report in known.reports {
-        text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, told(report)));
+        text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report_for_model(report)));
     }
     list(&mut text, "Decided where the Scouts disagreed", known.decisions);
     text.push_str("\n\nStrategies so far, each with its attempts that failed:");
@@ -125,7 +124,7 @@ fn known(task: Assignment<'_>, known: Known<'_>) -> String {
 }
 
 /// First message after a REPLAN: facts, constraints, what was tried and why it failed.
-pub(super) fn replanning(task: Assignment<'_>, facts: Known<'_>) -> String {
+pub(super) fn replanning(task: TaskSpec<'_>, facts: ResumeContext<'_>) -> String {
     let mut text = known(task, facts);
     text.push_str(
         "\n\nThree attempts in a row failed. Call `plan` with a strategy that differs from every one above.",
@@ -135,7 +134,7 @@ pub(super) fn replanning(task: Assignment<'_>, facts: Known<'_>) -> String {
 
 /// First message when the conversation before grew longer than the model takes; the last strategy is the
 /// one in force.
-pub(super) fn going_on(task: Assignment<'_>, facts: Known<'_>, green: bool) -> String {
+pub(super) fn going_on(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool) -> String {
     let mut text = known(task, facts);
     text.push_str(
         "\n\nThe conversation so far became too long and was closed. The last strategy above is in force; \
@@ -148,8 +147,8 @@ pub(super) fn going_on(task: Assignment<'_>, facts: Known<'_>, green: bool) -> S
     text
 }
 
-/// First message of a task that applied a proposal: what was thought before, and what its verification said.
-pub(super) fn after_apply(task: Assignment<'_>, facts: Known<'_>, green: bool) -> String {
+/// First message of a task that applied a proposal: the plan of the dry run and the result of the verification.
+pub(super) fn after_apply(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool) -> String {
     let mut text = known(task, facts);
     text.push_str(
         "\n\nA dry run proposed these changes; they have been made and verified just now. The strategy above \
@@ -163,7 +162,7 @@ pub(super) fn after_apply(task: Assignment<'_>, facts: Known<'_>, green: bool) -
 }
 
 /// Everything the model needs to explain a hard stop.
-pub(super) fn hard_stop(task: Assignment<'_>, attempts: &[Attempt], tail: &str) -> String {
+pub(super) fn hard_stop(task: TaskSpec<'_>, attempts: &[Attempt], tail: &str) -> String {
     let mut text = assignment(task);
     text.push_str("\n\nFailed runs:");
     for attempt in attempts {
@@ -187,7 +186,7 @@ pub(super) fn attempt_line(attempt: &Attempt) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::editor::tools::Plan;
+    use crate::editor::plan::Plan;
 
     fn texts(items: &[&str]) -> Vec<String> {
         items.iter().map(|item| (*item).to_owned()).collect()
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn constraints_stand_in_every_first_message() {
         let constraints = texts(&["keep the public API"]);
-        let task = Assignment {
+        let task = TaskSpec {
             text: "Fix add\n\nConstraints:\n- keep the public API",
             constraints: &constraints,
             non_goals: &[],
@@ -213,8 +212,8 @@ mod tests {
             decisions: vec![],
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
-        let goals = Goals::default();
-        let known = Known {
+        let goals = PlanGoals::default();
+        let known = ResumeContext {
             goals: &goals,
             reports: &[],
             decisions: &[],
@@ -223,7 +222,7 @@ mod tests {
             tail: "",
         };
         for text in [
-            opening(task, Beginning::default()),
+            opening(task, OpeningContext::default()),
             after_apply(task, known, false),
             replanning(task, known),
             going_on(task, known, false),
@@ -237,7 +236,7 @@ mod tests {
     /// EDITOR-36
     #[test]
     fn an_earlier_report_stands_in_the_first_message_with_its_runs() {
-        let task = Assignment {
+        let task = TaskSpec {
             text: "Fix add",
             constraints: &[],
             non_goals: &[],
@@ -248,10 +247,10 @@ mod tests {
             text: "# Stuck report\n\nhypothesis".into(),
             run_ids: texts(&["run_20260101_000000_aaaaaa"]),
         };
-        let known = Beginning { report: Some(&report), ..Beginning::default() };
+        let known = OpeningContext { report: Some(&report), ..OpeningContext::default() };
         let text = opening(task, known);
         assert!(text.contains("Its report:\n# Stuck report\n\nhypothesis\n"), "{text}");
         assert!(text.ends_with("takes its runs:\n- run_20260101_000000_aaaaaa"), "{text}");
-        assert!(!opening(task, Beginning::default()).contains("earlier"));
+        assert!(!opening(task, OpeningContext::default()).contains("earlier"));
     }
 }

@@ -1,69 +1,74 @@
-//! The model meets its own changes again: with every edit, and in whole before a verification where an edit
-//! was too long to be shown. The criteria of the plan stand beside them.
+//! The differences that the model sees of its own edits. Every edit is answered with the lines that it changed; one that
+//! was too long for that is shown in whole before a verification, beside the criteria of the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use similar::{ChangeTag, TextDiff};
 
-use super::hands::Answer;
-use super::reread;
-use super::session::Session;
+use super::Session;
+use super::tools::Answer;
+use act_workspace::{FileText, Held};
 
 impl Session<'_> {
-    /// The answer to a call of the hands, with what it changed. An answer that is no JSON object stays as it is.
-    pub(super) fn with_change(&mut self, answer: Answer) -> Answer {
-        let hands = &self.editor.hands;
-        let paths: Vec<_> = hands.changed().into_iter().map(|file| file.path).collect();
-        let edited = self.reread.after_call(&paths, &|path| hands.text(path));
+    /// Adds to the answer of a tool the lines that the call changed. An answer that is no JSON object stays as it is.
+    pub(super) fn with_difference(&mut self, answer: Answer) -> Answer {
+        let writer = &self.editor.writer;
+        let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
+        let edited = self.review.after_call(&paths, &|path| writer.text(path));
         if !edited.changed {
             return answer;
         }
-        let Ok(mut told) = serde_json::from_str::<Map<String, Value>>(&answer.json) else {
+        let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(&answer.json) else {
             return answer;
         };
         if let Some(diff) = edited.diff {
-            told.insert("diff".to_owned(), diff.into());
+            object.insert("diff".to_owned(), diff.into());
         }
-        if !std::mem::replace(&mut self.reminded, true) {
-            told.extend(self.measures());
+        if !std::mem::replace(&mut self.criteria_shown, true) {
+            object.extend(self.criteria_fields());
         }
-        Answer { json: Value::Object(told).to_string(), ..answer }
+        Answer { json: Value::Object(object).to_string(), ..answer }
     }
 
-    /// What the model has not seen of its changes, in place of a verification; once for each such change.
-    pub(super) fn owed(&mut self) -> Option<Answer> {
-        let hands = &self.editor.hands;
-        let difference = self.reread.owed(&|path| hands.text(path))?;
+    /// Refuses a verification once for each change that the model has not seen in whole, and shows it.
+    pub(super) fn pending_review(&mut self) -> Option<Answer> {
+        let writer = &self.editor.writer;
+        let difference = self.review.unseen(&|path| writer.text(path))?;
         let message = "not run yet: compare the difference with the criteria, mend what does not hold, \
                        then call verify again";
-        let mut told = json!({"ok": false, "reason": "not_verified", "message": message});
-        if let Some(told) = told.as_object_mut() {
-            told.insert("diff".to_owned(), difference.into());
-            told.extend(self.measures());
+        let mut answer = json!({"ok": false, "reason": "not_verified", "message": message});
+        if let Some(object) = answer.as_object_mut() {
+            object.insert("diff".to_owned(), difference.into());
+            object.extend(self.criteria_fields());
         }
-        Some(Answer { json: told.to_string(), is_error: true })
+        Some(Answer { json: answer.to_string(), is_error: true })
     }
 
-    /// Why a verification would not be one of what was changed: git ignores files since its rules were changed.
-    pub(super) fn hidden(&self) -> Option<Answer> {
-        let untested = self.editor.hands.untested().into_iter().filter(|file| !file.allowed);
+    /// Refuses a verification that would miss changed files, because rules of git that changed during the task ignore
+    /// them.
+    pub(super) fn ignored_changes(&self) -> Option<Answer> {
+        let untested = self.editor.writer.untested().into_iter().filter(|file| !file.allowed);
         let paths: Vec<_> = untested.map(|file| file.path).collect();
-        let message = "git ignores these changed files by now, so the Verifier would not see them: take what \
-                       ignores them out of .gitignore, then call verify again";
+        let message = "git ignores these changed files now, so the Verifier would not see them: remove the rule that \
+                       ignores them from .gitignore, then call verify again";
         (!paths.is_empty()).then(|| {
-            let told =
+            let answer =
                 json!({"ok": false, "reason": "not_verified", "message": message, "paths": paths});
-            Answer { json: told.to_string(), is_error: true }
+            Answer { json: answer.to_string(), is_error: true }
         })
     }
 
-    /// All changes so far, for a conversation that knows none of them.
+    /// All changes so far, for a new conversation.
     pub(super) fn whole_difference(&self) -> String {
-        let hands = &self.editor.hands;
-        let paths: Vec<_> = hands.changed().into_iter().map(|file| file.path).collect();
-        reread::whole(&paths, &|path| hands.text(path))
+        let writer = &self.editor.writer;
+        let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
+        whole(&paths, &|path| writer.text(path))
     }
 
-    /// What the task is measured by, as far as its plans say.
-    fn measures(&self) -> Map<String, Value> {
+    /// The criteria, acceptance and non-goals of the plans; a field without items is left out.
+    fn criteria_fields(&self) -> Map<String, Value> {
         let goals = self.plans.goals();
         let mut all = Map::new();
         for (name, items) in [
@@ -76,5 +81,238 @@ impl Session<'_> {
             }
         }
         all
+    }
+}
+
+/// Bytes of the difference that answers one edit.
+const WITH_AN_EDIT: usize = 3 * 1024;
+/// Bytes of the whole difference, before a verification or in a new conversation.
+const WHOLE: usize = 12 * 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct Review {
+    /// Each changed file as the model last saw it.
+    seen: BTreeMap<String, Held>,
+    /// Changed since, and not shown to the end.
+    unseen: BTreeSet<String>,
+}
+
+/// One call of a tool.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Edited {
+    pub changed: bool,
+    /// The difference, where the model does not know it from its own call.
+    pub diff: Option<String>,
+}
+
+impl Review {
+    /// After a call; `changed` are the files that now differ from before the task.
+    pub(super) fn after_call(
+        &mut self,
+        changed: &[String],
+        text: &dyn Fn(&str) -> FileText,
+    ) -> Edited {
+        let known = self.seen.keys().cloned().chain(changed.iter().cloned());
+        let mut edited = Edited::default();
+        let mut shown = vec![];
+        for path in known.collect::<BTreeSet<_>>() {
+            let FileText { before, now } = text(&path);
+            let was = self.seen.insert(path.clone(), now.clone()).unwrap_or(before);
+            if was == now {
+                continue;
+            }
+            edited.changed = true;
+            // A new file is known from the call that made it, and one that is gone has no lines.
+            if let (Some(was), Some(now)) = (was.text(), now.text()) {
+                let diff = line_diff(was, now, WITH_AN_EDIT);
+                if !diff.whole {
+                    self.unseen.insert(path.clone());
+                }
+                shown.push((path, diff.text));
+            }
+        }
+        edited.diff = match shown.as_slice() {
+            [] => None,
+            [(_, diff)] => Some(diff.clone()),
+            several => {
+                Some(several.iter().map(|(path, diff)| format!("{path}\n{diff}\n")).collect())
+            }
+        };
+        edited
+    }
+
+    /// The difference that the model still has to see before a verification; it is returned once.
+    fn unseen(&mut self, text: &dyn Fn(&str) -> FileText) -> Option<String> {
+        let paths: Vec<_> = std::mem::take(&mut self.unseen).into_iter().collect();
+        let differs = |path: &&String| {
+            let FileText { before, now } = text(path);
+            before != now
+        };
+        let paths: Vec<_> = paths.iter().filter(differs).cloned().collect();
+        (!paths.is_empty()).then(|| whole(&paths, text))
+    }
+
+    /// A new conversation that was shown everything so far.
+    pub(super) fn restart(&mut self) {
+        self.unseen.clear();
+    }
+}
+
+/// All that the task changed in these files.
+pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> FileText) -> String {
+    let mut all = String::new();
+    for path in paths {
+        let left = WHOLE.saturating_sub(all.len());
+        let FileText { before, now } = text(path);
+        let diff = match (&before, &now) {
+            _ if left == 0 => "(cut)".to_owned(),
+            (_, Held::Nothing) => "(deleted)".to_owned(),
+            (Held::Unknown, _) | (_, Held::Unknown) => "(changed; not to be shown)".to_owned(),
+            (before, Held::Text(now)) => {
+                line_diff(before.text().unwrap_or_default(), now, left).text
+            }
+        };
+        all.push_str(&format!("{path}\n{diff}\n"));
+    }
+    all
+}
+
+/// Lines around a change that are shown with it.
+const AROUND: usize = 1;
+/// Bytes of one line.
+const LINE: usize = 400;
+/// A difference that takes longer to find is shown less exactly.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+pub(super) struct LineDiff {
+    pub text: String,
+    /// Nothing was cut off its end.
+    pub whole: bool,
+}
+
+/// `-12: gone`, `+12: come`, ` 13: as it was`, counted from 0 in the text before and in the text now; `…`
+/// between places. About `most` bytes.
+pub(super) fn line_diff(before: &str, now: &str, most: usize) -> LineDiff {
+    let (old, new) = (lines(before), lines(now));
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
+    let mut text = String::new();
+    for (at, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+        if at > 0 {
+            text.push_str("…\n");
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let (sign, index) = match change.tag() {
+                ChangeTag::Delete => ('-', change.old_index()),
+                ChangeTag::Insert => ('+', change.new_index()),
+                ChangeTag::Equal => (' ', change.new_index()),
+            };
+            let line = change.value().trim_end_matches('\n');
+            let cut = line.floor_char_boundary(LINE.min(line.len()));
+            let more = if cut < line.len() { "…" } else { "" };
+            let row = format!("{sign}{}: {}{more}\n", index.unwrap_or_default(), &line[..cut]);
+            if text.len() + row.len() > most {
+                return LineDiff { text: text + "… (cut)", whole: false };
+            }
+            text.push_str(&row);
+        }
+    }
+    text.truncate(text.trim_end_matches('\n').len());
+    LineDiff { text, whole: true }
+}
+
+/// By `\n` alone, as the tools count; a lone `\r` ends no line, and a byte order mark belongs to none.
+fn lines(text: &str) -> Vec<&str> {
+    text.strip_prefix('\u{feff}').unwrap_or(text).split_inclusive('\n').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    mod review {
+        use super::super::*;
+        fn held(text: &str) -> Held {
+            Held::Text(text.into())
+        }
+
+        fn file(before: Held, now: &str) -> FileText {
+            FileText { before, now: held(now) }
+        }
+
+        fn call(review: &mut Review, before: &Held, now: &str) -> Edited {
+            review.after_call(&["a".to_owned()], &|_| file(before.clone(), now))
+        }
+
+        /// EDITOR-13
+        #[test]
+        fn each_call_shows_what_it_changed_and_no_more() {
+            let mut review = Review::default();
+            let before = held("one\ntwo\n");
+            let diff = |edited: Edited| edited.diff.unwrap();
+            assert_eq!(diff(call(&mut review, &before, "One\ntwo\n")), "-0: one\n+0: One\n 1: two");
+            assert_eq!(diff(call(&mut review, &before, "One\nTwo\n")), " 0: One\n-1: two\n+1: Two");
+            assert_eq!(call(&mut review, &before, "One\nTwo\n"), Edited::default());
+            assert_eq!(review.unseen(&|_| file(before.clone(), "One\nTwo\n")), None);
+            // Taken back: nothing differs any more, and that is a change as well.
+            let back = review.after_call(&[], &|_| file(before.clone(), "one\ntwo\n"));
+            assert!(back.changed && diff(back).contains("+0: one"));
+        }
+
+        /// EDITOR-13
+        #[test]
+        fn what_was_cut_is_owed_once_and_in_whole() {
+            let mut review = Review::default();
+            let long: String =
+                (0..300).map(|n| format!("a rather long line, number {n}\n")).collect();
+            let before = held("x\n");
+            assert!(call(&mut review, &before, &long).diff.unwrap().ends_with("(cut)"));
+            let shown = review.unseen(&|_| file(before.clone(), &long)).unwrap();
+            assert!(
+                shown.starts_with("a\n-0: x\n+0: a rather") && shown.contains("number 299"),
+                "{shown}"
+            );
+            assert_eq!(review.unseen(&|_| file(before.clone(), &long)), None);
+        }
+
+        #[test]
+        fn a_new_file_is_known_from_its_call() {
+            let mut review = Review::default();
+            let edited = call(&mut review, &Held::Nothing, "new\n");
+            assert_eq!(edited, Edited { changed: true, diff: None });
+            let text = |path: &str| match path {
+                "a" => file(Held::Nothing, "new\n"),
+                "b" => FileText { before: held("old\n"), now: Held::Nothing },
+                _ => FileText { before: Held::Unknown, now: Held::Unknown },
+            };
+            let paths = ["a", "b", "c"].map(str::to_owned);
+            assert_eq!(
+                whole(&paths, &text),
+                "a\n+0: new\nb\n(deleted)\nc\n(changed; not to be shown)\n"
+            );
+        }
+    }
+
+    mod differences {
+        use super::super::*;
+        /// EDITOR-13
+        #[test]
+        fn lines_have_the_numbers_that_the_tools_use() {
+            let before = "a\nb\r\nc\nd\ne\nf\ng\n";
+            let diff = line_diff(before, "a\nB\r\nc\nd\ne\nf\nnew\ng\n", 1000);
+            assert!(diff.whole);
+            assert_eq!(diff.text, " 0: a\n-1: b\r\n+1: B\r\n 2: c\n…\n 5: f\n+6: new\n 7: g");
+            assert_eq!(line_diff("a\rb\n", "a\rc\n", 100).text, "-0: a\rb\n+0: a\rc");
+            assert_eq!(line_diff("same", "same", 100).text, "");
+            assert_eq!(line_diff("a", "a\n", 100).text, "-0: a\n+0: a");
+            // EDIT-3
+            assert_eq!(line_diff("\u{feff}a\n", "\u{feff}b\n", 100).text, "-0: a\n+0: b");
+            assert_eq!(line_diff("\u{feff}a\n", "\u{feff}", 100).text, "-0: a");
+        }
+
+        #[test]
+        fn a_long_difference_is_cut_and_says_so() {
+            let now: String = (0..100).map(|n| format!("line {n}\n")).collect();
+            let diff = line_diff("", &now, 60);
+            assert!(!diff.whole && diff.text.ends_with("\n… (cut)"), "{}", diff.text);
+            assert!(line_diff("", &"é".repeat(500), 5000).text.ends_with("…"));
+        }
     }
 }

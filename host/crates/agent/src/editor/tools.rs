@@ -1,66 +1,262 @@
-//! The host's own tools of the Editor's conversation: what the model is offered and what it asked for.
-//!
-//! File tools come from the tool component; these five (and `hypotheses` at a hard stop) are answered by
-//! the session itself. Descriptions reach the model with every request: short on purpose.
+//! The tools that the model may call: the host's own and those of components, in one list.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
-use super::decisions::Decision;
+use super::plan::Plan;
+use super::{Abort, Aim, ConversationExit, Editor, Phase, Session, phase_refusal};
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
 
-/// What the model wants to do, as it wrote it down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Plan {
-    pub criteria: Vec<String>,
-    pub acceptance: Vec<String>,
-    #[serde(default)]
-    pub non_goals: Vec<String>,
-    pub strategy: String,
-    #[serde(default)]
-    pub questions: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<Decision>,
+/// A tool that the model may call.
+pub trait Tool: Send + Sync {
+    /// The name, description and JSON Schema that the model gets.
+    fn spec(&self) -> ToolSpec;
+
+    /// Performs one call. `arguments` is JSON text as the model wrote it, not checked. A trap or a limit is an answer
+    /// that the model can act on; only what ends the whole task is an error.
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>>;
+
+    /// Returns whether a call may change the repository, so that the model gets the difference.
+    fn may_edit(&self) -> bool {
+        true
+    }
+
+    /// Returns whether answers bring material that fills the conversation; a full conversation refuses such a call.
+    fn adds_material(&self) -> bool {
+        true
+    }
 }
 
-/// What the plans of a task want to be measured by. A later plan adds to it and takes nothing away.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Goals {
-    pub criteria: Vec<String>,
-    pub acceptance: Vec<String>,
-    pub non_goals: Vec<String>,
+/// The result of a call.
+#[derive(Debug)]
+pub enum ToolOutput {
+    Answer(Answer),
+    /// The conversation ends.
+    Exit(ConversationExit),
 }
 
-impl Goals {
-    pub(super) fn keep(&mut self, plan: &Plan) {
-        for (kept, new) in [
-            (&mut self.criteria, &plan.criteria),
-            (&mut self.acceptance, &plan.acceptance),
-            (&mut self.non_goals, &plan.non_goals),
-        ] {
-            let fresh: Vec<_> = new.iter().filter(|item| !kept.contains(item)).cloned().collect();
-            kept.extend(fresh);
+impl From<Answer> for ToolOutput {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+/// The answer of a tool, as JSON text for the model: `{ok:true,…}` or `{ok:false,reason,…}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub json: String,
+    pub is_error: bool,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    ok: bool,
+    reason: Option<String>,
+}
+
+impl Head {
+    fn of(text: &str) -> Option<Self> {
+        // serde would read a struct from a list as well.
+        text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
+    }
+
+    fn fits(&self, is_error: bool) -> bool {
+        self.ok != is_error && (self.ok || self.reason.is_some())
+    }
+}
+
+/// Puts a head in front of text that has none.
+#[derive(Serialize)]
+struct Wrapped<'a> {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a RawValue>,
+}
+
+impl Answer {
+    pub(super) fn ok(value: &Value) -> Self {
+        Self { json: value.to_string(), is_error: false }
+    }
+
+    /// The answer of a component. Whatever the component returns, the model reads `{ok:true,…}` or
+    /// `{ok:false,reason,…}`.
+    pub fn from_component(text: String, is_error: bool) -> Self {
+        if Head::of(&text).is_some_and(|head| head.fits(is_error)) {
+            return Self { json: text, is_error };
+        }
+        // Byte for byte where the text is JSON, else as a JSON string.
+        let json = serde_json::from_str(&text).or_else(|_| serde_json::value::to_raw_value(&text));
+        let raw: Option<&RawValue> = json.as_deref().ok();
+        let wrapped = match is_error {
+            false => Wrapped { ok: true, reason: None, result: raw, error: None },
+            true => Wrapped { ok: false, reason: Some("tool_failed"), result: None, error: raw },
+        };
+        Self { json: serde_json::to_string(&wrapped).unwrap_or_default(), is_error }
+    }
+
+    pub fn refusal(reason: &str, message: &str) -> Self {
+        let json = json!({"ok": false, "reason": reason, "message": message});
+        Self { json: json.to_string(), is_error: true }
+    }
+}
+
+/// The tools of a conversation, always in the same order: the host's, then those of components.
+pub(super) struct Tools(Vec<Arc<dyn Tool>>);
+
+impl Tools {
+    pub(super) fn of(editor: &Editor) -> Self {
+        let scouts: Vec<_> = editor.scouts.iter().map(|one| (one.name(), one.about())).collect();
+        let mut tools = host_tools(&scouts);
+        tools.extend(editor.tools.iter().cloned());
+        Self(tools)
+    }
+
+    pub(super) fn specs(&self) -> Vec<ToolSpec> {
+        self.0.iter().map(|tool| tool.spec()).collect()
+    }
+
+    /// The tool of this name, or the refusal of a call that is not possible in this phase.
+    pub(super) fn find(&self, aim: Aim, phase: Phase, name: &str) -> Result<&dyn Tool, Answer> {
+        let Some(tool) = self.0.iter().find(|tool| tool.spec().name == name) else {
+            return Err(Answer::refusal("unknown_tool", &format!("there is no tool {name}")));
+        };
+        match phase_refusal(aim, phase, name) {
+            None => Ok(tool.as_ref()),
+            Some(reason) => Err(Answer::refusal(reason, refusal_hint(reason))),
         }
     }
 }
 
-/// The model's own account of a finished task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Done {
-    pub what: String,
-    pub why: String,
-    #[serde(default)]
-    pub tests: Option<String>,
+pub(super) fn refusal_hint(reason: &str) -> &'static str {
+    match reason {
+        "plan_first" => "call plan before any other tool",
+        "not_verified" => "only a green run of the current tree finishes a task; call verify",
+        "same_strategy" => "this strategy failed before; plan a different one",
+        "dry_run" => {
+            "this is a dry run: nothing is verified; call done when the proposal is complete"
+        }
+        _ => "",
+    }
 }
 
-impl Done {
-    fn is_empty(&self) -> bool {
-        self.what.trim().is_empty() || self.why.trim().is_empty()
+/// The Scouts, each with its author's description where the Editor does not know it by itself.
+type ScoutNames<'a> = [(&'a str, Option<&'a str>)];
+
+fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
+    let names: Vec<_> = scouts.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let others = others(scouts);
+    vec![
+        Arc::new(PlanTool { scouts: names.clone(), others: others.clone() }),
+        Arc::new(AskScoutTool { scouts: names, others }),
+        Arc::new(VerifyTool),
+        Arc::new(ReadLogTool),
+        Arc::new(DoneTool),
+    ]
+}
+
+/// Characters of a Scout's description of itself that are shown.
+const ABOUT: usize = 200;
+
+/// The Scouts beside A and B, each with what it is good for.
+fn others(scouts: &ScoutNames<'_>) -> String {
+    let one = |(name, about): &(&str, Option<&str>)| {
+        let about: String =
+            (*about)?.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT).collect();
+        Some(format!(" Also {name}: {about}"))
+    };
+    scouts.iter().filter_map(one).collect()
+}
+
+fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
+    ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: parameters.to_string(),
+    }
+}
+
+/// The schema of arguments. A field that is not listed is refused, as the parser refuses it.
+fn object(required: &[&str], properties: Value) -> Value {
+    let mut schema =
+        json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+/// Parses arguments; a model may leave out those of a tool without any.
+fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Answer> {
+    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+    serde_json::from_str(arguments)
+        .map_err(|error| Answer::refusal("bad_arguments", &error.to_string()))
+}
+
+struct PlanTool {
+    scouts: Vec<String>,
+    others: String,
+}
+
+impl Tool for PlanTool {
+    fn spec(&self) -> ToolSpec {
+        let texts = json!({"type": "array", "items": text()});
+        let questions: serde_json::Map<String, Value> =
+            self.scouts.iter().map(|name| (name.clone(), text())).collect();
+        let decision = object(
+            &["about", "scout_a", "scout_b", "chosen", "reason"],
+            json!({"about": text(), "scout_a": text(), "scout_b": text(), "chosen": text(), "reason": text()}),
+        );
+        let description = format!(
+            "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. `decisions` \
+             settles what the Scouts disagree about.{}",
+            self.others
+        );
+        let properties = json!({
+            "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text(),
+            "questions": object(&[], questions.into()),
+            "decisions": {"type": "array", "items": decision},
+        });
+        spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        async move {
+            match parse::<Plan>(arguments) {
+                Ok(plan) => session.adopt(plan).await.map(ToolOutput::Answer),
+                Err(refusal) => Ok(refusal.into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+
+    fn adds_material(&self) -> bool {
+        false
     }
 }
 
@@ -71,51 +267,176 @@ pub(super) struct AskScout {
     pub question: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReadLog {
-    pub run_id: String,
-    #[serde(default)]
-    pub step: Option<String>,
+struct AskScoutTool {
+    scouts: Vec<String>,
+    others: String,
 }
 
-/// One call of the model, sorted by who answers it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Call {
-    Plan(Plan),
-    AskScout(AskScout),
-    Verify,
-    ReadLog(ReadLog),
-    Done(Done),
-    /// A tool of a component, arguments unread.
-    Component,
-    /// Arguments that do not fit; says where.
-    BadArguments(String),
-}
+impl Tool for AskScoutTool {
+    fn spec(&self) -> ToolSpec {
+        let scout = json!({"type": "string", "enum": self.scouts});
+        spec(
+            "ask_scout",
+            &format!("Ask a Scout about the code or a failure.{}", self.others),
+            object(&["scout", "question"], json!({"scout": scout, "question": text()})),
+        )
+    }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nothing {}
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        async move {
+            match parse::<AskScout>(arguments) {
+                Ok(ask) => session.ask_scout(ask).await.map(ToolOutput::Answer),
+                Err(refusal) => Ok(refusal.into()),
+            }
+        }
+        .boxed()
+    }
 
-pub(super) fn read_call(call: &ToolCall) -> Call {
-    match call.name.as_str() {
-        "plan" => read(call, Call::Plan),
-        "ask_scout" => read(call, Call::AskScout),
-        "verify" => read(call, |Nothing {}| Call::Verify),
-        "read_log" => read(call, Call::ReadLog),
-        "done" => read(call, |done: Done| match done.is_empty() {
-            true => Call::BadArguments("what and why must not be empty".to_owned()),
-            false => Call::Done(done),
-        }),
-        _ => Call::Component,
+    fn may_edit(&self) -> bool {
+        false
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(call: &'a ToolCall, as_call: impl Fn(T) -> Call) -> Call {
-    let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-    match serde_json::from_str(text) {
-        Ok(arguments) => as_call(arguments),
-        Err(error) => Call::BadArguments(error.to_string()),
+struct VerifyTool;
+
+impl Tool for VerifyTool {
+    fn spec(&self) -> ToolSpec {
+        spec("verify", "Run the whole pipeline.", object(&[], json!({})))
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct NoArguments {}
+        async move {
+            match parse::<NoArguments>(arguments) {
+                Ok(NoArguments {}) => session.verify().await,
+                Err(refusal) => Ok(refusal.into()),
+            }
+        }
+        .boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+
+    fn adds_material(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReadLog {
+    run_id: String,
+    #[serde(default)]
+    step: Option<String>,
+}
+
+struct ReadLogTool;
+
+impl Tool for ReadLogTool {
+    fn spec(&self) -> ToolSpec {
+        let properties = json!({"run_id": text(), "step": text()});
+        spec("read_log", "Log of a run or of one step.", object(&["run_id"], properties))
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        let answer = match parse::<ReadLog>(arguments) {
+            Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
+            Err(refusal) => refusal,
+        };
+        std::future::ready(Ok(answer.into())).boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+}
+
+/// The model's account of a finished task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    pub(super) what: String,
+    pub(super) why: String,
+    #[serde(default)]
+    pub(super) tests: Option<String>,
+}
+
+struct DoneTool;
+
+impl Tool for DoneTool {
+    fn spec(&self) -> ToolSpec {
+        spec(
+            "done",
+            "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit message, \
+             no text for a pull request.",
+            object(&["what", "why"], json!({"what": text(), "why": text(), "tests": text()})),
+        )
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        async move {
+            let done = match parse::<Done>(arguments) {
+                Ok(done) => done,
+                Err(refusal) => return Ok(refusal.into()),
+            };
+            if done.what.trim().is_empty() || done.why.trim().is_empty() {
+                let message = "what and why must not be empty";
+                return Ok(Answer::refusal("bad_arguments", message).into());
+            }
+            match session.names_foreign_run(&done) {
+                Some(refusal) => Ok(refusal.into()),
+                None => session.done(done).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+
+    fn adds_material(&self) -> bool {
+        false
+    }
+}
+
+impl Session<'_> {
+    /// Runs that the model may name: this task's, and those of the report that it began with.
+    pub(super) fn known_runs(&self) -> Vec<&str> {
+        let earlier = self.editor.input.stuck_report.iter().flat_map(|report| &report.run_ids);
+        let own = self.verified.iter().filter_map(|run| run.run_id.as_deref());
+        let baseline = self.baseline.iter().filter_map(|baseline| baseline.run_id());
+        own.chain(baseline).chain(earlier.map(String::as_str)).collect()
+    }
+
+    fn log(&self, run_id: &str, step: Option<&str>) -> Answer {
+        if !self.known_runs().contains(&run_id) {
+            return Answer::refusal("not_found", "no run of this task has that run_id");
+        }
+        match (self.editor.read_log)(run_id, step) {
+            Ok(log) => Answer::ok(&json!({"ok": true, "run_id": run_id, "log": log})),
+            Err(error) => Answer::refusal("not_found", &error.to_string()),
+        }
     }
 }
 
@@ -125,6 +446,7 @@ struct Hypotheses {
     items: Vec<Hypothesis>,
 }
 
+/// Parses a call of the only tool at a hard stop.
 pub(super) fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String> {
     if call.name != "hypotheses" {
         return Err(format!("{} is no tool here", call.name));
@@ -134,154 +456,117 @@ pub(super) fn read_hypotheses(call: &ToolCall) -> Result<Vec<Hypothesis>, String
         .map_err(|error| error.to_string())
 }
 
-/// The schema of arguments; a field that is not listed is refused, as the parser refuses it.
-fn object(required: &[&str], properties: serde_json::Value) -> serde_json::Value {
-    let mut schema =
-        json!({"type": "object", "properties": properties, "additionalProperties": false});
-    if !required.is_empty() {
-        schema["required"] = json!(required);
-    }
-    schema
-}
-
-fn spec(name: &str, description: &str, parameters: serde_json::Value) -> ToolSpec {
-    ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        parameters: parameters.to_string(),
-    }
-}
-
-/// Of what a Scout says about itself, in the description of a tool.
-const ABOUT: usize = 200;
-
-/// The Scouts beside A and B, each with what it is good for.
-fn others(scouts: &[(&str, &str)]) -> String {
-    let one = |(name, about): &(&str, &str)| {
-        let about: String =
-            about.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT).collect();
-        format!(" Also {name}: {about}")
-    };
-    scouts.iter().map(one).collect()
-}
-
-/// The host's tools, always in this order. `scouts` are those that the Editor does not know by itself.
-pub(super) fn host_tools(scouts: &[(&str, &str)]) -> Vec<ToolSpec> {
-    let others = others(scouts);
-    let texts = json!({"type": "array", "items": {"type": "string"}});
-    let text = json!({"type": "string"});
-    let decision = ["about", "scout_a", "scout_b", "chosen", "reason"];
-    vec![
-        spec(
-            "plan",
-            &format!(
-                "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. \
-                 `decisions` settles what the Scouts disagree about.{others}"
-            ),
-            object(
-                &["criteria", "acceptance", "strategy"],
-                json!({
-                    "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text,
-                    "questions": {"type": "object", "additionalProperties": text},
-                    "decisions": {"type": "array", "items": object(&decision, json!({
-                        "about": text, "scout_a": text, "scout_b": text, "chosen": text, "reason": text}))},
-                }),
-            ),
-        ),
-        spec(
-            "ask_scout",
-            &format!("Ask a Scout about the code or a failure.{others}"),
-            object(&["scout", "question"], json!({"scout": text, "question": text})),
-        ),
-        spec("verify", "Run the whole pipeline.", object(&[], json!({}))),
-        spec(
-            "read_log",
-            "Log of a run or of one step.",
-            object(&["run_id"], json!({"run_id": text, "step": text})),
-        ),
-        spec(
-            "done",
-            "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit message, \
-             no text for a pull request.",
-            object(&["what", "why"], json!({"what": text, "why": text, "tests": text})),
-        ),
-    ]
-}
-
 /// The only tool at a hard stop.
 pub(super) fn hypotheses_tool() -> ToolSpec {
-    let text = json!({"type": "string"});
     spec(
         "hypotheses",
         "At least three theories why every attempt failed, each with a run_id of the list and the step, \
          file or line that speaks for it.",
         json!({"type": "object", "required": ["items"], "properties": {"items": {"type": "array",
             "minItems": 3, "items": {"type": "object", "required": ["text", "run_id", "evidence"],
-            "properties": {"text": text, "run_id": text, "evidence": text}}}}}),
+            "properties": {"text": text(), "run_id": text(), "evidence": text()}}}}}),
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
-    fn call(name: &str, arguments: &str) -> ToolCall {
-        ToolCall { id: "1".into(), name: name.into(), arguments: arguments.into() }
-    }
+    const SCOUTS: [(&str, Option<&str>); 3] =
+        [("scout-a", None), ("scout-b", None), ("license", Some("Finds\nlicences."))];
 
     /// Security line 151: arguments that are no JSON, of the wrong type, missing or too many are refused.
     #[test]
     fn arguments_that_do_not_fit_are_refused_with_their_place() {
-        for (name, arguments) in [
-            ("plan", "not json"),
-            ("plan", r#"{"criteria":["a"],"acceptance":[]}"#),
-            ("ask_scout", r#"{"scout":1,"question":"x"}"#),
-            ("verify", r#"{"step":"test"}"#),
-            ("done", "[]"),
-        ] {
-            let Call::BadArguments(why) = read_call(&call(name, arguments)) else {
-                panic!("{name} {arguments} was taken")
-            };
-            assert!(why.contains("line 1"), "{why}");
+        let refusals = [
+            parse::<Plan>("not json").unwrap_err(),
+            parse::<Plan>(r#"{"criteria":["a"],"acceptance":[]}"#).unwrap_err(),
+            parse::<Plan>(r#"{"criteria":[],"acceptance":[],"strategy":"x","questions":["a"]}"#)
+                .unwrap_err(),
+            parse::<AskScout>(r#"{"scout":1,"question":"x"}"#).unwrap_err(),
+            parse::<ReadLog>(r#"{"run_id":"x","steps":"test"}"#).unwrap_err(),
+            parse::<Done>("7").unwrap_err(),
+        ];
+        for refusal in refusals {
+            assert!(refusal.is_error && refusal.json.contains("bad_arguments"), "{refusal:?}");
+            assert!(refusal.json.contains("line 1"), "{refusal:?}");
         }
-    }
-
-    /// EDITOR-12
-    #[test]
-    fn goals_of_an_earlier_plan_are_kept() {
-        let plan = |criteria: &[&str], non_goals: &[&str]| Plan {
-            criteria: criteria.iter().map(|text| (*text).to_owned()).collect(),
-            acceptance: vec![],
-            non_goals: non_goals.iter().map(|text| (*text).to_owned()).collect(),
-            strategy: "x".to_owned(),
-            questions: BTreeMap::new(),
-            decisions: vec![],
-        };
-        let mut goals = Goals::default();
-        goals.keep(&plan(&["adds", "fast"], &["speed"]));
-        goals.keep(&plan(&["fast", "small"], &[]));
-        assert_eq!(goals.criteria, ["adds", "fast", "small"]);
-        assert_eq!(goals.non_goals, ["speed"]);
     }
 
     #[test]
     fn a_call_without_arguments_is_an_empty_object() {
-        assert_eq!(read_call(&call("verify", "")), Call::Verify);
-        assert_eq!(read_call(&call("verify", "{}")), Call::Verify);
-    }
-
-    #[test]
-    fn other_names_belong_to_components() {
-        assert_eq!(read_call(&call("edit_line", "whatever")), Call::Component);
+        assert!(parse::<BTreeMap<String, String>>("").unwrap().is_empty());
+        assert!(parse::<BTreeMap<String, String>>(" {} ").unwrap().is_empty());
     }
 
     /// CAPABILITY-28
     #[test]
     fn a_scout_that_was_added_is_named_where_scouts_are_asked() {
-        let tools = host_tools(&[("license", "Finds\nlicences.")]);
+        let specs: Vec<_> = host_tools(&SCOUTS).iter().map(|tool| tool.spec()).collect();
         for name in ["plan", "ask_scout"] {
-            let tool = tools.iter().find(|tool| tool.name == name).unwrap();
+            let tool = specs.iter().find(|tool| tool.name == name).unwrap();
             assert!(tool.description.ends_with(" Also license: Finds licences."), "{tool:?}");
+            assert!(tool.parameters.contains(r#""license""#), "{tool:?}");
+        }
+    }
+
+    /// The schema that the model gets and the parser agree.
+    #[test]
+    fn a_plan_that_fits_its_schema_is_parsed() {
+        let tool = &host_tools(&SCOUTS)[0];
+        let schema: Value = serde_json::from_str(&tool.spec().parameters).unwrap();
+        let valid = jsonschema::validator_for(&schema).unwrap();
+        let decision =
+            json!({"about": "a", "scout_a": "b", "scout_b": "c", "chosen": "d", "reason": "e"});
+        let plan = json!({"criteria": ["a"], "acceptance": [], "non_goals": [], "strategy": "x",
+            "questions": {"scout-a": "q"}, "decisions": [decision]});
+        assert!(valid.is_valid(&plan));
+        parse::<Plan>(&plan.to_string()).unwrap();
+        for (field, value) in [
+            ("more", json!(1)),
+            ("questions", json!({"scout-a": 1})),
+            ("questions", json!(["q"])),
+            ("decisions", json!([{"about": "a"}])),
+        ] {
+            let mut wrong = plan.clone();
+            wrong[field] = value;
+            assert!(!valid.is_valid(&wrong), "{wrong}");
+            assert!(parse::<Plan>(&wrong.to_string()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_component_says_reaches_the_model_as_an_answer() {
+        // CAPABILITY-29
+        let answer = |text: &str, is_error| Answer::from_component(text.to_owned(), is_error).json;
+        for whole in [r#"{ "ok": true, "x": [1] }"#, r#"{"ok":true,"new_version":2}"#] {
+            assert_eq!(answer(whole, false), whole);
+        }
+        let refused = r#"{"ok":false,"reason":"not_found","message":"m"}"#;
+        assert_eq!(answer(refused, true), refused);
+        for (text, is_error, expected) in [
+            ("no notes", false, r#"{"ok":true,"result":"no notes"}"#),
+            ("", false, r#"{"ok":true,"result":""}"#),
+            ("[1,2]", false, r#"{"ok":true,"result":[1,2]}"#),
+            (r#"{"ok":"yes"}"#, false, r#"{"ok":true,"result":{"ok":"yes"}}"#),
+            ("[true]", false, r#"{"ok":true,"result":[true]}"#),
+            (
+                "123456789012345678901234567890",
+                false,
+                r#"{"ok":true,"result":123456789012345678901234567890}"#,
+            ),
+            (
+                r#"{"ok":false}"#,
+                true,
+                r#"{"ok":false,"reason":"tool_failed","error":{"ok":false}}"#,
+            ),
+            (r#"{"ok":false}"#, false, r#"{"ok":true,"result":{"ok":false}}"#),
+            ("no such file", true, r#"{"ok":false,"reason":"tool_failed","error":"no such file"}"#),
+            (r#"{"ok":true}"#, true, r#"{"ok":false,"reason":"tool_failed","error":{"ok":true}}"#),
+        ] {
+            assert_eq!(answer(text, is_error), expected);
         }
     }
 }

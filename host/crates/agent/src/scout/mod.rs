@@ -1,7 +1,6 @@
 //! Asking a Scout and believing the answer.
 
 mod check;
-mod component_scout;
 pub mod difference;
 pub mod grounding;
 mod own_report;
@@ -16,7 +15,6 @@ pub use act_reports::version::{SCHEMA_VERSION, SchemaError};
 /// The shapes that the host and the components share.
 pub use act_reports::{facts_a, facts_b, report_a, report_b};
 pub use check::{Grounded, check_facts};
-pub use component_scout::ComponentScout;
 pub use own_report::{OwnReport, report_schema};
 
 /// What the Editor wants to know.

@@ -1,8 +1,10 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use rustix::fs::Mode;
+
 use super::super::testing::{Place, edit};
-use super::super::{AuditError, Decision, History, OfManifest, Verifier};
+use super::super::{AuditError, Decision, History, ManifestFacts, Verifier};
 use super::*;
 
 fn code(place: &Place) -> &'static str {
@@ -35,7 +37,7 @@ fn a_log_is_for_its_owner_alone_and_holds_one_line_for_each_record() {
 #[test]
 fn a_record_says_for_which_task_and_about_which_repository() {
     let place = Place::new();
-    let repo = super::super::Place { identity: "1:2".into(), head: Some("c0ffee".into()) };
+    let repo = super::super::RepoIdentity { identity: "1:2".into(), head: Some("c0ffee".into()) };
     let audit = place.audit().about(repo.clone()).of_task("t-abc123");
     audit.append(edit("a").decision(Decision::Allow)).unwrap();
     let record = place.records().remove(0);
@@ -179,14 +181,14 @@ fn what_could_not_be_written_is_written_before_anything_else_begins() {
     let place = Place::new();
     let audit = place.audit();
     audit.append(edit("one")).unwrap();
-    let aside = place.dir.path().join("aside");
-    fs::rename(place.path(), &aside).unwrap();
+    let archived = place.dir.path().join("archived");
+    fs::rename(place.path(), &archived).unwrap();
     fs::create_dir(place.path()).unwrap();
     assert!(audit.append(edit("two")).is_err());
     assert!(audit.ready().is_err());
     assert!(audit.append(edit("three")).is_err());
     fs::remove_dir(place.path()).unwrap();
-    fs::rename(&aside, place.path()).unwrap();
+    fs::rename(&archived, place.path()).unwrap();
     audit.ready().unwrap();
     let objects: Vec<_> = place.records().into_iter().filter_map(|record| record.object).collect();
     assert_eq!(objects, ["one", "two", "three"]);
@@ -250,26 +252,26 @@ fn what_was_accepted_is_the_missing_log_as_it_stood_and_no_other_one() {
     assert_eq!((record.event.as_str(), record.reason.as_deref()), ("gap_accepted", Some("broken")));
     assert_eq!((record.counts["last_seq"], record.counts["needed_seq"]), (3, 5), "its end");
     assert!(record.digests.contains_key("found") && record.digests.contains_key("head"));
-    let aside = place.dir.path().join("audit.1.jsonl");
-    let kept = fs::read(&aside).unwrap();
+    let archived = place.dir.path().join("audit.1.jsonl");
+    let kept = fs::read(&archived).unwrap();
     let states =
         [("changed", kept[..kept.len() - 1].to_vec()), ("changed", [&kept[..], b"\n"].concat())];
     for (reason, bytes) in states {
-        fs::write(&aside, bytes).unwrap();
+        fs::write(&archived, bytes).unwrap();
         let found = place.verify();
         assert!(!found.ok && found.history == History::Missing, "{found:?}");
         assert_eq!(found.earlier[0].reason.as_deref(), Some(reason));
     }
-    fs::remove_file(&aside).unwrap();
+    fs::remove_file(&archived).unwrap();
     let lost = place.verify();
     assert!(!lost.ok && lost.earlier[0].reason.as_deref() == Some("absent"), "{lost:?}");
-    fs::write(&aside, &kept).unwrap();
+    fs::write(&archived, &kept).unwrap();
     assert!(place.verify().ok);
     // Its loss can be accepted as well; that it comes back is another state again.
-    fs::remove_file(&aside).unwrap();
+    fs::remove_file(&archived).unwrap();
     place.accept(&place.verify());
     assert!(place.verify().ok);
-    fs::write(&aside, &kept).unwrap();
+    fs::write(&archived, &kept).unwrap();
     assert!(!place.verify().ok);
 }
 
@@ -305,9 +307,9 @@ fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
 }
 
 /// An empty head is none.
-fn manifest(head: &str, sha256: &str) -> OfManifest {
+fn manifest(head: &str, sha256: &str) -> ManifestFacts {
     let head = Some(head.to_owned()).filter(|head| !head.is_empty());
-    OfManifest { head, sha256: sha256.to_owned(), stored: None }
+    ManifestFacts { head, sha256: sha256.to_owned(), stored: None }
 }
 
 // AUDIT-26, AUDIT-30

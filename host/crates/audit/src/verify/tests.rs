@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::super::testing::{Place, edit};
 use super::*;
-use crate::{Entry, Keeper as _, chain};
+use crate::{CheckpointStore as _, Entry, chain};
 
 fn bad(place: &Place) -> Bad {
     let found = place.verify();
@@ -95,7 +95,7 @@ fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
 fn without_a_store_the_manifests_still_disagree() {
     let runs_of = |hash: &str, sha256: &str| {
         let manifest =
-            OfManifest { head: Some(hash.to_owned()), sha256: sha256.to_owned(), stored: None };
+            ManifestFacts { head: Some(hash.to_owned()), sha256: sha256.to_owned(), stored: None };
         BTreeMap::from([("run_a".to_owned(), manifest)])
     };
     let runs = |hash: &str| runs_of(hash, "aa");
@@ -131,7 +131,7 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
     let end = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
     let verify = |stored: Option<&str>| {
         let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
-        let manifest = OfManifest { head, sha256: "aa".to_owned(), stored };
+        let manifest = ManifestFacts { head, sha256: "aa".to_owned(), stored };
         place.verify_with(Verifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
     };
     assert!(verify(Some(&end.hash)).ok);

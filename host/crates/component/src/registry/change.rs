@@ -2,7 +2,6 @@
 //! the file of grants changes, and without a record nothing changes.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use super::grants::{Approval, Writing};
@@ -10,6 +9,7 @@ use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
 use crate::{Ceiling, ComponentName, Grant, Inspection, Kind, Sha256};
 use act_audit::{Audit, AuditError};
+use act_fs::Dir;
 use act_workspace::digest;
 
 /// What the user decided.
@@ -67,7 +67,7 @@ pub enum ChangeError {
 /// Carries it out, and is on the disk when it returns. `state` is ARTIFACT_DIR's, `repo` the repository in use.
 pub fn change(
     change: Change,
-    state: &OwnedFd,
+    state: &Dir,
     repo: Option<&Path>,
     audit: &Audit,
 ) -> Result<Changed, ChangeError> {
@@ -139,7 +139,7 @@ pub fn change(
 }
 
 /// Of the bytes themselves; where they are gone, of their kind.
-fn world(approval: &Approval, state: &OwnedFd) -> &'static str {
+fn world(approval: &Approval, state: &Dir) -> &'static str {
     let taken = Shelf::create(state).map(|shelf| shelf.take(&approval.sha256));
     let inspection = match taken {
         Ok(Taken::Bytes(bytes)) => Inspection::of(bytes).ok(),

@@ -1,24 +1,24 @@
 //! `grants.toml`: what the user granted, and to which bytes. The only document that can widen anything, and only
 //! the user's own commands write it.
 
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode};
 use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
 use crate::{Capability, Ceiling, ComponentName, Grant, Kind, Sha256, builtin};
 use act_audit::{GrantsSeen, NO_BYTES, Subject};
-use act_fs::NEW;
+use act_fs::lock::{self, Kind as LockKind};
+use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
 const NAME: &str = "grants.toml";
 const MAX_BYTES: u64 = 1 << 20;
+/// Maximum wait for the lock. A decision is recorded and written in milliseconds; reading the grants takes less.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const HEAD: &str = "# What components may do. Written by `act components`; each grant holds for these bytes alone.\n\n";
 
 /// All approvals, in the order in which they were given. A name stands there once.
@@ -74,7 +74,7 @@ impl Grants {
         Self::read_in(&dir, &place.join(NAME))
     }
 
-    fn read_in(dir: &OwnedFd, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
+    fn read_in(dir: &Dir, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
         let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
         let text = trusted::text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
         let Some(text) = text else { return Ok(Default::default()) };
@@ -101,15 +101,14 @@ impl Grants {
     }
 
     /// Nobody decides anything as long as this is held; nothing where there is no directory for it.
-    pub fn hold(repo: Option<&Path>) -> Result<Option<OwnedFd>, FileError> {
+    pub fn hold(repo: Option<&Path>) -> Result<Option<Dir>, FileError> {
         let Some(place) = directory_path() else { return Ok(None) };
         let path = place.join(NAME);
         let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
         let dir = trusted::directory(&place, repo, Owner::Caller).map_err(untrusted)?;
         let Some(dir) = dir else { return Ok(None) };
-        rustix::fs::flock(&dir, FlockOperation::LockShared).map_err(|errno| {
-            FileError::Unwritable { path: path.clone(), why: errno.to_string() }
-        })?;
+        lock(&dir, LockKind::Shared)
+            .map_err(|why| FileError::Unwritable { path: path.clone(), why })?;
         Ok(Some(dir))
     }
 
@@ -208,7 +207,7 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// The file for as long as it is being changed: nobody else changes it meanwhile.
 pub(super) struct Writing {
-    dir: OwnedFd,
+    dir: Dir,
     path: PathBuf,
     pub(super) grants: Grants,
     /// As it was found.
@@ -229,8 +228,7 @@ impl Writing {
         let dir = trusted::directory(&place, repo, Owner::Caller)
             .map_err(untrusted)?
             .ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
-        rustix::fs::flock(&dir, FlockOperation::LockExclusive)
-            .map_err(|errno| unwritable(errno.to_string()))?;
+        lock(&dir, LockKind::Exclusive).map_err(unwritable)?;
         let (grants, file) = Grants::read_in(&dir, &path)?;
         Ok(Self { dir, path, grants, file })
     }
@@ -255,21 +253,20 @@ impl Writing {
     /// Whole or not at all, and on the disk before anybody is told.
     pub(super) fn finish(&self, text: &str) -> Result<(), FileError> {
         let unwritable = |why: String| FileError::Unwritable { path: self.path.clone(), why };
-        let temporary = format!(".{NAME}-{:016x}", rand::random::<u64>());
-        let written = self.write(&temporary, text);
-        if written.is_err() {
-            let _ = rustix::fs::unlinkat(&self.dir, &*temporary, AtFlags::empty());
-        }
+        let written = self.dir.replace(NAME, text.as_bytes(), Durability::ContentsAndName);
         written.map_err(|error| unwritable(error.to_string()))
     }
+}
 
-    fn write(&self, temporary: &str, text: &str) -> std::io::Result<()> {
-        let mode = Mode::RUSR | Mode::WUSR;
-        let mut file = File::from(rustix::fs::openat(&self.dir, temporary, NEW, mode)?);
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        rustix::fs::renameat(&self.dir, temporary, &self.dir, NAME)?;
-        Ok(rustix::fs::fsync(&self.dir)?)
+/// Takes the lock on the directory of `grants.toml`, within a bound: a stopped process can hold it for ever.
+fn lock(dir: &Dir, kind: LockKind) -> Result<(), String> {
+    match lock::wait(dir, kind, LONGEST_WAIT) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!(
+            "another process has held its lock for {} s; end that process and try again",
+            LONGEST_WAIT.as_secs()
+        )),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -71,13 +71,13 @@ fn of_approval(
     let stored = match &taken {
         Taken::Bytes(_) => Stored::Whole,
         Taken::Missing => Stored::Missing,
-        Taken::Changed(_) => Stored::Changed,
+        Taken::Changed(_) | Taken::Unreadable(_) => Stored::Changed,
     };
     let sha256 = approval.sha256.as_str();
     let known = Known { sha256, revoked: approval.revoked_at.is_some(), stored };
     let state = state(Some(known), &asked);
     let found = match &taken {
-        Taken::Changed(found) => Some(found.clone()),
+        Taken::Changed(found) => Some(found.to_string()),
         _ => asked.iter().find(|asked| **asked != sha256).map(|asked| (*asked).to_owned()),
     };
     let inspection = match &taken {

@@ -1,7 +1,6 @@
 //! Which approved components take part here, or the first reason why one cannot.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use super::shelf::Taken;
@@ -155,7 +154,11 @@ impl Registry {
             Taken::Bytes(bytes) => bytes,
             Taken::Missing => return Err(Refused::Missing { name, sha256 }),
             Taken::Changed(found) => {
+                let found = found.to_string();
                 return Err(Refused::Changed { name, approved: sha256, found, again: None });
+            }
+            Taken::Unreadable(why) => {
+                return Err(Refused::StoreDamaged { name, approved: sha256, why });
             }
         };
         let unreadable = |why: String| Refused::Unreadable { name: name.clone(), why };
@@ -199,10 +202,7 @@ impl Registry {
         if seen.kind != act_workspace::Kind::File {
             return None;
         }
-        let mut bytes = vec![];
-        File::from(seen.fd).take(MAX_WASM + 1).read_to_end(&mut bytes).ok()?;
-        // The store never holds a file this large, so its first bytes have no digest that could be compared.
-        (bytes.len() as u64 <= MAX_WASM).then_some(bytes)
+        act_fs::read_bounded(File::from(seen.fd), MAX_WASM).ok()
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Policy {
     pub allow_unpinned_images: bool,
     /// Steps of a verification may have a network.
     pub step_network: bool,
+    /// Tokens that a task may spend at most; `None` sets no limit.
+    pub max_tokens: Option<u64>,
 }
 
 impl Default for Policy {
@@ -30,6 +32,7 @@ impl Default for Policy {
             require_anchor: false,
             allow_unpinned_images: true,
             step_network: true,
+            max_tokens: None,
         }
     }
 }
@@ -43,6 +46,14 @@ struct Written {
     deny: Vec<String>,
     ceiling: Ceiling,
     verifier: Steps,
+    limits: TaskLimits,
+}
+
+/// What one task may spend; the key is that of `agent.yaml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TaskLimits {
+    max_tokens: Option<std::num::NonZeroU64>,
 }
 
 /// The words of `agent.yaml`.
@@ -98,6 +109,7 @@ impl Policy {
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
             step_network: written.verifier.network != Some(Network::Off),
+            max_tokens: written.limits.max_tokens.map(std::num::NonZeroU64::get),
         })
     }
 }
@@ -127,9 +139,11 @@ mod tests {
         let policy = parse(
             "allow_unpinned_images = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
              [verifier]\nnetwork = \"off\"\n[ceiling]\nenv = [\"FOO\"]\nclock = \"coarse\"\n[ceiling.llm]\ncalls = 2\n\
-             [ceiling.limits]\nwall_ms = 5000\n",
+             [ceiling.limits]\nwall_ms = 5000\n[limits]\nmax_tokens = 70\n",
         )
         .unwrap();
+        assert_eq!(policy.max_tokens, Some(70));
+        assert!(parse("[limits]\nmax_tokens = 0").is_err());
         assert!(policy.require_anchor && !policy.allow_unpinned_images && !policy.step_network);
         assert!(parse("[verifier]\nnetwork = \"on\"").unwrap().step_network);
         let Grant { http, repo_write, env, clock, llm, limits, repo_read, .. } = &policy.ceiling;

@@ -1,6 +1,6 @@
 //! Why a component cannot take part: facts, a stable code, and the command that would change it.
 
-use crate::{AdmissionError, Kind, Sha256};
+use crate::{AdmissionError, Kind};
 use act_core::shell_word;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -15,6 +15,11 @@ pub enum Refused {
     NeverApproved { path: String, sha256: String },
     #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
     Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
+    /// The store holds something under the digest that cannot be read as a file.
+    #[error(
+        "component `{name}` has changed: approved is sha256 {approved}, found is unreadable: {why}"
+    )]
+    StoreDamaged { name: String, approved: String, why: String },
     #[error(
         "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
     )]
@@ -72,7 +77,9 @@ impl Refused {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unapproved { .. } | Self::NeverApproved { .. } => "component_unapproved",
-            Self::Changed { .. } | Self::OtherFile { .. } => "component_changed",
+            Self::Changed { .. } | Self::StoreDamaged { .. } | Self::OtherFile { .. } => {
+                "component_changed"
+            }
             Self::Revoked { .. } | Self::RevokedHere { .. } => "component_revoked",
             Self::Missing { .. } => "component_missing",
             Self::OtherKind { .. }
@@ -100,14 +107,14 @@ impl Refused {
             | Self::HasPlace { name, sha256, .. }
             | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
             Self::RevokedHere { again, .. } => again.about(),
-            // A file that cannot be read has no digest, only the reason.
             Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
-                Some((name, found.parse::<Sha256>().is_ok().then_some(found)))
+                Some((name, Some(found)))
             }
             Self::TwoReplace { second: name, .. }
             | Self::OtherKind { name, .. }
             | Self::OtherManifest { name, .. }
             | Self::NotAdmitted { name, .. }
+            | Self::StoreDamaged { name, .. }
             | Self::Unreadable { name, .. } => Some((name, None)),
             Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
             Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
@@ -128,7 +135,7 @@ impl Refused {
                  the place of what you approved, wherever that holds: {}",
                 again.hint()
             ),
-            Self::Changed { name, .. } => {
+            Self::Changed { name, .. } | Self::StoreDamaged { name, .. } => {
                 format!(
                     "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
                 )

@@ -4,18 +4,15 @@
 //! is read.
 
 use std::fs::{File, Metadata};
-use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 
-use act_fs::READ;
+use act_fs::{Dir, Identity, READ, read_bounded};
 
-/// Links lead to it as well.
-const DIRECTORY: OFlags = act_fs::DIRECTORY.difference(OFlags::NOFOLLOW);
 /// Directories above one, more than any path has.
 const MAX_ABOVE: usize = 512;
 
@@ -51,15 +48,15 @@ pub(super) fn directory(
     path: &Path,
     repo: Option<&Path>,
     owner: Owner,
-) -> Result<Option<OwnedFd>, String> {
-    let dir = match rustix::fs::open(path, DIRECTORY, Mode::empty()) {
+) -> Result<Option<Dir>, String> {
+    let dir = match Dir::open_following(path) {
         Ok(dir) => dir,
-        // What is not mounted today is not nothing.
-        Err(Errno::NOENT) if path.is_symlink() => {
+        // The target may be on a disk that is not mounted now, so a dangling link is not an absent directory.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
             return Err("lies behind a link that leads nowhere".to_owned());
         }
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(format!("cannot be opened: {errno}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be opened: {error}")),
     };
     let stat = rustix::fs::fstat(&dir).map_err(|errno| format!("cannot be looked at: {errno}"))?;
     let caller = rustix::process::geteuid().as_raw();
@@ -73,9 +70,10 @@ pub(super) fn directory(
 
 /// From the open directory upwards: by identity, not by spelling. Whoever can write a directory above could have
 /// put another one in the place of this.
-fn look_above(dir: &OwnedFd, repo: Option<&Path>) -> Result<(), String> {
+fn look_above(dir: &Dir, repo: Option<&Path>) -> Result<(), String> {
     let repo = repo.map(std::fs::metadata).transpose().map_err(|error| error.to_string())?;
     let cannot = |errno: Errno| format!("lies in a directory that cannot be looked at: {errno}");
+    let unreadable = |error| format!("lies in a directory that cannot be looked at: {error}");
     let mut at = dir.try_clone().map_err(|error| error.to_string())?;
     for _ in 0..MAX_ABOVE {
         let here = rustix::fs::fstat(&at).map_err(cannot)?;
@@ -88,10 +86,8 @@ fn look_above(dir: &OwnedFd, repo: Option<&Path>) -> Result<(), String> {
         if here.st_mode & 0o1002 == 0o002 {
             return Err("lies below a directory that everybody can write".to_owned());
         }
-        let above =
-            rustix::fs::openat(at.as_fd(), "..", DIRECTORY, Mode::empty()).map_err(cannot)?;
-        let stat = rustix::fs::fstat(&above).map_err(cannot)?;
-        if (stat.st_dev, stat.st_ino) == (here.st_dev, here.st_ino) {
+        let above = at.subdirectory("..").map_err(unreadable)?;
+        if above.identity().map_err(unreadable)? == Identity::of_stat(&here) {
             return Ok(());
         }
         at = above;
@@ -101,7 +97,7 @@ fn look_above(dir: &OwnedFd, repo: Option<&Path>) -> Result<(), String> {
 
 /// The text of a file, none when there is none.
 pub(super) fn text(
-    dir: &OwnedFd,
+    dir: &Dir,
     name: &str,
     most: u64,
     owner: Owner,
@@ -119,12 +115,10 @@ pub(super) fn text(
     if let Some(why) = owner.refuses(&stat) {
         return Err(why);
     }
-    let mut bytes = vec![];
-    let read = File::from(file).take(most + 1).read_to_end(&mut bytes);
-    read.map_err(|error| format!("cannot be read: {error}"))?;
-    if bytes.len() as u64 > most {
-        return Err(format!("is larger than {most} bytes"));
-    }
+    let bytes = read_bounded(File::from(file), most).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("is larger than {most} bytes"),
+        _ => format!("cannot be read: {error}"),
+    })?;
     String::from_utf8(bytes).map(Some).map_err(|_| "is no UTF-8 text".to_owned())
 }
 

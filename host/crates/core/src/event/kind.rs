@@ -87,9 +87,11 @@ pub enum EventKind {
         stalled: bool,
         works: bool,
     },
+    /// `notes_dir` is the directory of act's notes, from the repository's root; null for a dry run, which writes none.
     TaskStarted {
         repo: String,
         pipeline_sha256: String,
+        notes_dir: Option<String>,
     },
     /// `enforced` are those of the boundaries that name paths: no tool writes anywhere else.
     Constraints {

@@ -1,19 +1,19 @@
 //! What tools downloaded, kept between the runs of one repository in one image: `cache/IMAGE/REPO`.
 
 use std::ffi::CString;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, statat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FileType, statat};
 
 use super::download::{Keep, all_downloaded, keep};
-use super::layout::{ArtifactDir, directory};
+use super::layout::ArtifactDir;
 use super::remove::{open_any, remove_tree};
 use super::run_dir::safe_name;
 use super::sweep::{MAX_DEPTH, Swept, remove_named, sweep};
-use act_fs::{DIRECTORY, Found, Names};
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Entry, Walk};
 use act_workspace::{bare_digest, digest};
 
 /// A record of Maven's at most.
@@ -24,7 +24,7 @@ const REMOTE: &str = "_remote.repositories";
 #[derive(Debug)]
 pub struct Cache {
     path: PathBuf,
-    handle: OwnedFd,
+    handle: Dir,
 }
 
 /// What `act cache` shows.
@@ -39,10 +39,12 @@ pub struct CacheSize {
 impl ArtifactDir {
     /// The cache of a repository in an image; an error of kind `WouldBlock` while another run holds it.
     pub fn cache_of(&self, image_digest: &str, repo: &Path) -> io::Result<Cache> {
-        let image = directory(&self.cache, &image_name(image_digest))?;
         let name = repo_name(repo);
-        let handle = directory(&image, &name)?;
-        flock(&handle, FlockOperation::NonBlockingLockExclusive)?;
+        let image = self.cache.private_subdirectory(&*image_name(image_digest))?;
+        let handle = image.private_subdirectory(&*name)?;
+        if !lock::try_lock(&handle, Kind::Exclusive)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let path = self.path().join("cache").join(image_name(image_digest)).join(name);
         Ok(Cache { path, handle })
     }
@@ -62,17 +64,14 @@ impl ArtifactDir {
     pub fn clear_caches(&self) -> io::Result<(Vec<CacheSize>, usize)> {
         let (mut cleared, mut busy) = (vec![], 0);
         self.each_cache(|image, repo, cache| {
-            match flock(cache, FlockOperation::NonBlockingLockExclusive) {
-                Err(Errno::WOULDBLOCK) => busy += 1,
-                Err(error) => return Err(error.into()),
-                Ok(()) => {
-                    let (bytes, files) = size_of(cache)?;
-                    let parent = directory(&self.cache, image)?;
-                    remove_tree(&parent, repo)?;
-                    let (image, repo) = (image.to_owned(), repo.to_owned());
-                    cleared.push(CacheSize { image, repo, bytes, files });
-                }
+            if !lock::try_lock(cache, Kind::Exclusive)? {
+                busy += 1;
+                return Ok(());
             }
+            let (bytes, files) = size_of(cache)?;
+            remove_tree(self.cache.private_subdirectory(image)?, repo)?;
+            let (image, repo) = (image.to_owned(), repo.to_owned());
+            cleared.push(CacheSize { image, repo, bytes, files });
             Ok(())
         })?;
         for image in directories(&self.cache)? {
@@ -83,12 +82,12 @@ impl ArtifactDir {
 
     fn each_cache(
         &self,
-        mut with: impl FnMut(&str, &str, &OwnedFd) -> io::Result<()>,
+        mut with: impl FnMut(&str, &str, &Dir) -> io::Result<()>,
     ) -> io::Result<()> {
         for image in directories(&self.cache)? {
-            let inside = openat(&self.cache, image.as_str(), DIRECTORY, Mode::empty())?;
+            let inside = self.cache.subdirectory(image.as_str())?;
             for repo in directories(&inside)? {
-                with(&image, &repo, &openat(&inside, repo.as_str(), DIRECTORY, Mode::empty())?)?;
+                with(&image, &repo, &inside.subdirectory(repo.as_str())?)?;
             }
         }
         Ok(())
@@ -96,7 +95,7 @@ impl ArtifactDir {
 }
 
 impl Cache {
-    pub(super) fn new(path: PathBuf, handle: OwnedFd) -> Self {
+    pub(super) fn new(path: PathBuf, handle: Dir) -> Self {
         Self { path, handle }
     }
 
@@ -106,9 +105,9 @@ impl Cache {
 
     /// Makes what steps left harmless and keeps downloads alone. Only after the container is gone.
     pub fn tidy(&self) -> io::Result<Swept> {
-        let swept = sweep(self.handle.try_clone()?)?;
+        let swept = sweep(self.handle.try_clone()?.into())?;
         keep_downloads(&self.handle, &mut vec![])?;
-        if let Ok(maven) = openat(&self.handle, "maven", DIRECTORY, Mode::empty()) {
+        if let Ok(maven) = self.handle.subdirectory("maven") {
             keep_remote(&maven)?;
         }
         Ok(swept)
@@ -116,7 +115,7 @@ impl Cache {
 }
 
 /// As deep as the kept paths go, and no deeper.
-fn keep_downloads(directory: &OwnedFd, path: &mut Vec<String>) -> io::Result<()> {
+fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
     for (name, kind) in entries(directory)? {
         let text = name.to_string_lossy().into_owned();
         path.push(text);
@@ -124,7 +123,7 @@ fn keep_downloads(directory: &OwnedFd, path: &mut Vec<String>) -> io::Result<()>
         match keep(&parts) {
             Keep::All => {}
             Keep::Inside if kind == FileType::Directory => {
-                keep_downloads(&open_any(directory.as_fd(), &name)?, path)?;
+                keep_downloads(&open_any(directory.as_fd(), &name)?.into(), path)?;
             }
             Keep::Inside | Keep::Nothing => remove_named(directory, &name)?,
         }
@@ -135,12 +134,15 @@ fn keep_downloads(directory: &OwnedFd, path: &mut Vec<String>) -> io::Result<()>
 
 /// Maven's repository: files stay where the record beside them says that they came from elsewhere. The sweep
 /// before has bounded the depth.
-fn keep_remote(directory: &OwnedFd) -> io::Result<()> {
+fn keep_remote(directory: &Dir) -> io::Result<()> {
     let inside = entries(directory)?;
-    let remote = read_small(directory, REMOTE).is_some_and(|record| all_downloaded(&record));
+    // A record that is too large counts as none, so that its directory is not kept.
+    let record = directory.read(REMOTE, MAX_RECORD).ok();
+    let record = record.and_then(|record| String::from_utf8(record).ok());
+    let remote = record.is_some_and(|record| all_downloaded(&record));
     for (name, kind) in inside {
         if kind == FileType::Directory {
-            keep_remote(&open_any(directory.as_fd(), &name)?)?;
+            keep_remote(&open_any(directory.as_fd(), &name)?.into())?;
         } else if !remote {
             remove_named(directory, &name)?;
         }
@@ -148,37 +150,26 @@ fn keep_remote(directory: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn read_small(directory: &OwnedFd, name: &str) -> Option<String> {
-    let file = act_fs::file(directory, name).ok()?;
-    let mut text = String::new();
-    file.take(MAX_RECORD).read_to_string(&mut text).ok()?;
-    Some(text)
-}
-
-fn entries(directory: &OwnedFd) -> io::Result<Vec<(CString, FileType)>> {
+fn entries(directory: &Dir) -> io::Result<Vec<(CString, FileType)>> {
     let mut found = vec![];
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if !matches!(name.to_bytes(), b"." | b"..") {
-            let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            found.push((name.to_owned(), FileType::from_raw_mode(stat.st_mode)));
-        }
+    for name in directory.names(usize::MAX)? {
+        let stat = directory.stat(&*name)?;
+        found.push((name, FileType::from_raw_mode(stat.st_mode)));
     }
     Ok(found)
 }
 
-fn directories(parent: &OwnedFd) -> io::Result<Vec<String>> {
+fn directories(parent: &Dir) -> io::Result<Vec<String>> {
     let found = entries(parent)?.into_iter();
     let directories = found.filter(|(_, kind)| *kind == FileType::Directory);
     Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
 }
 
 /// Bytes and files, as deep as the sweep leaves any; nothing is opened but directories.
-fn size_of(directory: &OwnedFd) -> io::Result<(u64, u64)> {
+fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
     let (mut bytes, mut files) = (0, 0);
-    let mut names = Names::of(directory.try_clone()?)?;
-    while let Some(Found { name, .. }) = names.next()? {
+    let mut names = Walk::new(directory.try_clone()?.into())?;
+    while let Some(Entry { name, .. }) = names.next()? {
         // A run may be at work in it.
         let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {

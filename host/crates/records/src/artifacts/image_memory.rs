@@ -1,13 +1,12 @@
 //! What was learned of an image, which never changes: kept beside the caches of its runs, where no step comes.
 
-use std::io::{self, Read, Write};
+use std::io;
 
-use rustix::fs::{AtFlags, renameat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, unlinkat};
 
 use super::cache::image_name;
-use super::layout::{ArtifactDir, directory};
-use act_core::RunId;
+use super::layout::ArtifactDir;
+use act_fs::Durability;
 
 const PASSWD: &str = "passwd";
 const MAX_PASSWD: u64 = 1 << 20;
@@ -15,32 +14,18 @@ const MAX_PASSWD: u64 = 1 << 20;
 impl ArtifactDir {
     /// The `/etc/passwd` of an image that a run has looked at; empty where it has none.
     pub fn image_passwd(&self, image_id: &str) -> Option<Vec<u8>> {
-        let image = directory(&self.cache, &image_name(image_id)).ok()?;
-        let file = act_fs::file(image, PASSWD).ok()?;
-        let length = file.metadata().ok()?.len();
-        let mut text = vec![];
-        file.take(MAX_PASSWD).read_to_end(&mut text).ok()?;
-        (text.len() as u64 == length).then_some(text)
+        let image = self.cache.private_subdirectory(&*image_name(image_id)).ok()?;
+        image.read(PASSWD, MAX_PASSWD).ok()
     }
 
     /// Whole or not at all; several runs may learn it at once.
     pub fn remember_passwd(&self, image_id: &str, text: &[u8]) -> io::Result<()> {
-        let image = directory(&self.cache, &image_name(image_id))?;
-        let beside = format!(".passwd-{}", RunId::generate(act_core::clock::now()));
-        let written = act_fs::create(&image, &beside)?.write_all(text);
-        let kept = written.and_then(|()| Ok(renameat(&image, &beside, &image, PASSWD)?));
-        if kept.is_err() {
-            // Best effort: the failure to report is the first one.
-            let _ = unlinkat(&image, &beside, AtFlags::empty());
-        }
-        kept
+        let image = self.cache.private_subdirectory(&*image_name(image_id))?;
+        image.replace(PASSWD, text, Durability::Unsynced)
     }
 
     pub(super) fn forget_image(&self, image: &str) -> io::Result<()> {
-        match unlinkat(directory(&self.cache, image)?, PASSWD, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.cache.private_subdirectory(image)?.remove_file(PASSWD)?;
         // Not empty as long as a run has its cache there.
         let _ = unlinkat(&self.cache, image, AtFlags::REMOVEDIR);
         Ok(())

@@ -3,12 +3,17 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use super::layout::{ArtifactDir, directory, existing};
+use super::layout::ArtifactDir;
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, READ};
 
+/// Maximum time for which another process may look whether a journal is held; it takes microseconds.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Of a last line; a summary stands in it.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
@@ -30,18 +35,14 @@ impl Journal {
 impl ArtifactDir {
     /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
     pub fn create_journal(&self, task_id: &str) -> io::Result<Journal> {
-        let file = act_fs::create(self.journals()?, name(task_id))?;
+        let file = self.journals()?.create(name(task_id))?;
         Ok(Journal { file: held(file)?, lines: 0 })
     }
 
     /// The file that another process began, to go on at its end; made when that process did not come so far. What it
     /// left of half a line is cut off.
     pub fn resume_journal(&self, task_id: &str) -> io::Result<Journal> {
-        let flags = OFlags::RDWR
-            .union(OFlags::NOFOLLOW)
-            .union(OFlags::NONBLOCK)
-            .union(OFlags::APPEND)
-            .union(OFlags::CLOEXEC);
+        let flags = OFlags::RDWR | OFlags::APPEND | READ;
         let file = match openat(self.journals()?, name(task_id), flags, Mode::empty()) {
             Ok(file) => file.into(),
             Err(Errno::NOENT) => return self.create_journal(task_id),
@@ -74,7 +75,7 @@ impl ArtifactDir {
     /// Whether there is one that nobody holds: then the process that began it is dead, wherever it was. False also
     /// when that cannot be known.
     pub fn is_left_alone(&self, task_id: &str) -> bool {
-        let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let free = |file: File| lock::try_lock(&file, Kind::Exclusive).is_ok_and(|free| free);
         self.read_only(task_id).is_ok_and(|found| found.is_some_and(free))
     }
 
@@ -93,17 +94,16 @@ impl ArtifactDir {
     }
 
     fn read_only(&self, task_id: &str) -> io::Result<Option<File>> {
-        let state = self.existing_state()?;
-        let journals = state.map(|state| existing(&state, "journal")).transpose()?.flatten();
-        let Some(journals) = journals else { return Ok(None) };
-        match act_fs::file(journals, name(task_id)) {
+        let Some(state) = self.existing_state()? else { return Ok(None) };
+        let Some(journals) = state.existing_subdirectory("journal")? else { return Ok(None) };
+        match journals.file(name(task_id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             file => file.map(Some),
         }
     }
 
-    fn journals(&self) -> io::Result<OwnedFd> {
-        directory(&self.state()?, "journal")
+    fn journals(&self) -> io::Result<Dir> {
+        self.state()?.private_subdirectory("journal")
     }
 }
 
@@ -111,10 +111,16 @@ fn name(task_id: &str) -> String {
     format!("{task_id}.jsonl")
 }
 
-/// Shared, because one process hands it to another.
+/// Takes the lock that shows that the task's process lives. It is shared, because one process hands it to another; only
+/// a process that looks whether the journal is held takes it exclusively, for a moment.
 fn held(journal: File) -> io::Result<File> {
-    flock(&journal, FlockOperation::LockShared)?;
-    Ok(journal)
+    match lock::wait(&journal, Kind::Shared, LONGEST_WAIT)? {
+        true => Ok(journal),
+        false => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "another process holds the lock on the new journal",
+        )),
+    }
 }
 
 #[cfg(test)]

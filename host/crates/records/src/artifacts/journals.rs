@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode};
+use rustix::fs::FileType;
 
-use act_fs::DIRECTORY;
+use act_fs::Dir;
 
 /// Of the tasks that were written about last, the newest first, at most `most`; none where there is no such
 /// directory. `path` is ARTIFACT_DIR.
@@ -13,16 +13,13 @@ pub fn newest_journals(path: &Path, most: usize) -> Vec<File> {
     find(path, most).unwrap_or_default()
 }
 
-fn find(path: &Path, most: usize) -> rustix::io::Result<Vec<File>> {
-    let top = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
-    let state = rustix::fs::openat(&top, "state", DIRECTORY, Mode::empty())?;
-    let dir = rustix::fs::openat(&state, "journal", DIRECTORY, Mode::empty())?;
+fn find(path: &Path, most: usize) -> std::io::Result<Vec<File>> {
+    let dir = Dir::open(path)?.subdirectory("state")?.subdirectory("journal")?;
     let mut names = vec![];
-    for entry in rustix::fs::Dir::read_from(&dir)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().to_str() else { continue };
+    for name in dir.names(usize::MAX)? {
+        let Ok(name) = name.to_str() else { continue };
         if name.starts_with("t-") && name.ends_with(".jsonl") {
-            let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            let stat = dir.stat(name)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
                 names.push((stat.st_mtime, stat.st_mtime_nsec, name.to_owned()));
             }
@@ -30,7 +27,7 @@ fn find(path: &Path, most: usize) -> rustix::io::Result<Vec<File>> {
     }
     names.sort_unstable();
     let newest = names.iter().rev().take(most);
-    Ok(newest.filter_map(|(.., name)| act_fs::file(&dir, name.as_str()).ok()).collect())
+    Ok(newest.filter_map(|(.., name)| dir.file(name.as_str()).ok()).collect())
 }
 
 #[cfg(test)]

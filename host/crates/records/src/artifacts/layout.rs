@@ -1,30 +1,32 @@
 //! ARTIFACT_DIR itself: which directory it is, which directories it must not be, and its top level.
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use std::{fs, io};
 
-use rustix::fs::{
-    Access, AtFlags, FlockOperation, Mode, fchmod, flock, fstat, mkdirat, openat, statat, unlinkat,
-};
+use rustix::fs::{Access, Mode, fchmod, fstat};
 
 use super::run_dir::RunDir;
 use super::spread::spread;
 use act_core::RunId;
-use act_fs::DIRECTORY;
+use act_fs::lock::{self, Kind};
+use act_fs::{Dir, Identity};
+
+/// A remover that looks whether a run is live holds its lock for microseconds; one that holds it longer has stopped.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
 #[derive(Debug)]
 pub struct ArtifactDir {
     path: PathBuf,
-    top: OwnedFd,
-    runs: OwnedFd,
-    pub(super) cache: OwnedFd,
+    top: Dir,
+    runs: Dir,
+    pub(super) cache: Dir,
     /// Locked: what is in here is live. A task needs its runs until it has ended.
-    live: Mutex<Vec<OwnedFd>>,
+    live: Mutex<Vec<Dir>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -74,18 +76,16 @@ impl ArtifactDir {
         let (existing, missing) = Self::judge(path, repo)?;
         let path = existing.join(missing);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
-        let top = rustix::fs::open(&path, DIRECTORY, Mode::empty())
-            .map_err(|error| unusable(error.into()))?;
-        let child = |name: &str| -> io::Result<OwnedFd> { directory(&top, name) };
-        let runs = child("runs").map_err(unusable)?;
+        let top = Dir::open(&path).map_err(unusable)?;
+        let runs = top.private_subdirectory("runs").map_err(unusable)?;
         spread(&runs);
-        let cache = child("cache").map_err(unusable)?;
+        let cache = top.private_subdirectory("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
         Ok(Self { path, top, runs, cache, live: Mutex::default() })
     }
 
     /// What `open_for` would refuse, without making anything; and the handle of `state/` where there is one.
-    pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<OwnedFd>, ArtifactDirError> {
+    pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<Dir>, ArtifactDirError> {
         let unusable =
             |source: io::Error| ArtifactDirError::Unusable { path: path.to_owned(), source };
         let (existing, missing) = Self::judge(path, repo)?;
@@ -94,12 +94,11 @@ impl ArtifactDir {
         if !missing.as_os_str().is_empty() {
             return Ok(None);
         }
-        let top = rustix::fs::open(&existing, DIRECTORY, Mode::empty())
-            .map_err(|error| unusable(error.into()))?;
+        let top = Dir::open(&existing).map_err(unusable)?;
         for name in ["runs", "cache"] {
-            there(&top, name).map_err(unusable)?;
+            top.existing_subdirectory(name).map_err(unusable)?;
         }
-        there(&top, "state").map_err(unusable)
+        top.existing_subdirectory("state").map_err(unusable)
     }
 
     /// The part of the path that exists, and what is missing below it.
@@ -137,7 +136,7 @@ impl ArtifactDir {
         // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
         for _ in 0..20 {
             let id = RunId::generate(at);
-            match mkdirat(&self.runs, id.as_str(), Mode::RWXU) {
+            match rustix::fs::mkdirat(&self.runs, id.as_str(), Mode::RWXU) {
                 Ok(()) => {
                     let Some(handle) = self.hold(&id)? else { continue };
                     let path = self.path.join("runs").join(id.as_str());
@@ -150,17 +149,17 @@ impl ArtifactDir {
         Err(io::Error::other("no free run id"))
     }
 
-    /// Makes a new run live. None when a remover was faster, for which it looked like an old one.
-    fn hold(&self, id: &RunId) -> io::Result<Option<OwnedFd>> {
-        let handle = match openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
-            other => other?,
-        };
-        // Whoever looks whether it is live has it for a moment.
-        flock(&handle, FlockOperation::LockExclusive)?;
-        let held = fstat(&handle)?;
-        match statat(&self.runs, id.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(named) if (named.st_dev, named.st_ino) == (held.st_dev, held.st_ino) => {}
+    /// Makes a new run live. Returns `None` when a remover took it for an old run and was faster.
+    fn hold(&self, id: &RunId) -> io::Result<Option<Dir>> {
+        let Some(handle) = self.runs.existing_subdirectory(id.as_str())? else { return Ok(None) };
+        // A remover that looks whether the run is live holds the lock for a moment.
+        if !lock::wait(&handle, Kind::Exclusive, LONGEST_WAIT)? {
+            let why = format!("another process holds the lock on the new run {id}");
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+        }
+        let held = handle.identity()?;
+        match self.runs.stat(id.as_str()) {
+            Ok(named) if Identity::of_stat(&named) == held => {}
             _ => return Ok(None),
         }
         let live = handle.try_clone()?;
@@ -176,8 +175,8 @@ impl ArtifactDir {
     /// `state/`, made when it is missing: what outlives runs.
     ///
     /// Whatever its mode was when it was found: it is closed to everybody else.
-    pub fn state(&self) -> io::Result<OwnedFd> {
-        let state = directory(&self.top, "state")?;
+    pub fn state(&self) -> io::Result<Dir> {
+        let state = self.top.private_subdirectory("state")?;
         let mode = Mode::from_raw_mode(fstat(&state)?.st_mode);
         if mode.intersects(Mode::RWXG | Mode::RWXO) {
             fchmod(&state, Mode::RWXU)?;
@@ -186,54 +185,26 @@ impl ArtifactDir {
     }
 
     /// The same for one who only looks; none when nothing was ever kept.
-    pub(super) fn existing_state(&self) -> io::Result<Option<OwnedFd>> {
-        existing(&self.top, "state")
+    pub(super) fn existing_state(&self) -> io::Result<Option<Dir>> {
+        self.top.existing_subdirectory("state")
     }
 
     /// Runs that are there, oldest first.
     pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
-        let mut found = vec![];
-        for entry in rustix::fs::Dir::read_from(&self.runs)? {
-            found.extend(entry?.file_name().to_str().ok().and_then(|name| RunId::parse(name).ok()));
-        }
+        let names = self.runs.names(usize::MAX)?;
+        let ids = names.iter().filter_map(|name| RunId::parse(name.to_str().ok()?).ok());
+        let mut found: Vec<RunId> = ids.collect();
         found.sort();
         Ok(found)
     }
 
-    pub(super) fn runs_handle(&self) -> &OwnedFd {
+    pub(super) fn runs_handle(&self) -> &Dir {
         &self.runs
     }
 
     /// The handle of an existing run, never through a link.
-    pub(super) fn run(&self, id: &RunId) -> io::Result<OwnedFd> {
-        Ok(openat(&self.runs, id.as_str(), DIRECTORY, Mode::empty())?)
-    }
-}
-
-/// Opens a directory if there is one; a link in its place is refused.
-pub(super) fn existing(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    match openat(parent, name, DIRECTORY, Mode::empty()) {
-        Ok(handle) => Ok(Some(handle)),
-        Err(rustix::io::Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Creates a directory with mode 0700 unless it exists, and opens it; a link in its place is refused.
-pub(super) fn directory(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
-    match mkdirat(parent, name, Mode::RWXU) {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-        Err(error) => return Err(error.into()),
-    }
-    Ok(openat(parent, name, DIRECTORY, Mode::empty())?)
-}
-
-/// The directory of that name as it is; none where nothing has it.
-fn there(parent: &OwnedFd, name: &str) -> io::Result<Option<OwnedFd>> {
-    match openat(parent, name, DIRECTORY, Mode::empty()) {
-        Ok(found) => Ok(Some(found)),
-        Err(rustix::io::Errno::NOENT) => Ok(None),
-        Err(error) => Err(error.into()),
+    pub(super) fn run(&self, id: &RunId) -> io::Result<Dir> {
+        self.runs.subdirectory(id.as_str())
     }
 }
 
@@ -267,10 +238,8 @@ fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
 }
 
 /// Permission bits and read-only mounts lie in too many ways; a file that was made does not.
-fn probe(directory: &OwnedFd) -> io::Result<()> {
-    let name = format!(".probe-{}", RunId::generate(act_core::clock::now()));
-    act_fs::create(directory, name.as_str())?;
-    Ok(unlinkat(directory, name.as_str(), AtFlags::empty())?)
+fn probe(directory: &Dir) -> io::Result<()> {
+    directory.stage("probe").map(drop)
 }
 
 impl From<ArtifactDirError> for act_core::Failure {

@@ -4,11 +4,9 @@ use act_core::{RunId, RunIdError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{Dir, Mode, openat};
-
 use super::layout::ArtifactDir;
 use super::run_dir::safe_name;
-use act_fs::DIRECTORY;
+use act_fs::Dir;
 
 /// The end of a log as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +58,7 @@ impl ArtifactDir {
             }
             other => other.map_err(unreadable)?,
         };
-        let logs = openat(&run, "logs", DIRECTORY, Mode::empty())
-            .map_err(|error| unreadable(error.into()))?;
+        let logs = run.subdirectory("logs").map_err(unreadable)?;
         let name = match step {
             None => "combined.log".to_owned(),
             Some(step) => {
@@ -77,7 +74,7 @@ impl ArtifactDir {
                 }
             }
         };
-        act_fs::file(&logs, name).map_err(unreadable)
+        logs.file(name).map_err(unreadable)
     }
 
     /// The last `limit` bytes of a log as valid UTF-8.
@@ -93,14 +90,13 @@ impl ArtifactDir {
     }
 }
 
-fn step_logs(logs: &std::os::fd::OwnedFd) -> io::Result<Vec<String>> {
+fn step_logs(logs: &Dir) -> io::Result<Vec<String>> {
     let mut names = vec![];
-    for entry in Dir::read_from(logs)? {
-        let entry = entry?;
-        if let Ok(name) = entry.file_name().to_str()
-            && step_of(name).is_some()
+    for name in logs.names(usize::MAX)? {
+        if let Ok(name) = name.into_string()
+            && step_of(&name).is_some()
         {
-            names.push(name.to_owned());
+            names.push(name);
         }
     }
     // By number: step 100 comes after step 99.

@@ -1,6 +1,6 @@
 //! `manifest.json` of a run: its digest, and how it is read back.
 
-use std::io::{self, Read};
+use std::io;
 
 use act_core::RunId;
 use act_core::verification::{CommandExecuted, Manifest};
@@ -34,12 +34,7 @@ impl ArtifactDir {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
-        let file = match act_fs::file(&run, "manifest.json") {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut text = vec![];
-        file.take(MAX_BYTES).read_to_end(&mut text)?;
+        let Some(text) = run.read_existing("manifest.json", MAX_BYTES)? else { return Ok(None) };
         let json: Value = serde_json::from_slice(&text)?;
         let steps = json.get("commands_executed").map(Value::to_string).unwrap_or_default();
         Ok(Some(RecordedManifest {

@@ -1,13 +1,9 @@
 //! `state/proposals/`: what dry runs thought out, one file for each, for the owner alone.
 
-use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
-
-use rustix::fs::{AtFlags, fsync, renameat, unlinkat};
-use rustix::io::Errno;
+use std::io;
 
 use super::ArtifactDir;
-use super::layout::directory;
+use act_fs::{Dir, Durability};
 
 /// Bytes of a proposal at most, far above what a dry run may hold.
 const MOST: u64 = 256 << 20;
@@ -15,40 +11,24 @@ const MOST: u64 = 256 << 20;
 impl ArtifactDir {
     /// Whole and durable when this returns; takes the place of one of the same name.
     pub fn write_proposal(&self, task_id: &str, bytes: &[u8]) -> io::Result<()> {
-        let (dir, new) = (self.proposals()?, format!(".new-{task_id}"));
-        // What a killed one left.
-        let _ = unlinkat(&dir, &new, AtFlags::empty());
-        let mut file = act_fs::create(&dir, &new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        renameat(&dir, &new, &dir, name(task_id))?;
-        Ok(fsync(&dir)?)
+        let dir = self.proposals()?;
+        let mut staged = dir.stage_as(format!(".new-{task_id}"))?;
+        staged.write(bytes)?;
+        staged.publish(name(task_id), Durability::ContentsAndName)
     }
 
     /// None when it is not there. A link, a pipe or a file beyond all bounds is refused.
     pub fn read_proposal(&self, task_id: &str) -> io::Result<Option<Vec<u8>>> {
-        let file = match act_fs::file(self.proposals()?, name(task_id)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        let mut bytes = vec![];
-        file.take(MOST + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MOST {
-            return Err(io::Error::other("it is larger than any of ours"));
-        }
-        Ok(Some(bytes))
+        self.proposals()?.read_existing(name(task_id), MOST)
     }
 
     /// Also when it is gone already.
     pub fn remove_proposal(&self, task_id: &str) -> io::Result<()> {
-        match unlinkat(self.proposals()?, name(task_id), AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
+        self.proposals()?.remove_file(name(task_id))
     }
 
-    fn proposals(&self) -> io::Result<OwnedFd> {
-        directory(&self.state()?, "proposals")
+    fn proposals(&self) -> io::Result<Dir> {
+        self.state()?.private_subdirectory("proposals")
     }
 }
 

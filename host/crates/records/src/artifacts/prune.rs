@@ -6,13 +6,13 @@
 //! has that other name, and the next one goes on with it.
 
 use std::collections::BTreeSet;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock, openat, renameat, statat};
+use rustix::fs::{FileType, renameat};
 use rustix::io::Errno;
 
 use super::layout::ArtifactDir;
@@ -20,13 +20,13 @@ use super::remove::{open_any, remove_tree_while};
 use super::retention::{Kept, RUNS, expired};
 use act_core::RunId;
 use act_core::fail_point;
-use act_fs::DIRECTORY;
+use act_fs::Dir;
+use act_fs::lock::{self, Kind};
 
 /// What a run is called from the moment it goes.
 const REMOVING: &str = ".removing-";
 /// Another remover decides in milliseconds; one that does not is stopped, and this is not worth waiting for.
 const TURN: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(10);
 
 /// What one round removed.
 #[derive(Debug, Default)]
@@ -80,17 +80,11 @@ impl ArtifactDir {
     }
 
     /// The right to decide; none while another remover has it for long.
-    fn turn(&self, go_on: &dyn Fn() -> bool) -> io::Result<Option<OwnedFd>> {
+    fn turn(&self, go_on: &dyn Fn() -> bool) -> io::Result<Option<Dir>> {
         // A handle of its own, because a lock belongs to the handle.
-        let turn = openat(self.runs_handle(), ".", DIRECTORY, Mode::empty())?;
-        let until = Instant::now() + TURN;
-        while !lock(&turn, FlockOperation::NonBlockingLockExclusive)? {
-            if Instant::now() > until || !go_on() {
-                return Ok(None);
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(Some(turn))
+        let turn = self.runs_handle().reopen()?;
+        let ours = lock::wait_while(&turn, Kind::Exclusive, TURN, go_on)?;
+        Ok(ours.then_some(turn))
     }
 
     /// Runs with their age and whether they are live, and those that another round has begun to remove.
@@ -100,15 +94,14 @@ impl ArtifactDir {
         left: &mut Vec<(RunId, io::Error)>,
     ) -> io::Result<(Vec<Kept<RunId>>, Vec<RunId>)> {
         let (mut runs, mut removing) = (vec![], vec![]);
-        for entry in Dir::read_from(self.runs_handle())? {
-            let entry = entry?;
-            let Ok(text) = entry.file_name().to_str() else { continue };
+        for name in self.runs_handle().names(usize::MAX)? {
+            let Ok(text) = name.to_str() else { continue };
             if let Some(run) = text.strip_prefix(REMOVING).and_then(|id| RunId::parse(id).ok()) {
                 removing.push(run);
             } else if let Ok(run) = RunId::parse(text) {
-                match self.open_real(entry.file_name().to_owned()) {
+                match self.open_real(&name) {
                     Ok(Some(handle)) => {
-                        let live = !lock(&handle, FlockOperation::NonBlockingLockShared)?;
+                        let live = !lock::try_lock(&handle, Kind::Shared)?;
                         runs.push(Kept { since: run.time(), name: run, spared: live });
                     }
                     Ok(None) => {}
@@ -120,26 +113,26 @@ impl ArtifactDir {
     }
 
     /// A directory that is one; none for a link, a file or what has just gone.
-    fn open_real(&self, name: CString) -> io::Result<Option<OwnedFd>> {
+    fn open_real(&self, name: &CStr) -> io::Result<Option<Dir>> {
         let runs = self.runs_handle();
-        match statat(runs, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        match runs.stat(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
                 return Ok(None);
             }
             Ok(_) => {}
         }
-        match open_any(runs.as_fd(), &name) {
+        match open_any(runs.as_fd(), name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            other => other.map(Some),
+            other => other.map(|handle| Some(handle.into())),
         }
     }
 
     /// Takes a run's name away, unless it has become live.
     fn set_aside(&self, run: &RunId) -> io::Result<bool> {
-        let Some(handle) = self.open_real(CString::new(run.as_str())?)? else { return Ok(false) };
-        if !lock(&handle, FlockOperation::NonBlockingLockExclusive)? {
+        let Some(handle) = self.open_real(&CString::new(run.as_str())?)? else { return Ok(false) };
+        if !lock::try_lock(&handle, Kind::Exclusive)? {
             return Ok(false);
         }
         let runs = self.runs_handle();
@@ -154,19 +147,10 @@ impl ArtifactDir {
     /// False when somebody else is at it or has done it, and when it is not wanted any more.
     fn remove(&self, run: &RunId, go_on: &dyn Fn() -> bool) -> io::Result<bool> {
         let name = format!("{REMOVING}{run}");
-        let Some(handle) = self.open_real(CString::new(name.as_str())?)? else { return Ok(false) };
-        if !lock(&handle, FlockOperation::NonBlockingLockExclusive)? {
+        let Some(handle) = self.open_real(&CString::new(name.as_str())?)? else { return Ok(false) };
+        if !lock::try_lock(&handle, Kind::Exclusive)? {
             return Ok(false);
         }
         remove_tree_while(self.runs_handle(), &name, go_on)
-    }
-}
-
-/// Whether it was free; a file system that cannot lock is an error, so nothing is removed there.
-fn lock(handle: &OwnedFd, how: FlockOperation) -> io::Result<bool> {
-    match flock(handle, how) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

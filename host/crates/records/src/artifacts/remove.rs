@@ -1,6 +1,6 @@
 //! Deleting a tree that a step made: by handle, through no link, at any depth, whatever its modes.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -118,7 +118,7 @@ fn lift(from: &OwnedFd, name: &CString, top: &OwnedFd, moved: &mut u64) -> io::R
 }
 
 /// Opens a directory and makes it ours to list and change, even one with mode 000.
-pub(super) fn open_any(parent: BorrowedFd<'_>, name: &CString) -> io::Result<OwnedFd> {
+pub(super) fn open_any(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let open = || openat(parent, name, DIRECTORY, Mode::empty());
     let handle = match open() {
         Err(Errno::ACCESS) => {

@@ -6,16 +6,15 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, openat, renameat, statat, unlinkat};
+use rustix::fs::Mode;
 
 use super::cache::Cache;
-use super::layout::directory;
 use super::remove::{open_any, remove_tree};
 use super::sweep::{Swept, sweep};
 use super::unpack::{Allowance, LeftOut, unpack};
 use act_core::RunId;
 use act_core::verification::Manifest;
-use act_fs::DIRECTORY;
+use act_fs::{Dir, Durability};
 
 /// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
@@ -34,8 +33,8 @@ const MAX_NAME: usize = 100;
 pub struct RunDir {
     id: RunId,
     path: PathBuf,
-    handle: OwnedFd,
-    logs: OwnedFd,
+    handle: Dir,
+    logs: Dir,
 }
 
 /// Below `path` lie `lower`, a link, and `upper` and `work`, which are new.
@@ -46,10 +45,10 @@ pub struct OverlayDirs {
 }
 
 impl RunDir {
-    pub(super) fn new(id: RunId, path: PathBuf, handle: OwnedFd) -> io::Result<Self> {
-        let logs = directory(&handle, "logs")?;
+    pub(super) fn new(id: RunId, path: PathBuf, handle: Dir) -> io::Result<Self> {
+        let logs = handle.private_subdirectory("logs")?;
         for part in STEP_PARTS {
-            directory(&handle, part)?;
+            handle.private_subdirectory(part)?;
         }
         Ok(Self { id, path, handle, logs })
     }
@@ -65,15 +64,13 @@ impl RunDir {
     /// Where the copy view goes, made new, and its path. It is mounted by itself at `build/tree`: a mount point
     /// cannot be moved away to put another tree in its place.
     pub fn create_view(&self) -> io::Result<(OwnedFd, PathBuf)> {
-        directory(&directory(&self.handle, "build")?, "tree")?;
-        rustix::fs::mkdirat(&self.handle, VIEW, Mode::RWXU)?;
-        Ok((directory(&self.handle, VIEW)?, self.path.join(VIEW)))
+        self.handle.private_subdirectory("build")?.private_subdirectory("tree")?;
+        Ok((self.handle.create_subdirectory(VIEW)?.into(), self.path.join(VIEW)))
     }
 
     /// A new file for the container, which only the host writes.
     pub fn lend_file(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
-        let lent = directory(&self.handle, LENT)?;
-        let mut file = act_fs::create(&lent, name)?;
+        let mut file = self.handle.private_subdirectory(LENT)?.create(name)?;
         file.write_all(bytes)?;
         // Steps may run under another uid.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
@@ -82,43 +79,31 @@ impl RunDir {
 
     /// A cache for this run alone.
     pub fn private_cache(&self) -> io::Result<Cache> {
-        Ok(Cache::new(self.path.join(CACHE), directory(&self.handle, CACHE)?))
+        Ok(Cache::new(self.path.join(CACHE), self.handle.private_subdirectory(CACHE)?))
     }
 
     /// The writable layers of an overlay over `lower`, made new. The lower one gets a name without the
     /// characters that mean something among mount options.
     pub fn create_overlay(&self, lower: &Path) -> io::Result<OverlayDirs> {
-        rustix::fs::mkdirat(&self.handle, OVERLAY, Mode::RWXU)?;
-        let overlay = directory(&self.handle, OVERLAY)?;
-        let upper = directory(&overlay, "upper")?;
-        directory(&overlay, "work")?;
+        let overlay = self.handle.create_subdirectory(OVERLAY)?;
+        let upper = overlay.private_subdirectory("upper")?;
+        overlay.private_subdirectory("work")?;
         // The root of the overlay is what the upper layer's root is.
         rustix::fs::fchmod(&upper, Mode::from_raw_mode(0o755))?;
         rustix::fs::symlinkat(lower, &overlay, "lower")?;
-        Ok(OverlayDirs { path: self.path.join(OVERLAY), upper })
+        Ok(OverlayDirs { path: self.path.join(OVERLAY), upper: upper.into() })
     }
 
     /// A new file below `logs`.
     pub fn create_log(&self, name: &str) -> io::Result<File> {
-        act_fs::create(&self.logs, name)
+        self.logs.create(name)
     }
 
     /// Whole or not at all: written beside, synced, then renamed.
     pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(manifest)?;
         text.push(b'\n');
-        let beside = ".manifest.json.new";
-        let written = (|| {
-            let mut file = act_fs::create(&self.handle, beside)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            Ok(renameat(&self.handle, beside, &self.handle, "manifest.json")?)
-        })();
-        if written.is_err() {
-            // Best effort: the failure to report is the first one.
-            let _ = unlinkat(&self.handle, beside, AtFlags::empty());
-        }
-        written
+        self.handle.replace("manifest.json", &text, Durability::Contents)
     }
 
     /// Takes one of the parts that steps wrote, as an engine archived it, into its empty directory.
@@ -128,7 +113,7 @@ impl RunDir {
         archive: impl Read,
         allowance: &mut Allowance,
     ) -> io::Result<LeftOut> {
-        unpack(directory(&self.handle, part)?, archive, allowance)
+        unpack(self.handle.private_subdirectory(part)?.into(), archive, allowance)
     }
 
     /// Removes the view and what was lent. Only after the container is gone.
@@ -157,15 +142,14 @@ impl RunDir {
     /// What the run left, as absolute paths: manifest, logs, and the parts that steps wrote something into.
     pub fn artifact_paths(&self) -> io::Result<Vec<String>> {
         let mut found = vec![];
-        if statat(&self.handle, "manifest.json", AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        if self.handle.stat("manifest.json").is_ok() {
             found.push("manifest.json".to_owned());
         }
         let mut logs = names(&self.logs)?;
         logs.sort();
         found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
         for part in STEP_PARTS {
-            let opened = openat(&self.handle, part, DIRECTORY, Mode::empty());
-            if let Ok(part_handle) = opened
+            if let Ok(part_handle) = self.handle.subdirectory(part)
                 && !names(&part_handle)?.is_empty()
             {
                 found.push(part.to_owned());
@@ -183,16 +167,10 @@ impl RunDir {
 }
 
 /// At most so many that a directory full of names costs nothing.
-fn names(directory: &OwnedFd) -> io::Result<Vec<String>> {
+fn names(directory: &Dir) -> io::Result<Vec<String>> {
     const MOST: usize = 1000;
-    let mut names = vec![];
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") && names.len() < MOST {
-            names.push(entry.file_name().to_string_lossy().into_owned());
-        }
-    }
-    Ok(names)
+    let names = directory.names(MOST)?;
+    Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 /// `step-{nn}-{name}.log`, counted from 1; what is not `[A-Za-z0-9._-]` in a name becomes `_`.

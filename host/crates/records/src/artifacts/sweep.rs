@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, chmodat, statat};
 use rustix::process::geteuid;
 
 use super::remove::{open_any, remove_tree};
-use act_fs::{Found, Names};
+use act_fs::{Entry, Walk};
 
 /// Deeper trees are removed: a build does not need them, and each level costs a handle.
 pub(super) const MAX_DEPTH: usize = 100;
@@ -38,8 +38,8 @@ impl AddAssign for Swept {
 pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
     let own = geteuid().as_raw();
     let mut swept = Swept::default();
-    let mut names = Names::of(directory)?;
-    while let Some(Found { name, .. }) = names.next()? {
+    let mut names = Walk::new(directory)?;
+    while let Some(Entry { name, .. }) = names.next()? {
         let stat = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = Mode::from_raw_mode(stat.st_mode);
         let kind = FileType::from_raw_mode(stat.st_mode);

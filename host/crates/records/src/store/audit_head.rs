@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, Survives};
-use act_audit::{Beginning, Head, Keeper, Unkept};
+use act_audit::{CheckpointError, CheckpointStore, Head, Restart};
 
-impl From<StoreError> for Unkept {
+impl From<StoreError> for CheckpointError {
     fn from(error: StoreError) -> Self {
         let full = matches!(error, StoreError::Full { .. });
         Self { reason: error.to_string(), full }
     }
 }
 
-impl Keeper for Store {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Store {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         let kept = self.read(|db| {
             let head = "SELECT seq, hash, log_end FROM audit_head";
             let read = |row: &rusqlite::Row<'_>| {
@@ -25,10 +25,10 @@ impl Keeper for Store {
             };
             db.query_row(head, [], read).optional()
         });
-        kept.map_err(Unkept::from)
+        kept.map_err(CheckpointError::from)
     }
 
-    fn keep(&self, head: &Head) -> Result<(), Unkept> {
+    fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
         // The log itself is on the disk by now; this only has to outlive the process.
         let kept = self.write(Survives::Process, |db| {
             db.execute(
@@ -43,7 +43,7 @@ impl Keeper for Store {
         }
     }
 
-    fn restarted(&self, head: &Head, line: &str) -> Result<(), Unkept> {
+    fn restarted(&self, head: &Head, line: &str) -> Result<(), CheckpointError> {
         let kept = self.write(Survives::Machine, |db| {
             let Head { seq, hash, end } = head;
             db.execute("DELETE FROM audit_head", [])?;
@@ -57,29 +57,29 @@ impl Keeper for Store {
             )?;
             db.execute("DELETE FROM audit_grants", [])
         });
-        kept.map(|_| ()).map_err(Unkept::from)
+        kept.map(|_| ()).map_err(CheckpointError::from)
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         let known = self.read(|db| {
             let mut all = db.prepare("SELECT seq, hash, line FROM audit_restarts")?;
             let read = |row: &rusqlite::Row<'_>| {
-                let beginning = Beginning { hash: row.get(1)?, line: row.get(2)? };
+                let beginning = Restart { hash: row.get(1)?, line: row.get(2)? };
                 Ok((row.get::<_, i64>(0)?.cast_unsigned(), beginning))
             };
             all.query_map([], read)?.collect()
         });
-        known.map_err(Unkept::from)
+        known.map_err(CheckpointError::from)
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         let known = self.read(|db| {
             db.query_row("SELECT sha256 FROM audit_grants", [], |row| row.get(0)).optional()
         });
-        known.map_err(Unkept::from)
+        known.map_err(CheckpointError::from)
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
         let kept = self.write(Survives::Machine, |db| {
             db.execute(
                 "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
@@ -87,7 +87,7 @@ impl Keeper for Store {
                 [sha256],
             )
         });
-        kept.map(|_| ()).map_err(Unkept::from)
+        kept.map(|_| ()).map_err(CheckpointError::from)
     }
 }
 
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_as_one() {
         let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        let full = |code| Unkept::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
+        let full =
+            |code| CheckpointError::from(StoreError::of("act.db".as_ref(), sqlite(code))).full;
         assert!(full(rusqlite::ffi::SQLITE_FULL));
         assert!(!full(rusqlite::ffi::SQLITE_READONLY) && !full(rusqlite::ffi::SQLITE_CORRUPT));
     }
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn a_head_is_never_replaced_by_an_earlier_one() {
         let place = store();
-        let keeper: &dyn Keeper = &place.store;
+        let keeper: &dyn CheckpointStore = &place.store;
         assert_eq!(keeper.head().unwrap(), None);
         for seq in [3, 7, 5] {
             keeper.keep(&head(seq)).unwrap();
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
         let place = store();
-        let keeper: &dyn Keeper = &place.store;
+        let keeper: &dyn CheckpointStore = &place.store;
         keeper.keep(&head(7)).unwrap();
         keeper.keep_grants("aa").unwrap();
         keeper.restarted(&head(8), "line 8\n").unwrap();
@@ -133,7 +134,7 @@ mod tests {
         keeper.restarted(&head(20), "line 20\n").unwrap();
         let all = [8, 20].map(|seq| {
             let line = Some(format!("line {seq}\n"));
-            (seq, Beginning { hash: format!("hash {seq}"), line })
+            (seq, Restart { hash: format!("hash {seq}"), line })
         });
         assert_eq!(keeper.restarts().unwrap(), all.into());
     }
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn grants_are_remembered_as_they_were_last_recorded() {
         let place = store();
-        let keeper: &dyn Keeper = &place.store;
+        let keeper: &dyn CheckpointStore = &place.store;
         assert_eq!(keeper.grants().unwrap(), None);
         keeper.keep_grants("aa").unwrap();
         keeper.keep_grants("bb").unwrap();

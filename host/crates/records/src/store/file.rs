@@ -1,7 +1,6 @@
 //! The file of the database before SQLite sees it: what it is, by handle and without following a link.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -10,7 +9,7 @@ use rustix::io::Errno;
 
 use super::StoreError;
 use super::schema::{APPLICATION_ID, VERSION};
-use act_fs::READ;
+use act_fs::{Dir, READ};
 
 pub(super) const NAME: &str = "act.db";
 /// What SQLite keeps beside it.
@@ -25,7 +24,7 @@ const APPLICATION: usize = 68;
 
 /// Whether there is a database of ours. Refused: anything else under its name, and changes of one that is
 /// gone, which would be played back into the next.
-pub(super) fn exists(state: &OwnedFd, path: &Path) -> Result<bool, StoreError> {
+pub(super) fn exists(state: &Dir, path: &Path) -> Result<bool, StoreError> {
     let foreign = |what: &str| StoreError::Foreign { path: path.to_owned(), what: what.to_owned() };
     let found = kind(state, NAME).map_err(|errno| StoreError::io(path, errno))?;
     for beside in BESIDE {
@@ -51,7 +50,7 @@ pub(super) fn exists(state: &OwnedFd, path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-fn kind(state: &OwnedFd, name: &str) -> Result<Option<(FileType, u64)>, Errno> {
+fn kind(state: &Dir, name: &str) -> Result<Option<(FileType, u64)>, Errno> {
     match statat(state, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => {
             let size = u64::try_from(stat.st_size).unwrap_or_default();
@@ -72,7 +71,7 @@ fn word(kind: FileType) -> &'static str {
     }
 }
 
-fn header(state: &OwnedFd, path: &Path) -> Result<(), StoreError> {
+fn header(state: &Dir, path: &Path) -> Result<(), StoreError> {
     let file: File = openat(state, NAME, READ, Mode::empty())
         .map_err(|errno| StoreError::io(path, errno))?
         .into();

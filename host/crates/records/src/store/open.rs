@@ -1,18 +1,17 @@
 //! Opening the database: made whole or not at all, judged before anything is written to it.
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fsync, openat, renameat, unlinkat};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, fsync, openat};
 
 use super::file::{self, NAME};
 use super::schema::{self, APPLICATION_ID, VERSION};
 use super::{LONGEST_WAIT, Store, StoreError};
+use act_fs::Dir;
+use act_fs::lock::{self, Kind};
 
 /// A database in the making, and what SQLite puts beside it.
 const NEW: [&str; 4] = [".act.db.new", ".act.db.new-wal", ".act.db.new-shm", ".act.db.new-journal"];
@@ -22,7 +21,7 @@ impl Store {
     /// foreign or of a newer version is refused and left byte for byte as it is.
     ///
     /// Once in a process: to look at the file and close it lets go of every lock that the process has on it.
-    pub fn open(state: &OwnedFd, path: &Path) -> Result<Self, StoreError> {
+    pub fn open(state: &Dir, path: &Path) -> Result<Self, StoreError> {
         let path = path.join(NAME);
         if !file::exists(state, &path)? {
             create(state, &path)?;
@@ -39,7 +38,7 @@ impl Store {
 
 impl Store {
     /// Whether `open` would take what is there; makes and migrates nothing.
-    pub fn look(state: &OwnedFd, path: &Path) -> Result<(), StoreError> {
+    pub fn look(state: &Dir, path: &Path) -> Result<(), StoreError> {
         let path = path.join(NAME);
         if !file::exists(state, &path)? {
             return Ok(());
@@ -113,29 +112,27 @@ fn sound(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
 
 /// Made beside and renamed when it is complete, by one process at a time: nobody ever sees a part of it, and
 /// what a killed one left is gone with the next.
-fn create(state: &OwnedFd, path: &Path) -> Result<(), StoreError> {
-    let io = |errno: Errno| StoreError::io(path, errno);
-    let turn =
-        openat(state, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(io)?;
-    take_turn(&turn, path)?;
+fn create(state: &Dir, path: &Path) -> Result<(), StoreError> {
+    let io = |error: std::io::Error| StoreError::io(path, error);
+    let turn = state.reopen().map_err(io)?;
+    if !lock::wait(&turn, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
+        return Err(StoreError::Busy { path: path.to_owned() });
+    }
     // Somebody else may have been faster.
     if file::exists(state, path)? {
         return Ok(());
     }
     for left in NEW {
-        match unlinkat(state, left, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(io(errno)),
-        }
+        state.remove_file(left).map_err(io)?;
     }
     let [new, ..] = NEW;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let handle = openat(state, new, flags, Mode::RUSR | Mode::WUSR).map_err(io)?;
+    let handle =
+        openat(state, new, flags, Mode::RUSR | Mode::WUSR).map_err(|errno| io(errno.into()))?;
     fill(&path.with_file_name(new)).map_err(|error| StoreError::of(path, error))?;
-    fsync(&handle).map_err(io)?;
-    renameat(state, new, state, NAME).map_err(io)?;
-    fsync(&turn).map_err(io)
+    fsync(&handle).map_err(|errno| io(errno.into()))?;
+    state.rename(new, NAME).map_err(io)?;
+    state.sync().map_err(io)
 }
 
 fn fill(path: &Path) -> rusqlite::Result<()> {
@@ -150,31 +147,17 @@ fn fill(path: &Path) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-fn take_turn(turn: &OwnedFd, path: &Path) -> Result<(), StoreError> {
-    let start = Instant::now();
-    loop {
-        match flock(turn, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if start.elapsed() > LONGEST_WAIT => {
-                return Err(StoreError::Busy { path: path.to_owned() });
-            }
-            Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(2)),
-            Err(errno) => return Err(StoreError::io(path, errno)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
+    use std::time::Instant;
+
     use super::*;
 
-    pub(super) fn state(dir: &Path) -> OwnedFd {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(dir, flags, Mode::empty()).unwrap()
+    pub(super) fn state(dir: &Path) -> Dir {
+        Dir::open(dir).unwrap()
     }
 
     fn open(dir: &Path) -> Result<Store, StoreError> {

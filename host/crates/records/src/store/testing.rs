@@ -9,10 +9,8 @@ pub(super) struct Place {
 }
 
 pub(super) fn store() -> Place {
-    use rustix::fs::{Mode, OFlags};
     let dir = tempfile::tempdir().unwrap();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let state = rustix::fs::open(dir.path(), flags, Mode::empty()).unwrap();
+    let state = act_fs::Dir::open(dir.path()).unwrap();
     Place { store: Store::open(&state, dir.path()).unwrap(), _dir: dir }
 }
 

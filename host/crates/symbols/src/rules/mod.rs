@@ -6,7 +6,6 @@ mod java;
 mod javascript;
 mod python;
 mod rust;
-mod use_tree;
 mod uses;
 
 use tree_sitter::Node;
@@ -14,7 +13,7 @@ use tree_sitter::Node;
 use super::Language;
 use super::scope::Found;
 
-/// How what lies in a node is looked at.
+/// How the children of a node are visited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Inside {
     Nothing,
@@ -27,9 +26,9 @@ pub(super) enum Inside {
         name: String,
         exported: bool,
     },
-    /// Definitions in here are nobody else's business; imports are.
+    /// Definitions inside a function are local; imports are not.
     Function,
-    /// What is declared directly in here is given away.
+    /// Declarations directly inside are exported.
     Export,
 }
 
@@ -68,7 +67,7 @@ impl Rules {
         }
     }
 
-    /// The whole file was seen.
+    /// Adds what only the whole file shows.
     pub(super) fn end(&mut self, found: &mut Found<'_>) {
         match self {
             Self::JavaScript(exports) => exports.end(found),

@@ -1,5 +1,5 @@
-//! Where other files of one's own package need no import: the names that a file uses and neither declares nor imports.
-//! A name that it declares anywhere is left out, so what is told is meant for somebody else.
+//! Names that a file uses and neither declares nor imports. In Go and Java they belong to other files of the same package,
+//! which need no import. A name that the file declares anywhere is left out.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,16 +7,16 @@ use tree_sitter::Node;
 
 use crate::scope::Found;
 
-/// Names of one file; a person's file has fewer.
+/// Maximum number of names of one file; files written by people have fewer.
 const MOST: usize = 1_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Uses {
-    /// How an import would call it, and where that is written.
+    /// The package as an import would name it, and the line of its declaration.
     package: Option<(usize, String)>,
     used: BTreeSet<String>,
     declared: HashSet<String>,
-    /// Beginnings of nodes that only look like a use.
+    /// First bytes of nodes that only look like a use.
     passed_over: HashSet<usize>,
     cut: bool,
 }
@@ -48,7 +48,7 @@ impl Uses {
         self.passed_over.insert(node.start_byte());
     }
 
-    /// One more import, of the file's own package.
+    /// Adds an import of the file's own package with these names.
     pub(super) fn tell(&mut self, found: &mut Found<'_>) {
         let Some((row, package)) = self.package.take() else { return };
         let used = std::mem::take(&mut self.used).into_iter();

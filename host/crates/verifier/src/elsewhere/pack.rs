@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use tar::{EntryType, Header};
 
 use crate::copy_view::Destination;
-use act_fs::{Found, Names, READ};
+use act_fs::{Entry, READ, Walk};
 use act_workspace::CopyEntry;
 
 const BLOCK: u64 = 512;
@@ -188,8 +188,8 @@ fn each_file(
     directory: OwnedFd,
     with: &mut dyn FnMut(&[u8], File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut names = Names::of(directory)?;
-    while let Some(Found { name, .. }) = names.next()? {
+    let mut names = Walk::new(directory)?;
+    while let Some(Entry { name, .. }) = names.next()? {
         let found = match openat(names.here(), &name, READ, Mode::empty()) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => continue,

@@ -7,8 +7,9 @@ use sha2::{Digest, Sha256};
 
 use super::found::Found;
 use super::{Change, MAX_PATH, Source, SourceWatch};
+use act_fs::hex;
 use act_records::artifacts::{ArchiveEntry, ArchiveReader};
-use act_workspace::{AGENT_DIR, digest, hex};
+use act_workspace::digest;
 
 /// Names in one view at most; no tree that could be copied has more.
 const MAX_ENTRIES: usize = 4_000_000;
@@ -41,7 +42,7 @@ pub(super) fn differences(watch: &SourceWatch, archive: impl Read) -> io::Result
         if entries > MAX_ENTRIES {
             return Err(io::Error::other(format!("the view holds more than {MAX_ENTRIES} names")));
         }
-        let Some(path) = within(&entry.path).filter(|path| counts(path)) else { continue };
+        let Some(path) = within(&entry.path).filter(|path| counts(watch, path)) else { continue };
         if entry.kind.is_dir() {
             continue;
         }
@@ -106,11 +107,11 @@ fn shortened(path: &[u8]) -> &[u8] {
     known.iter().rposition(|byte| *byte == b'/').map_or(known, |at| &known[..at])
 }
 
-/// Git's own directories and ours are no source.
-fn counts(path: &[u8]) -> bool {
+/// Git's own directories and the directory of act's notes are no source.
+fn counts(watch: &SourceWatch, path: &[u8]) -> bool {
     let mut parts = path.split(|byte| *byte == b'/');
     !path.split(|byte| *byte == b'/').any(|part| part.eq_ignore_ascii_case(b".git"))
-        && parts.next() != Some(AGENT_DIR.as_bytes())
+        && parts.next().is_none_or(|first| !watch.is_notes_dir(first))
 }
 
 fn is_content(entry: &ArchiveEntry) -> bool {

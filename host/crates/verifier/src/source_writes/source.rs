@@ -10,7 +10,8 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use act_fs::READ;
-use act_workspace::{digest, hex};
+use act_fs::hex;
+use act_workspace::digest;
 
 pub(super) struct Source {
     pub(super) mode: &'static str,

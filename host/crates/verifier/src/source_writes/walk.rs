@@ -9,8 +9,7 @@ use rustix::io::Errno;
 
 use super::{SourceWatch, as_path};
 use crate::build_product::is_product_directory;
-use act_fs::{Found, Names};
-use act_workspace::AGENT_DIR;
+use act_fs::{Entry, Walk};
 
 /// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
 const MAX_DEPTH: usize = 128;
@@ -25,6 +24,11 @@ pub(super) enum Met<'a> {
 }
 
 impl SourceWatch {
+    /// Whether `name` at the root is the directory of act's notes, which is no source.
+    pub(super) fn is_notes_dir(&self, name: &[u8]) -> bool {
+        self.set.notes_dir().is_some_and(|notes| notes.as_bytes() == name)
+    }
+
     /// Whether what lies in a directory can matter.
     fn enters(&self, name: &CStr, path: &[u8]) -> bool {
         self.has_below(path)
@@ -37,16 +41,16 @@ impl SourceWatch {
         root: BorrowedFd<'_>,
         meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut names = match Names::of(root.try_clone_to_owned()?) {
+        let mut names = match Walk::new(root.try_clone_to_owned()?) {
             Err(Errno::ACCESS) => {
                 return meet(Met::Directory { path: b"", handle: None, stat: None });
             }
             names => names?,
         };
-        while let Some(Found { name, .. }) = names.next()? {
+        while let Some(Entry { name, .. }) = names.next()? {
             let (name, depth) = (name.as_c_str(), names.depth());
             if name.to_bytes().eq_ignore_ascii_case(b".git")
-                || (depth == 1 && name.to_bytes() == AGENT_DIR.as_bytes())
+                || (depth == 1 && self.is_notes_dir(name.to_bytes()))
             {
                 continue;
             }

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use super::{Checked, MAX_SEEN, MAX_WRITE, RepoWriter};
 use crate::change::{Change, EditError};
 use crate::overlay::Laid;
-use crate::place::{self, Standing};
 use crate::repo_path::RepoPath;
-use crate::steps::directory;
 use crate::texts::{Held, MAX_TEXT, held};
+use crate::transaction::{self, FileState, directory};
 use crate::versions::{Version, digest};
 use crate::view::Kind;
 
@@ -82,10 +81,10 @@ impl RepoWriter {
             return Ok(Some(self.versions.observe(path.as_str(), written.digest())));
         }
         Ok(match self.standing(path)? {
-            Standing::Nothing => None,
-            Standing::File { digest, .. } => Some(self.versions.observe(path.as_str(), &digest)),
-            Standing::Other => return Err(EditError::NotAFile { path: path.to_string() }),
-            Standing::TooLarge => {
+            FileState::Nothing => None,
+            FileState::File { digest, .. } => Some(self.versions.observe(path.as_str(), &digest)),
+            FileState::Other => return Err(EditError::NotAFile { path: path.to_string() }),
+            FileState::TooLarge => {
                 return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_SEEN });
             }
         })
@@ -99,7 +98,7 @@ impl RepoWriter {
         }
         let (dir, name) = path.split();
         let dir = directory(&self.root, dir, path).ok().flatten();
-        let bytes = dir.and_then(|dir| place::bytes(dir, name, MAX_TEXT));
+        let bytes = dir.and_then(|dir| transaction::bytes(dir, name, MAX_TEXT));
         // Other bytes than those of the version would show a change that nobody made.
         let bytes = bytes.filter(|bytes| digest(bytes) == expect);
         bytes.map_or(Held::Unknown, |bytes| held(&bytes))
@@ -110,19 +109,19 @@ impl RepoWriter {
             return Err(EditError::Exists { path: path.to_string() });
         }
         match self.standing(path)? {
-            Standing::Nothing => Ok(()),
-            Standing::Other => Err(EditError::NotAFile { path: path.to_string() }),
-            Standing::File { .. } | Standing::TooLarge => {
+            FileState::Nothing => Ok(()),
+            FileState::Other => Err(EditError::NotAFile { path: path.to_string() }),
+            FileState::File { .. } | FileState::TooLarge => {
                 Err(EditError::Exists { path: path.to_string() })
             }
         }
     }
 
     /// Of a file that no dry run has changed.
-    pub(crate) fn standing(&self, path: &RepoPath) -> Result<Standing, EditError> {
+    pub(crate) fn standing(&self, path: &RepoPath) -> Result<FileState, EditError> {
         match self.overlay.as_ref().map(|over| over.look(path.as_str())) {
-            Some(Laid::Nothing) => return Ok(Standing::Nothing),
-            Some(Laid::File(_) | Laid::Directory) => return Ok(Standing::Other),
+            Some(Laid::Nothing) => return Ok(FileState::Nothing),
+            Some(Laid::File(_) | Laid::Directory) => return Ok(FileState::Other),
             Some(Laid::NotDirectory) => {
                 return Err(EditError::NotAFile { path: path.to_string() });
             }
@@ -131,10 +130,9 @@ impl RepoWriter {
         let (dir, name) = path.split();
         let failed = |why: String| EditError::Failed { path: path.to_string(), why };
         match directory(&self.root, dir, path)? {
-            None => Ok(Standing::Nothing),
-            Some(dir) => {
-                place::standing(&dir, name, MAX_SEEN).map_err(|error| failed(error.to_string()))
-            }
+            None => Ok(FileState::Nothing),
+            Some(dir) => transaction::state_of(&dir, name, MAX_SEEN)
+                .map_err(|error| failed(error.to_string())),
         }
     }
 

@@ -9,17 +9,6 @@ fn scout(path: &str) -> Option<Rule> {
 }
 
 #[test]
-fn what_earlier_tasks_left_is_known_at_the_root_alone() {
-    // WORKSPACE-7
-    for path in ["agent", "agent/summary.md", "Agent/stuck_report.md", "AGENT"] {
-        assert!(is_own(path), "{path}");
-    }
-    for path in ["src/agent/mod.rs", "agent.yaml", "agents/a.md", "agent.rs"] {
-        assert!(!is_own(path), "{path}");
-    }
-}
-
-#[test]
 fn secrets_are_known_by_name_in_any_case_and_their_directories_hide_what_they_hold() {
     for path in [
         ".env",

@@ -1,0 +1,798 @@
+//! The end of a task: a summary, a stuck report with hypotheses, or nothing after a cancel.
+
+use super::tools::{self, Answer, Done};
+use super::verify::{Attempt, tail};
+use super::{Abort, Finished, Session, State, TaskInput, prompt};
+use crate::context::{Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport};
+use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
+use act_audit::{Decision, Entry, Event, Head};
+use act_core::RunId;
+use act_core::event::{EventKind, Events};
+use act_model::{Stop, ToolResult, Turn};
+use act_workspace::{AgentDir, ChangedFile, RootMoved};
+
+impl Session<'_> {
+    pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
+        if self.editor.cancel.is_cancelled() {
+            return cancelled();
+        }
+        let Some(last) = &self.last else {
+            let missing =
+                EndReason::infra("unknown", "a task without a verification cannot succeed");
+            return self.report(&missing, vec![], false);
+        };
+        let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
+        let files = self.editor.writer.changed();
+        let gate_inputs = self.gate_inputs();
+        let by_host = done.is_none();
+        let done = done.unwrap_or_else(|| self.account_of_host());
+        let summary = Summary {
+            task_id: self.editor.input.task_id.clone(),
+            what: done.what,
+            why: done.why,
+            tests: done.tests,
+            test_files: self.test_files(),
+            had_tests: self.has_tests != Some(false),
+            run_id: run_id.clone(),
+            attempts: self.verified.last().map_or(0, |run| run.attempt),
+            files_changed: self.changed_files(),
+            gate_inputs_changed: gate_inputs
+                .iter()
+                .map(|input| with_digests(input, files.iter().find(|file| file.path == input.path)))
+                .collect(),
+            allowed_paths_changed: files
+                .iter()
+                .filter(|f| f.guarded)
+                .map(|f| f.path.clone())
+                .collect(),
+            untested: self.untested(),
+            boundaries_not_enforced: self.editor.input.not_enforced.clone(),
+            host_wrote: self.editor.input.host_wrote.clone(),
+            edits_refused: self.refusals(),
+            tokens: self.editor.ledger.by_role(),
+            baseline: self
+                .baseline
+                .as_ref()
+                .map(|baseline| baseline.for_people(self.plans.attempts())),
+            warnings: last.warnings.iter().map(|warning| warning.message.clone()).collect(),
+            left_out: self.left_out.iter().map(|kind| (*kind).to_owned()).collect(),
+            by_host,
+            audit_head: self.audit_head(),
+        };
+        let written = self.snapshot(SnapshotKind::Success).and_then(|()| {
+            let Some(notes) = &self.editor.notes else { return Ok(()) };
+            notes.summary(&summary).map(|_| ()).map_err(|error| {
+                Abort::Stuck(EndReason::infra(
+                    "unknown",
+                    format!("the summary could not be written: {error}"),
+                ))
+            })
+        });
+        if let Err(Abort::Stuck(ending)) = written {
+            return self.report(&ending, vec![], false);
+        }
+        Finished {
+            run_id: Some(run_id),
+            summary: Some(summary.render()),
+            gate_inputs_changed: named(&gate_inputs),
+            ..Finished::of(State::Success)
+        }
+    }
+
+    /// Refuses a run id that is none of this task's: the summary is read as proof.
+    pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
+        let known = self.known_runs();
+        let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
+        let run = texts.into_iter().flatten().find_map(|text| foreign_run(text, &known))?;
+        Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
+    }
+
+    /// Removes text for a commit or a pull request, and announces what was removed. A field
+    /// that is empty then gets the host's account.
+    pub(super) fn without_commit_text(&mut self, done: Done) -> Done {
+        let mut left_out = vec![];
+        let mut clean = |text: &str| without_commit_text(text, &mut left_out);
+        let (what, why) = (clean(&done.what), clean(&done.why));
+        let tests = done.tests.as_deref().map(clean);
+        if left_out.is_empty() {
+            return done;
+        }
+        let text = format!("left out of the Editor's account: {}", left_out.join(", "));
+        self.editor.events.emit(EventKind::Diagnosis { text });
+        self.left_out = left_out;
+        let host = self.account_of_host();
+        let or = |text: String, other: String| if text.is_empty() { other } else { text };
+        Done { what: or(what, host.what), why: or(why, host.why), tests }
+    }
+
+    /// The host's account where the Editor gives none.
+    fn account_of_host(&self) -> Done {
+        let strategy = Some(self.strategies.in_force()).filter(|text| !text.is_empty());
+        let strategy = strategy.map(|text| without_commit_text(text, &mut vec![]));
+        let strategy = strategy.filter(|text| !text.is_empty());
+        let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
+        Done {
+            what: "The files below were changed.".to_owned(),
+            why: format!("The task asked for it.{strategy}"),
+            tests: None,
+        }
+    }
+
+    /// Changed files that are tests, or have more of them inside than before.
+    fn test_files(&self) -> Vec<String> {
+        let writer = &self.editor.writer;
+        let is_test = |file: &&ChangedFile| {
+            let text = writer.text(&file.path);
+            touches_tests(&file.path, text.before.text(), text.now.text())
+        };
+        let named = |file: &ChangedFile| format!("{} ({})", file.path, file.op());
+        writer.changed().iter().filter(is_test).map(named).collect()
+    }
+
+    /// Changed files that the green run did not judge.
+    fn untested(&self) -> Vec<String> {
+        self.editor.writer.untested().into_iter().map(|file| file.path).collect()
+    }
+
+    /// As people read it: `protected: 3`.
+    fn refusals(&self) -> Vec<String> {
+        let refused = self.editor.writer.refused().into_iter();
+        refused.map(|(rule, count)| format!("{rule}: {count}")).collect()
+    }
+
+    /// Changes that could have made the gate easier, for the user to look at.
+    pub(super) fn gate_inputs(&self) -> Vec<GateInput> {
+        let writer = &self.editor.writer;
+        let files: Vec<_> =
+            writer.changed().into_iter().map(|file| (writer.text(&file.path), file)).collect();
+        let changes: Vec<_> = files
+            .iter()
+            .map(|(text, file)| GateChange {
+                path: &file.path,
+                sha256_before: file.sha256_before.as_deref(),
+                sha256_now: file.sha256_now.as_deref(),
+                text_before: text.before.text(),
+                text_now: text.now.text(),
+            })
+            .collect();
+        let commands: Vec<&str> =
+            self.editor.steps.iter().map(|step| step.command.as_str()).collect();
+        let package = self.editor.input.package.as_deref();
+        gate_inputs_changed(
+            &changes,
+            &Steps { commands: &commands, package, look: &*self.editor.read_script },
+        )
+    }
+
+    pub(super) async fn end(&mut self, end: Abort) -> Finished {
+        match end {
+            Abort::Cancelled => cancelled(),
+            Abort::Stuck(ending) => {
+                // No decision can follow any more. If the snapshot cannot be written, the report still names the end.
+                let _ = self.write_due_snapshot();
+                let (theories, derived) = match ending {
+                    EndReason::HardStop => match self.hypotheses().await {
+                        Some(items) => (items, false),
+                        None => (derived(self.plans.attempts()), true),
+                    },
+                    // The model cannot be asked.
+                    EndReason::ModelIdle { .. }
+                    | EndReason::Budget
+                    | EndReason::ContextFull { .. } => (derived(self.plans.attempts()), true),
+                    EndReason::Infra { .. } => (vec![], false),
+                };
+                if self.editor.cancel.is_cancelled() {
+                    return Box::pin(self.end(Abort::Cancelled)).await;
+                }
+                self.report(&ending, theories, derived)
+            }
+        }
+    }
+
+    /// The model's own theories, asked for twice at most; none when it does not deliver.
+    async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
+        let offered = [tools::hypotheses_tool()];
+        let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
+        conversation.say(&prompt::hard_stop(self.task(), self.plans.attempts(), tail(log)));
+        for _ in 0..2 {
+            let turn = self.turn(conversation.as_mut()).await.ok()?;
+            let mut items = vec![];
+            let mut wrong = String::from("call `hypotheses`");
+            for call in &turn.calls {
+                match tools::read_hypotheses(call) {
+                    Ok(read) => items.extend(read),
+                    Err(why) => wrong = why,
+                }
+            }
+            let items = usable(items, self.plans.attempts());
+            if items.len() >= NEEDED {
+                return Some(items);
+            }
+            let needed = format!(
+                "{wrong}: at least {} are needed, each with a run_id of the list and evidence",
+                NEEDED
+            );
+            let results = turn.calls.iter().map(|call| ToolResult {
+                id: call.id.clone(),
+                content: Answer::refusal("bad_arguments", &needed).json,
+                is_error: true,
+            });
+            if turn.calls.is_empty() {
+                conversation.say(&needed);
+            } else {
+                conversation.answer(results.collect()).ok()?;
+            }
+        }
+        None
+    }
+
+    fn report(&self, ending: &EndReason, theories: Vec<Hypothesis>, derived: bool) -> Finished {
+        let editor = self.editor;
+        let report = StuckReport {
+            hypotheses: theories,
+            hypotheses_derived: derived,
+            steps: editor.steps.iter().map(|step| step.name.clone()).collect(),
+            strategies: self.strategies.so_far(&self.changes()),
+            runs: self.verified.clone(),
+            files_modified: self.changed_files(),
+            gate_inputs_changed: named(&self.gate_inputs()),
+            edits_refused: self.refusals(),
+            audit_head: self.audit_head(),
+            baseline: self
+                .baseline
+                .as_ref()
+                .map(|baseline| baseline.for_people(self.plans.attempts())),
+            ..StuckReport::default()
+        };
+        let finished =
+            write_report(&editor.input, editor.notes.as_ref(), &editor.events, ending, report);
+        let run_id =
+            self.last.as_ref().and_then(|last| last.run_id.as_ref().map(ToString::to_string));
+        Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
+    }
+}
+
+impl Session<'_> {
+    /// For the last word, as `path (why)`.
+    pub(super) fn gate_inputs_named(&self) -> Vec<String> {
+        named(&self.gate_inputs())
+    }
+}
+
+fn named(inputs: &[GateInput]) -> Vec<String> {
+    inputs.iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
+}
+
+/// With the beginnings of the digests before and after, by which both texts can be recognised.
+fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
+    let short = |digest: Option<&String>| {
+        digest.and_then(|digest| digest.get(..12)).unwrap_or("nothing").to_owned()
+    };
+    let before = short(file.and_then(|file| file.sha256_before.as_ref()));
+    let now = short(file.and_then(|file| file.sha256_now.as_ref()));
+    format!("{} ({}, {before} to {now})", input.path, input.why)
+}
+
+/// Nothing is written; partial changes stay.
+pub(super) fn cancelled() -> Finished {
+    Finished { reason: Some("cancelled".into()), ..Finished::of(State::Cancelled) }
+}
+
+/// Reports a task that the machine ended before its first conversation.
+pub fn end_before_work(
+    input: &TaskInput,
+    notes: Option<&NotesWriter<AgentDir>>,
+    events: &Events,
+    audit_head: Option<Head>,
+    (code, diagnosis): (&str, &str),
+) -> Finished {
+    let reason = EndReason::infra(code, diagnosis);
+    let report = StuckReport { audit_head, ..StuckReport::default() };
+    write_report(input, notes, events, &reason, report)
+}
+
+/// Completes a report with what every report holds, writes it and returns how the task ended.
+pub(super) fn write_report(
+    input: &TaskInput,
+    notes: Option<&NotesWriter<AgentDir>>,
+    events: &Events,
+    ending: &EndReason,
+    report: StuckReport,
+) -> Finished {
+    let explanation = ending.explanation().map(str::to_owned);
+    let (state, infrastructure) = match ending {
+        EndReason::Infra { code, diagnosis } => {
+            (State::InfraError, Some((code.clone(), diagnosis.clone())))
+        }
+        _ => (State::Stuck, None),
+    };
+    let diagnosis = infrastructure.as_ref().map(|(_, diagnosis)| diagnosis.clone());
+    let report = StuckReport {
+        task_id: input.task_id.clone(),
+        task_text: input.request.text().to_owned(),
+        state: state.as_str().to_owned(),
+        reason: ending.reason().to_owned(),
+        host_wrote: input.host_wrote.clone(),
+        explanation: explanation.clone().filter(|_| infrastructure.is_none()),
+        infrastructure,
+        ..report
+    };
+    let written = notes.map(|notes| notes.stuck_report(&report));
+    match &written {
+        None => {}
+        Some(Ok(WrittenReport { path, sha256 })) => {
+            events.emit(EventKind::ReportWritten { path: path.clone(), sha256: sha256.clone() });
+        }
+        Some(Err(error)) => {
+            let text = format!("the stuck report could not be written: {error}");
+            events.emit(EventKind::Diagnosis { text });
+        }
+    }
+    Finished {
+        reason: Some(ending.reason().to_owned()),
+        // Where no report tells it, the last word does.
+        summary: explanation.or_else(|| diagnosis.filter(|_| written.is_none())),
+        report_path: written.and_then(Result::ok).map(|report| report.path),
+        ..Finished::of(state)
+    }
+}
+
+/// Characters of a model's last words that are shown.
+const LAST_WORDS: usize = 300;
+
+/// Why the task ended without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndReason {
+    /// Twelve attempts without a green one.
+    HardStop,
+    /// The model stopped acting; how, in words.
+    ModelIdle { how: String },
+    /// The tokens that the task may spend are spent.
+    Budget,
+    /// The conversation is longer than the model takes, and a fresh one was as well; the server's message.
+    ContextFull { message: String },
+    /// The machine failed: a stable code and what was seen.
+    Infra { code: String, diagnosis: String },
+}
+
+impl EndReason {
+    pub(super) fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
+        Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
+    }
+
+    /// The directory that is edited is not the one that would be verified.
+    pub(super) fn moved(diagnosis: String) -> Self {
+        Self::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
+    }
+
+    /// After turns without a tool call, of which this is the last.
+    pub(super) fn idle(last: &Turn) -> Self {
+        let what = match last.stop {
+            Stop::Refused => {
+                "the provider or the model refused to go on (a refusal or a content filter); say the task \
+                 differently, or take another model with AGENT_LLM_MODEL"
+            }
+            Stop::Length => {
+                "each turn of the model ended at its output limit before a tool call was complete; ask for \
+                 less, or take a model that may write more"
+            }
+            Stop::Tools => "the model called tools and never a plan",
+            Stop::Done if last.text.trim().is_empty() => {
+                "the model answered with nothing, again and again; `act doctor --model` shows whether it \
+                 calls tools"
+            }
+            Stop::Done => {
+                "the model talked and called no tool; `act doctor --model` shows whether it does at all"
+            }
+        };
+        let words = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let cut: String = words.chars().take(LAST_WORDS).collect();
+        let mark = if cut.len() < words.len() { "…" } else { "" };
+        let said =
+            if cut.is_empty() { String::new() } else { format!(". Its last words: {cut}{mark}") };
+        Self::ModelIdle { how: format!("{what}{said}") }
+    }
+
+    /// In words for people, where the word alone does not say what to do.
+    pub(super) fn explanation(&self) -> Option<&str> {
+        match self {
+            Self::HardStop => None,
+            Self::ModelIdle { how } => Some(how),
+            Self::Budget => Some(
+                "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml and policy.toml can only lower it), or split the task",
+            ),
+            Self::ContextFull { message: text } | Self::Infra { diagnosis: text, .. } => Some(text),
+        }
+    }
+
+    /// The `reason` of the finished task.
+    pub(super) fn reason(&self) -> &str {
+        match self {
+            Self::HardStop => "hard_stop",
+            Self::ModelIdle { .. } => "model_idle",
+            Self::Budget => "budget",
+            Self::ContextFull { .. } => "context_full",
+            Self::Infra { code, .. } => code,
+        }
+    }
+}
+
+pub(super) const NEEDED: usize = 3;
+
+/// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
+pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
+    let mut usable: Vec<Hypothesis> = vec![];
+    for item in items {
+        let cited = attempts.iter().any(|attempt| {
+            attempt.run_id == item.run_id && is_evidence(&item.evidence, attempt.step.as_deref())
+        });
+        let said = !item.text.trim().is_empty();
+        let new = usable.iter().all(|known| known.text.trim() != item.text.trim());
+        if cited && said && new {
+            usable.push(item);
+        }
+    }
+    usable
+}
+
+/// A step of the run, a file or a line: something that a reader can look at.
+fn is_evidence(text: &str, step: Option<&str>) -> bool {
+    let step = step.is_some_and(|step| text.contains(step));
+    let file = text.split(|c: char| c.is_whitespace() || "`'\"(),;".contains(c)).any(|word| {
+        let inner = word.trim_matches('.');
+        inner.contains('/') || inner.contains('.') || inner.contains(':')
+    });
+    let line = text.to_lowercase().contains("line") && text.chars().any(|c| c.is_ascii_digit());
+    step || file || line
+}
+
+/// Derives hypotheses from the failure matrix, for when the model cannot be asked: one theory for each way the
+/// attempts failed, then what the strategies have in common, until there are enough.
+pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
+    let mut items: Vec<Hypothesis> = vec![];
+    let mut kinds: Vec<(&Option<String>, &str)> = vec![];
+    for attempt in attempts {
+        let kind = (&attempt.step, attempt.first_failing_line.as_str());
+        if kinds.contains(&kind) {
+            continue;
+        }
+        kinds.push(kind);
+        items.push(Hypothesis {
+            text: theory(attempt),
+            run_id: attempt.run_id.clone(),
+            evidence: evidence(attempt),
+        });
+    }
+    let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else { return items };
+    let general = [
+        (
+            first,
+            "The failure was there before the first edit or does not depend on the edited files.",
+        ),
+        (last, "The last strategy changed something the failing step does not reach."),
+        (last, "The environment of the step (image, tools, network, time) lacks what it needs."),
+    ];
+    for (attempt, text) in general {
+        if items.len() >= NEEDED {
+            break;
+        }
+        items.push(Hypothesis {
+            text: text.to_owned(),
+            run_id: attempt.run_id.clone(),
+            evidence: evidence(attempt),
+        });
+    }
+    items
+}
+
+fn theory(attempt: &Attempt) -> String {
+    let step = attempt.step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line.trim() {
+        "" => format!("Step {step} fails and says nothing: what it runs ends early, or is quiet."),
+        line => format!("Step {step} fails for what its output says first: {line}"),
+    }
+}
+
+fn evidence(attempt: &Attempt) -> String {
+    let step = attempt.step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line.trim() {
+        "" => format!("step {step}, which printed nothing"),
+        line => format!("step {step}: {line}"),
+    }
+}
+
+const COMMIT: &str = "a commit message";
+const REQUEST: &str = "the text of a pull request";
+const TRAILER: &str = "a trailer of a commit";
+
+/// Removes each heading, label and trailer of a commit or a pull request with the block below it, and names what was
+/// removed in `left_out`, each kind once.
+pub(super) fn without_commit_text(text: &str, left_out: &mut Vec<&'static str>) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = vec![];
+    let (mut at, mut in_code) = (0, false);
+    while let Some(line) = lines.get(at) {
+        let rest = &lines[at + 1..];
+        let found = if in_code { None } else { block(line, rest) };
+        let Some((kind, length)) = found else {
+            in_code ^= is_fence(line);
+            kept.push(*line);
+            at += 1;
+            continue;
+        };
+        if !left_out.contains(&kind) {
+            left_out.push(kind);
+        }
+        at += 1 + length;
+    }
+    kept.join("\n").trim().to_owned()
+}
+
+/// The kind of block that this line opens, and how many of the lines behind it belong to it.
+fn block(line: &str, rest: &[&str]) -> Option<(&'static str, usize)> {
+    const TRAILERS: [&str; 3] = ["co-authored-by:", "signed-off-by:", "reviewed-by:"];
+    let lowered = bare(line).to_lowercase();
+    if TRAILERS.iter().any(|trailer| lowered.starts_with(trailer)) {
+        let continues = |line: &&&str| line.starts_with([' ', '\t']) && !line.trim().is_empty();
+        return Some((TRAILER, rest.iter().take_while(continues).count()));
+    }
+    let (kind, behind) = label(&lowered)?;
+    if let Some(level) = heading_level(line) {
+        let ends = |line: &&str| heading_level(line).is_some_and(|other| other <= level);
+        let length = rest.iter().position(ends).unwrap_or(rest.len());
+        return Some((kind, length));
+    }
+    let marked = line.trim_start().starts_with(['*', '_']);
+    match behind.strip_prefix(':').map(|text| text.trim_matches(EMPHASIS)) {
+        None if !(marked && behind.is_empty()) => None,
+        Some(text) if !text.is_empty() => Some((kind, paragraph(rest))),
+        _ => {
+            let blank = rest.iter().take_while(|line| line.trim().is_empty()).count();
+            let below = &rest[blank..];
+            let length = match below {
+                [first, code @ ..] if is_fence(first) => {
+                    let end = code.iter().position(|line| is_fence(line));
+                    end.map_or(below.len(), |end| end + 2)
+                }
+                _ => paragraph(below),
+            };
+            Some((kind, blank + length))
+        }
+    }
+}
+
+const EMPHASIS: [char; 4] = ['*', '_', '`', ' '];
+
+/// `commit message`, `suggested pr title` at the start of a line, and what follows it.
+fn label(line: &str) -> Option<(&'static str, &str)> {
+    const THINGS: [(&str, &str); 5] = [
+        ("commit", COMMIT),
+        ("pr", REQUEST),
+        ("mr", REQUEST),
+        ("pull request", REQUEST),
+        ("merge request", REQUEST),
+    ];
+    const PARTS: [&str; 7] =
+        [" message", " title", " subject", " body", " description", " summary", " text"];
+    let offer = ["suggested ", "proposed ", "recommended "];
+    let offered = offer.iter().find_map(|word| line.strip_prefix(word));
+    let thing = offered.unwrap_or(line);
+    THINGS.into_iter().find_map(|(name, kind)| {
+        let rest = thing.strip_prefix(name)?;
+        let part = PARTS.iter().find_map(|part| rest.strip_prefix(part));
+        let rest = part.or_else(|| offered.map(|_| rest))?;
+        let rest = rest.trim_start_matches(EMPHASIS);
+        (rest.is_empty() || rest.starts_with(':')).then_some((kind, rest))
+    })
+}
+
+/// The line without the marks of headings, quotations, lists and emphasis in front of it.
+fn bare(line: &str) -> &str {
+    line.trim_start_matches(|c: char| c.is_whitespace() || "#>*-_`\"'".contains(c)).trim_end()
+}
+
+fn heading_level(line: &str) -> Option<usize> {
+    let line = line.trim_start();
+    let level = line.bytes().take_while(|byte| *byte == b'#').count();
+    ((1..=6).contains(&level) && line[level..].starts_with(' ')).then_some(level)
+}
+
+fn is_fence(line: &str) -> bool {
+    line.trim_start().starts_with("```")
+}
+
+fn paragraph(lines: &[&str]) -> usize {
+    lines.iter().take_while(|line| !line.trim().is_empty() && heading_level(line).is_none()).count()
+}
+
+/// The first run id in the text that is not among the known ones.
+pub(super) fn foreign_run(text: &str, known: &[&str]) -> Option<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mut runs = words.filter(|word| RunId::parse(word).is_ok());
+    runs.find(|run| !known.contains(run)).map(str::to_owned)
+}
+
+/// Changed files of one run that are recorded one by one.
+const MOST_INPUTS: usize = 200;
+
+impl Session<'_> {
+    /// Before each action of the model.
+    pub(super) fn check_audit(&self) -> Result<(), Abort> {
+        self.editor.audit.ready().map_err(|error| {
+            Abort::Stuck(EndReason::infra(error.code(), format!("{error}; {}", error.hint())))
+        })
+    }
+
+    /// What the run judged that this task had changed, and that may have made it easier. What cannot be written
+    /// now is written before the next action.
+    pub(super) fn record_gate_inputs(&self, run_id: Option<&str>) {
+        let files = self.editor.writer.changed();
+        for input in self.gate_inputs().iter().take(MOST_INPUTS) {
+            let file = files.iter().find(|file| file.path == input.path);
+            let digest = |of: Option<&String>| of.map(String::as_str).map(str::to_owned);
+            let before = digest(file.and_then(|file| file.sha256_before.as_ref()));
+            let after = digest(file.and_then(|file| file.sha256_now.as_ref()));
+            let entry = Entry::new(Event::GateInputChanged)
+                .object(&input.path)
+                .decision(Decision::Allow)
+                .reason(input.why)
+                .digest("before", before.as_deref())
+                .digest("after", after.as_deref())
+                .names(run_id);
+            let _ = self.editor.audit.append(entry);
+        }
+    }
+
+    /// How far the log is when the task says how it ended.
+    pub(super) fn audit_head(&self) -> Option<Head> {
+        self.editor.audit.head()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod ending {
+        use super::super::*;
+        use act_model::ModelUsage;
+
+        /// EDITOR-7, security line 153
+        #[test]
+        fn an_idle_model_is_told_by_how_it_stopped_and_its_last_words() {
+            let idle = |stop, text: &str| {
+                let turn =
+                    Turn { text: text.into(), calls: vec![], stop, usage: ModelUsage::default() };
+                EndReason::idle(&turn).explanation().unwrap().to_owned()
+            };
+            assert!(idle(Stop::Refused, "I will\nnot").contains("refused to go on"));
+            assert!(idle(Stop::Refused, "I will\nnot").ends_with(" Its last words: I will not"));
+            assert!(idle(Stop::Length, "so").contains("output limit"));
+            assert!(idle(Stop::Done, " ").contains("answered with nothing"));
+            assert!(!idle(Stop::Done, " ").contains("last words"));
+            let long = idle(Stop::Done, &"word ".repeat(1000));
+            assert!(long.len() < 600 && long.ends_with('…'), "{long}");
+        }
+    }
+
+    mod hypotheses {
+        use super::super::*;
+        fn attempts(lines: &[&str]) -> Vec<Attempt> {
+            lines
+                .iter()
+                .enumerate()
+                .map(|(index, line)| Attempt {
+                    number: index as u32 + 1,
+                    run_id: format!("run_20260101_000000_aaaaa{index}"),
+                    strategy: 1,
+                    step: Some("test".into()),
+                    exit_code: Some(1),
+                    reason: "step_failed",
+                    first_failing_line: (*line).to_owned(),
+                    failing_lines: vec![],
+                })
+                .collect()
+        }
+
+        /// EDITOR-31: at least three, each citing a run and a step, also without a model.
+        #[test]
+        fn derived_hypotheses_are_three_and_cite_runs() {
+            for lines in [vec!["a"; 12], vec!["a", "b", "c", "d"], vec!["a"]] {
+                let attempts = attempts(&lines);
+                let items = derived(&attempts);
+                assert!(items.len() >= NEEDED, "{items:?}");
+                assert_eq!(usable(items.clone(), &attempts), items);
+            }
+            let silent = derived(&attempts(&[""; 4]));
+            let said: Vec<_> =
+                silent.iter().flat_map(|item| [&item.text, &item.evidence]).collect();
+            assert!(said.iter().all(|text| !text.trim_end().ends_with(':')), "{said:?}");
+            assert!(derived(&[]).is_empty());
+        }
+
+        #[test]
+        fn a_hypothesis_about_an_unknown_run_does_not_count() {
+            let item = Hypothesis {
+                text: "t".into(),
+                run_id: "run_20260101_000000_zzzzzz".into(),
+                evidence: "e".into(),
+            };
+            assert!(usable(vec![item], &attempts(&["a"])).is_empty());
+        }
+
+        #[test]
+        fn evidence_is_a_step_a_file_or_a_line() {
+            for (evidence, counts) in [
+                ("step test", true),
+                ("src/add.rs", true),
+                ("`add.py`, line 3", true),
+                ("because", false),
+                ("", false),
+            ] {
+                assert_eq!(is_evidence(evidence, Some("test")), counts, "{evidence}");
+            }
+        }
+    }
+
+    mod commit_text {
+        use super::super::*;
+        /// EDITOR-33
+        #[test]
+        fn headings_labels_and_trailers_are_left_out_with_their_blocks() {
+            for (text, kept, left_out) in [
+                ("Done.\n\nCommit message: Handle centuries", "Done.", COMMIT),
+                ("**Commit message**\n\nHandle centuries\nin leap\n\nGreen.", "Green.", COMMIT),
+                ("**Commit message:** Handle centuries\n\nGreen.", "Green.", COMMIT),
+                ("Commit message:\n\n```\nfix: x\n\nbody\n```\nGreen.", "Green.", COMMIT),
+                ("- Suggested commit: `handle centuries`\nGreen.", "", COMMIT),
+                (
+                    "Fixed.\n\n## PR description\n\nLong.\n\n### Part\n\nx\n\n## Rest\n\ny",
+                    "Fixed.\n\n## Rest\n\ny",
+                    REQUEST,
+                ),
+                ("Pull request title: Centuries\n\nFixed.", "Fixed.", REQUEST),
+                (
+                    "Fixed.\n\nCo-authored-by: A Model <model@example.com>\nSigned-off-by: B",
+                    "Fixed.",
+                    TRAILER,
+                ),
+            ] {
+                let mut found = vec![];
+                assert_eq!(without_commit_text(text, &mut found), kept, "{text}");
+                assert_eq!(found, [left_out], "{text}");
+            }
+        }
+
+        /// EDITOR-33: prose may say what it likes; the host states the facts beside it.
+        #[test]
+        fn prose_is_not_changed() {
+            for text in [
+                "",
+                "fix(leap): refuse 1900",
+                "Committed and merged into the main branch as 1a2b3c4d. PR #12 is open.",
+                "The two helpers were merged into main.",
+                "The hook reads the commit message: its first line must be short.",
+                "Commit messages are checked for their length.",
+                "The check looks at the\ncommit message\nof each commit.",
+                "- commit: waits for the log",
+                "```\nCommit message: an example\n```",
+                "`git commit -m x` is refused by the hook.",
+            ] {
+                let mut found = vec![];
+                assert_eq!(without_commit_text(text, &mut found), text);
+                assert!(found.is_empty(), "{text}: {found:?}");
+            }
+        }
+
+        /// EDITOR-33
+        #[test]
+        fn a_run_of_another_task_is_found() {
+            let (ours, forged) = ("run_20261121_100000_abc123", "run_20261121_100000_zzzzzz");
+            assert_eq!(foreign_run(&format!("green in `{ours}`."), &[ours]), None);
+            assert_eq!(
+                foreign_run(&format!("see {ours}, {forged}."), &[ours]).as_deref(),
+                Some(forged)
+            );
+            assert_eq!(foreign_run("run_x and run_fast_enough", &[]), None);
+        }
+    }
+}

@@ -1,0 +1,613 @@
+//! Plans and strategies: the first plan brings the reports of the Scouts, and one after a REPLAN must differ from all before.
+//! Snapshots follow from plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::finish::EndReason;
+use super::prompt::{self, ResumeContext, TaskSpec};
+use super::scouts::{Decision, requery};
+use super::tools::{Answer, refusal_hint};
+use super::verify::{Attempt, REPLAN_AFTER, tail};
+use super::{Abort, Phase, Session};
+use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy};
+use crate::scout::Question;
+use act_core::event::{EventKind, Milestone};
+
+/// A plan of the model, as `plan` takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plan {
+    pub criteria: Vec<String>,
+    pub acceptance: Vec<String>,
+    #[serde(default)]
+    pub non_goals: Vec<String>,
+    pub strategy: String,
+    #[serde(default)]
+    pub questions: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+}
+
+/// The criteria of all plans of a task. A later plan adds to them and takes none away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PlanGoals {
+    pub criteria: Vec<String>,
+    pub acceptance: Vec<String>,
+    pub non_goals: Vec<String>,
+}
+
+impl PlanGoals {
+    pub(super) fn add(&mut self, plan: &Plan) {
+        for (all, new) in [
+            (&mut self.criteria, &plan.criteria),
+            (&mut self.acceptance, &plan.acceptance),
+            (&mut self.non_goals, &plan.non_goals),
+        ] {
+            let fresh: Vec<_> = new.iter().filter(|item| !all.contains(item)).cloned().collect();
+            all.extend(fresh);
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Gives up the strategy in force and returns the first message of the next conversation.
+    pub(super) fn start_replan(&mut self, number: u32, attempt: u32) -> String {
+        self.plans.give_up();
+        self.phase = Phase::Planning;
+        self.replanning = Some((number, attempt));
+        self.history.restart();
+        self.verified_in_strategy = false;
+        self.criteria_shown = false;
+        self.review.restart();
+        self.message_with_facts(self.plans.failed(), prompt::replanning)
+    }
+
+    /// The first message of another conversation, with the facts of this task.
+    pub(super) fn message_with_facts(
+        &self,
+        tried: &[FailedStrategy],
+        message: impl FnOnce(TaskSpec<'_>, ResumeContext<'_>) -> String,
+    ) -> String {
+        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
+        let context = ResumeContext {
+            goals: self.plans.goals(),
+            reports: &self.reports,
+            decisions: &self.decisions.lines(),
+            tried,
+            changed: &self.whole_difference(),
+            tail: tail(log),
+        };
+        message(self.task(), context)
+    }
+
+    /// Replaces a conversation that is longer than the model takes by a fresh one with the same plan, once between
+    /// two verifications. Without a plan the fresh one would only repeat the same.
+    pub(super) fn restart_conversation(&mut self, message: String) -> Result<String, Abort> {
+        if self.plans.in_force().is_none() || self.phase == Phase::Planning {
+            return Err(Abort::Stuck(EndReason::ContextFull { message }));
+        }
+        if self.restarted_at.replace(self.verified.len()) == Some(self.verified.len()) {
+            let message = format!("{message}; a fresh conversation became too long as well");
+            return Err(Abort::Stuck(EndReason::ContextFull { message }));
+        }
+        let text = format!("{message}; a fresh conversation goes on with the same plan");
+        self.editor.events.emit(EventKind::Diagnosis { text });
+        let tried = self.plans.so_far();
+        self.review.restart();
+        let green = self.phase == Phase::Closing;
+        Ok(self.message_with_facts(&tried, |task, context| prompt::going_on(task, context, green)))
+    }
+
+    /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
+    pub(super) async fn adopt(&mut self, plan: Plan) -> Result<Answer, Abort> {
+        if plan.strategy.trim().is_empty() {
+            return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
+        }
+        let first = self.strategies.all().is_empty();
+        let repeat = match self.replanning {
+            Some(_) => self.history.judge_strategy(&plan.strategy),
+            None => Repeat::No,
+        };
+        let mark = match repeat {
+            Repeat::No => "",
+            Repeat::Refused => {
+                return Ok(Answer::refusal("same_strategy", refusal_hint("same_strategy")));
+            }
+            Repeat::Accepted => " (repeats an earlier strategy)",
+        };
+        let unknown: Vec<_> =
+            plan.questions.keys().filter(|name| !self.has_scout(name)).cloned().collect();
+        if !unknown.is_empty() {
+            let message =
+                format!("questions: no Scout {}; there are {}", unknown.join(", "), self.scouts());
+            return Ok(Answer::refusal("bad_arguments", &message));
+        }
+
+        let requery = self.requery();
+        let asked = self.asked_for(&plan, first, &requery);
+        let mut answer = json!({"ok": true});
+        if !asked.is_empty() {
+            let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
+            let tests = first.then(|| {
+                let has_tests = Arc::clone(&self.editor.has_tests);
+                tokio::task::spawn_blocking(move || has_tests())
+            });
+            answer["reports"] = self.ask(&asked).await?;
+            if let Some(tests) = tests {
+                self.has_tests = tests.await.ok();
+            }
+            self.annotate(&mut answer);
+            self.asked.push(format!("asked {}", names.join(" and ")));
+        }
+
+        let text = format!("{}{mark}", plan.strategy.trim());
+        let same = self.replanning.is_none() && text == self.strategies.in_force();
+        let strategy = Strategy {
+            text,
+            replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
+            requery: requery.clone(),
+            changed: vec![],
+        };
+        // A plan that only adds decisions or criteria goes on with its strategy.
+        if !same {
+            self.strategies.begin(strategy, self.changes());
+            self.history.add_strategy(&plan.strategy);
+        }
+        self.decisions.decide(&plan.decisions);
+        self.plans.adopt(plan);
+        self.write_due_snapshot()?;
+        match self.replanning.take() {
+            Some((number, attempt)) => {
+                let strategy = self.strategies.in_force().to_owned();
+                self.editor.events.emit(EventKind::Replan { number, attempt, strategy, requery });
+                self.snapshot_when_decided(SnapshotKind::Replan { number })?;
+            }
+            None if first => self.snapshot_when_decided(SnapshotKind::TaskStart)?,
+            None => {}
+        }
+        if self.phase == Phase::Planning {
+            self.phase = Phase::Working;
+            self.milestone(Milestone::Implementing);
+        }
+        Ok(Answer::ok(&answer))
+    }
+
+    /// Scouts whose knowledge the last failures put in doubt, after a REPLAN.
+    fn requery(&self) -> Vec<String> {
+        if self.replanning.is_none() {
+            return vec![];
+        }
+        let attempts = self.plans.attempts();
+        let from = attempts.len().saturating_sub(REPLAN_AFTER as usize);
+        let again = requery(attempts.get(from..).unwrap_or_default());
+        again.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Who is asked what for a plan: Scouts A and B for the first one, whom it names, and those in doubt.
+    fn asked_for(&self, plan: &Plan, first: bool, requery: &[String]) -> Vec<(String, Question)> {
+        let names = self.editor.scouts.iter().map(|scout| scout.name());
+        let asked = names.filter(|name| {
+            (first && ["scout-a", "scout-b"].contains(name))
+                || plan.questions.contains_key(*name)
+                || requery.iter().any(|again| again == name)
+        });
+        asked.map(|name| (name.to_owned(), self.question(plan.questions.get(name)))).collect()
+    }
+
+    pub(super) fn snapshot(&self, kind: SnapshotKind) -> Result<(), Abort> {
+        let Some(notes) = &self.editor.notes else { return Ok(()) };
+        let strategies = self.strategies.all().iter().enumerate();
+        let mut decisions: Vec<String> =
+            strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
+        decisions.extend(self.asked.iter().cloned());
+        decisions.extend(self.decisions.lines());
+        let state = EditorState {
+            hypothesis: self.strategies.in_force().to_owned(),
+            files_modified: self.changed_files(),
+            verify_attempts: self.verified.clone(),
+            decisions,
+        };
+        let snapshot = Snapshot {
+            taken: act_core::clock::now(),
+            kind,
+            task_id: &self.editor.input.task_id,
+            task_text: self.editor.input.request.text(),
+            scouts: &self.reports,
+            editor: &state,
+        };
+        let written = notes.snapshot(&snapshot).map_err(|error| {
+            Abort::Stuck(EndReason::infra(
+                "unknown",
+                format!("the context snapshot could not be written: {error}"),
+            ))
+        })?;
+        let milestone = kind.word().to_owned();
+        self.editor.events.emit(EventKind::Snapshot { path: written.path, milestone });
+        if let Some(text) = written.not_linked {
+            self.editor.events.emit(EventKind::Diagnosis { text });
+        }
+        Ok(())
+    }
+}
+
+/// A plan with its attempts that failed, for the conversation after a REPLAN.
+#[derive(Debug, Clone)]
+pub(super) struct FailedStrategy {
+    pub plan: Plan,
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Plans {
+    in_force: Option<Plan>,
+    goals: PlanGoals,
+    /// In the order of time.
+    failed: Vec<FailedStrategy>,
+    /// Every attempt of the task that failed.
+    attempts: Vec<Attempt>,
+    /// How many of them came before the plan in force.
+    earlier: usize,
+}
+
+impl Plans {
+    pub(super) fn in_force(&self) -> Option<&Plan> {
+        self.in_force.as_ref()
+    }
+
+    /// The goals of all plans of the task.
+    pub(super) fn goals(&self) -> &PlanGoals {
+        &self.goals
+    }
+
+    pub(super) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// Restores the plan of a proposal with the goals of its task.
+    pub(super) fn restore(&mut self, plan: Plan, goals: PlanGoals) {
+        (self.in_force, self.goals) = (Some(plan), goals);
+    }
+
+    /// Takes a plan. The replaced one is kept when an attempt failed under it.
+    pub(super) fn adopt(&mut self, plan: Plan) {
+        self.goals.add(&plan);
+        if let Some(replaced) = self.in_force.replace(plan)
+            && self.earlier < self.attempts.len()
+        {
+            self.close(replaced);
+        }
+    }
+
+    pub(super) fn give_up(&mut self) {
+        if let Some(plan) = self.in_force.take() {
+            self.close(plan);
+        }
+    }
+
+    pub(super) fn fail(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+    }
+
+    pub(super) fn failed(&self) -> &[FailedStrategy] {
+        &self.failed
+    }
+
+    /// All plans, the one in force with the attempts that failed so far.
+    pub(super) fn so_far(&self) -> Vec<FailedStrategy> {
+        let in_force = self.in_force.clone().map(|plan| self.with_attempts(plan));
+        self.failed.iter().cloned().chain(in_force).collect()
+    }
+
+    fn close(&mut self, plan: Plan) {
+        let failed = self.with_attempts(plan);
+        self.earlier = self.attempts.len();
+        self.failed.push(failed);
+    }
+
+    fn with_attempts(&self, plan: Plan) -> FailedStrategy {
+        let attempts = self.attempts.get(self.earlier..).unwrap_or_default().to_vec();
+        FailedStrategy { plan, attempts }
+    }
+}
+
+/// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
+const REFUSALS: u32 = 2;
+
+/// The words of every strategy and the fingerprint of every tree that failed.
+#[derive(Debug, Clone, Default)]
+pub(super) struct History {
+    strategies: Vec<BTreeSet<String>>,
+    trees: Vec<String>,
+    /// Refused since the last REPLAN.
+    refused_strategies: u32,
+    refused_trees: u32,
+}
+
+/// The decision about a strategy or a tree that may have been tried before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    No,
+    Refused,
+    /// Refused often enough.
+    Accepted,
+}
+
+/// Words that say nothing about what is going to be done.
+const FILLING: [&str; 21] = [
+    "a", "an", "and", "by", "for", "i", "in", "is", "it", "now", "of", "on", "so", "that", "the",
+    "then", "this", "to", "we", "will", "with",
+];
+
+/// The words that matter, in lower case, whatever their order: case, spacing, punctuation and filling make no new
+/// strategy.
+fn key_words(strategy: &str) -> BTreeSet<String> {
+    let words = strategy.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: BTreeSet<_> = words.map(str::to_lowercase).collect();
+    let matter: BTreeSet<_> =
+        words.iter().filter(|word| !FILLING.contains(&word.as_str())).cloned().collect();
+    if matter.is_empty() { words } else { matter }
+}
+
+/// Returns whether two strategies are the same but for one word in ten, unless that word is a number or turns
+/// the meaning round.
+fn similar(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    const TURNS: [&str; 7] = ["no", "not", "never", "without", "instead", "only", "don"];
+    let weighs = |word: &String| {
+        TURNS.contains(&word.as_str()) || word.bytes().any(|byte| byte.is_ascii_digit())
+    };
+    let differ: Vec<_> = one.symmetric_difference(other).collect();
+    let common = one.intersection(other).count();
+    differ.len() * 10 <= common * 2 && !differ.into_iter().any(weighs)
+}
+
+impl History {
+    pub(super) fn add_strategy(&mut self, strategy: &str) {
+        self.strategies.push(key_words(strategy));
+    }
+
+    /// At a REPLAN refusals count anew.
+    pub(super) fn restart(&mut self) {
+        (self.refused_strategies, self.refused_trees) = (0, 0);
+    }
+
+    pub(super) fn judge_strategy(&mut self, strategy: &str) -> Repeat {
+        let known = self.knows_strategy(strategy);
+        repeat(known, &mut self.refused_strategies)
+    }
+
+    pub(super) fn judge_tree(&mut self, fingerprint: &str) -> Repeat {
+        let known = self.knows_tree(fingerprint);
+        repeat(known, &mut self.refused_trees)
+    }
+
+    fn knows_strategy(&self, strategy: &str) -> bool {
+        let key_words = key_words(strategy);
+        self.strategies.iter().any(|known| similar(known, &key_words))
+    }
+
+    pub(super) fn add_tree(&mut self, fingerprint: &str) {
+        if !self.knows_tree(fingerprint) {
+            self.trees.push(fingerprint.to_owned());
+        }
+    }
+
+    fn knows_tree(&self, fingerprint: &str) -> bool {
+        self.trees.iter().any(|known| known == fingerprint)
+    }
+}
+
+fn repeat(known: bool, refused: &mut u32) -> Repeat {
+    if !known {
+        return Repeat::No;
+    }
+    if *refused >= REFUSALS {
+        return Repeat::Accepted;
+    }
+    *refused += 1;
+    Repeat::Refused
+}
+
+/// A state of a task's changes: each changed path with the digest of what it is now.
+pub(super) type Changes = BTreeMap<String, Option<String>>;
+
+/// The strategies of a task as snapshots and reports show them.
+#[derive(Debug, Default)]
+pub(super) struct Strategies {
+    all: Vec<Strategy>,
+    /// The changes when the strategy in force began.
+    began: Changes,
+}
+
+impl Strategies {
+    pub(super) fn begin(&mut self, strategy: Strategy, changes: Changes) {
+        self.all = self.so_far(&changes);
+        self.all.push(strategy);
+        self.began = changes;
+    }
+
+    pub(super) fn all(&self) -> &[Strategy] {
+        &self.all
+    }
+
+    /// The text of the strategy in force; empty before the first.
+    pub(super) fn in_force(&self) -> &str {
+        self.all.last().map_or("", |last| &last.text)
+    }
+
+    pub(super) fn mark_in_force(&mut self, with: &str) {
+        if let Some(last) = self.all.last_mut() {
+            last.text.push_str(with);
+        }
+    }
+
+    /// All strategies, the one in force with the files that it has changed so far.
+    pub(super) fn so_far(&self, changes: &Changes) -> Vec<Strategy> {
+        let mut strategies = self.all.clone();
+        if let Some(last) = strategies.last_mut() {
+            last.changed = changed(&self.began, changes);
+        }
+        strategies
+    }
+}
+
+fn changed(began: &Changes, now: &Changes) -> Vec<String> {
+    let undone = began.keys().filter(|path| !now.contains_key(*path));
+    let made = now.iter().filter(|(path, sha256)| began.get(*path) != Some(sha256));
+    let mut paths: Vec<_> = undone.chain(made.map(|(path, _)| path)).cloned().collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    mod goals {
+        use super::super::*;
+
+        /// EDITOR-12
+        #[test]
+        fn goals_of_an_earlier_plan_are_kept() {
+            let plan = |criteria: &[&str], non_goals: &[&str]| Plan {
+                criteria: criteria.iter().map(|text| (*text).to_owned()).collect(),
+                acceptance: vec![],
+                non_goals: non_goals.iter().map(|text| (*text).to_owned()).collect(),
+                strategy: "x".to_owned(),
+                questions: BTreeMap::new(),
+                decisions: vec![],
+            };
+            let mut goals = PlanGoals::default();
+            goals.add(&plan(&["adds", "fast"], &["speed"]));
+            goals.add(&plan(&["fast", "small"], &[]));
+            assert_eq!(goals.criteria, ["adds", "fast", "small"]);
+            assert_eq!(goals.non_goals, ["speed"]);
+        }
+    }
+
+    mod plans {
+        use super::super::*;
+        fn plan(strategy: &str, criterion: &str) -> Plan {
+            Plan {
+                criteria: vec![criterion.into()],
+                acceptance: vec![],
+                non_goals: vec![],
+                strategy: strategy.into(),
+                questions: Default::default(),
+                decisions: vec![],
+            }
+        }
+
+        fn attempt(number: u32) -> Attempt {
+            Attempt {
+                number,
+                run_id: String::new(),
+                strategy: 1,
+                step: None,
+                exit_code: None,
+                reason: "step_failed",
+                first_failing_line: String::new(),
+                failing_lines: vec![],
+            }
+        }
+
+        fn told(of: &[FailedStrategy]) -> Vec<(&str, Vec<u32>)> {
+            let numbers =
+                |one: &FailedStrategy| one.attempts.iter().map(|one| one.number).collect();
+            of.iter().map(|one| (one.plan.strategy.as_str(), numbers(one))).collect()
+        }
+
+        // EDITOR-26
+        #[test]
+        fn each_plan_keeps_the_attempts_that_failed_under_it() {
+            let mut plans = Plans::default();
+            plans.adopt(plan("never tried", "a"));
+            plans.adopt(plan("one", "b"));
+            plans.fail(attempt(1));
+            plans.adopt(plan("changed in the middle", "a"));
+            plans.fail(attempt(2));
+            plans.fail(attempt(3));
+            assert_eq!(
+                told(&plans.so_far()),
+                [("one", vec![1]), ("changed in the middle", vec![2, 3])]
+            );
+            plans.give_up();
+            assert!(plans.in_force().is_none());
+            plans.adopt(plan("two", "c"));
+            let tried = [("one", vec![1]), ("changed in the middle", vec![2, 3])];
+            assert_eq!(told(plans.failed()), tried);
+            assert_eq!(told(&plans.so_far())[2], ("two", vec![]));
+            assert_eq!(plans.attempts().len(), 3);
+            assert_eq!(plans.goals().criteria, ["a", "b", "c"]);
+        }
+    }
+
+    mod strategy {
+        use super::super::*;
+        #[test]
+        fn a_strategy_changed_what_differs_from_the_tree_it_began_with() {
+            let tree = |files: &[(&str, &str)]| {
+                let files = files.iter();
+                files.map(|(path, sha256)| (path.to_string(), Some(sha256.to_string()))).collect()
+            };
+            let began = tree(&[("again", "1"), ("kept", "1"), ("undone", "1")]);
+            let now = tree(&[("again", "2"), ("kept", "1"), ("new", "1")]);
+            assert_eq!(changed(&began, &now), ["again", "new", "undone"]);
+            assert!(changed(&now, &now).is_empty());
+        }
+
+        #[test]
+        fn other_punctuation_is_no_other_strategy() {
+            let mut history = History::default();
+            history.add_strategy("Fix the sign in add()");
+            assert!(history.knows_strategy("fix  the sign in `add`."));
+            assert!(!history.knows_strategy("Rewrite add()"));
+            assert!(!history.knows_strategy("Fix the test of add()"));
+        }
+
+        /// EDITOR-27
+        #[test]
+        fn the_same_words_in_another_order_are_no_other_strategy() {
+            let mut history = History::default();
+            history.add_strategy(
+                "Change the parser in src/date.rs to accept leap centuries, then extend the tests of the date module",
+            );
+            let same = "Then extend the tests of the date module, and change the parser in src/date.rs so that it \
+                        will accept leap centuries now";
+            assert!(history.knows_strategy(same));
+            assert!(history.knows_strategy(&same.replace("extend", "widen")), "one word in ten");
+            for other in [
+                "Change the lexer in src/token.rs to accept leap centuries, then extend the tests of the token module",
+                &same.replace("accept", "not accept"),
+                &same.replace("src/date.rs", "src/date2.rs"),
+                "Accept leap centuries",
+            ] {
+                assert!(!history.knows_strategy(other), "{other}");
+            }
+        }
+
+        /// EDITOR-27
+        #[test]
+        fn what_is_repeated_is_refused_twice_after_each_replan() {
+            let mut history = History::default();
+            history.add_strategy("Fix the sign");
+            for _ in 0..2 {
+                let judged: Vec<_> =
+                    (0..4).map(|_| history.judge_strategy("fix the sign")).collect();
+                use Repeat::{Accepted, Refused};
+                assert_eq!(judged, [Refused, Refused, Accepted, Accepted]);
+                assert_eq!(history.judge_strategy("Fix the test"), Repeat::No);
+                history.restart();
+            }
+        }
+
+        #[test]
+        fn a_tree_that_failed_is_known_again() {
+            let mut history = History::default();
+            history.add_tree("aa");
+            assert!(history.knows_tree("aa"));
+            assert!(!history.knows_tree("bb"));
+        }
+    }
+}

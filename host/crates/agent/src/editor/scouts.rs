@@ -1,0 +1,628 @@
+//! Questions to the Scouts, what the host reads off their reports, and conflicts between them.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::finish::EndReason;
+use super::tools::{Answer, AskScout};
+use super::verify::{Attempt, tail};
+use super::{Abort, Session, prompt};
+use crate::context::{ScoutPayload, SnapshotKind};
+use crate::scout::Question;
+use crate::scout::query::{self, QueryEnd};
+use crate::scout::report_a::{Level, ReportA, SafeSlice};
+use crate::scout::report_b::{Framework, ReportB, System};
+use act_core::event::Milestone;
+use act_model::TimerPause;
+
+/// To Scouts, between two verifications; each is a conversation of its own.
+const QUESTIONS: u32 = 8;
+
+impl Session<'_> {
+    pub(super) fn has_scout(&self, name: &str) -> bool {
+        self.editor.scouts.iter().any(|scout| scout.name() == name)
+    }
+
+    pub(super) fn scouts(&self) -> String {
+        self.editor.scouts.iter().map(|scout| scout.name()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The model's question or the task itself, with what the host knows about the last failure.
+    pub(super) fn question(&self, text: Option<&String>) -> Question {
+        let mut context = vec![];
+        if let Some(last) = self.last.as_ref().filter(|last| last.failed()) {
+            let log = last.tail.as_deref().unwrap_or_default();
+            context.push(("tail_log".to_owned(), tail(log).to_owned()));
+            if let Some(step) =
+                self.plans.attempts().last().and_then(|attempt| attempt.step.clone())
+            {
+                context.push(("failing_step".to_owned(), step));
+            }
+        }
+        if let Some(package) = &self.editor.input.package {
+            context.push(("package".to_owned(), package.clone()));
+        }
+        let text = text.map(String::as_str).filter(|text| !text.trim().is_empty());
+        let text = match text {
+            // The task's text holds its sections itself.
+            None => self.editor.input.request.text().to_owned(),
+            Some(text) => format!("{text}{}", prompt::sections(self.task())),
+        };
+        Question { text, context }
+    }
+
+    /// Independent questions, side by side; one that fails for good ends the task.
+    pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> Result<Value, Abort> {
+        for (name, _) in asked {
+            match name.as_str() {
+                "scout-a" => self.milestone(Milestone::QueryingScoutA),
+                "scout-b" => self.milestone(Milestone::QueryingScoutB),
+                _ => {}
+            }
+        }
+        let editor = self.editor;
+        let scouts: Vec<_> = asked
+            .iter()
+            .filter_map(|(name, question)| {
+                Some((editor.scouts.iter().find(|scout| scout.name() == name)?, question))
+            })
+            .collect();
+        let queries = scouts.iter().map(|(scout, question)| {
+            let (check, events, cancel) = (editor.check.as_ref(), &editor.events, &editor.cancel);
+            query::ask(scout.as_ref(), question, check, events, &TimerPause, cancel)
+        });
+        let mut reports = vec![];
+        for ((scout, question), answer) in scouts.iter().zip(join_all(queries).await) {
+            match answer {
+                Ok(payload) => reports.push(ScoutPayload {
+                    scout: scout.name().to_owned(),
+                    sha256: scout.sha256().to_owned(),
+                    question: question.text.clone(),
+                    payload,
+                }),
+                Err(QueryEnd::Cancelled) => return Err(Abort::Cancelled),
+                Err(QueryEnd::Budget) => return Err(Abort::Stuck(EndReason::Budget)),
+                Err(QueryEnd::Failed(diagnosis)) => {
+                    return Err(Abort::Stuck(EndReason::infra("scout_failed", diagnosis)));
+                }
+            }
+        }
+        let answer =
+            reports.iter().map(|report| (report.scout.clone(), report_for_model(report))).collect();
+        for report in reports {
+            match self.reports.iter_mut().find(|known| known.scout == report.scout) {
+                Some(known) => *known = report,
+                None => self.reports.push(report),
+            }
+        }
+        Ok(Value::Object(answer))
+    }
+
+    pub(super) async fn ask_scout(&mut self, ask: AskScout) -> Result<Answer, Abort> {
+        if !self.has_scout(&ask.scout) {
+            let message = format!("scout: no {}; there are {}", ask.scout, self.scouts());
+            return Ok(Answer::refusal("bad_arguments", &message));
+        }
+        if self.questions >= QUESTIONS {
+            let message = format!(
+                "{QUESTIONS} questions are enough for one attempt; act on the answers, or verify"
+            );
+            return Ok(Answer::refusal("budget", &message));
+        }
+        self.questions += 1;
+        let question = self.question(Some(&ask.question));
+        let reports = self.ask(&[(ask.scout, question)]).await?;
+        let mut answer = json!({"ok": true, "reports": reports});
+        self.put_conflicts(&mut answer);
+        Ok(Answer::ok(&answer))
+    }
+}
+
+impl Session<'_> {
+    fn report_a(&self) -> Option<ReportA> {
+        let report = self.reports.iter().find(|report| report.scout == "scout-a")?;
+        ReportA::parse(&report.payload).ok()
+    }
+
+    fn report_b(&self) -> Option<ReportB> {
+        let report = self.reports.iter().find(|report| report.scout == "scout-b")?;
+        ReportB::parse(&report.payload).ok()
+    }
+
+    /// Adds to the answer what the host reads off new reports.
+    pub(super) fn annotate(&mut self, answer: &mut Value) {
+        let (Some(a), Some(b)) = (self.report_a(), self.report_b()) else { return };
+        if let Some(slice) = first_slice(&a) {
+            answer["start_with"] = json!({"slice": slice.id, "files": slice.files});
+        }
+        if self.has_tests == Some(false) {
+            answer["tests"] = tests_owed(&b);
+        }
+        self.put_conflicts(answer);
+    }
+
+    /// Adds the conflicts between the newest reports that were not shown before.
+    pub(super) fn put_conflicts(&mut self, answer: &mut Value) {
+        let (Some(a), Some(b)) = (self.report_a(), self.report_b()) else { return };
+        let fresh = self.decisions.compare(&a, &b);
+        if fresh.is_empty() {
+            return;
+        }
+        answer["conflicts"] = json!({
+            "found": fresh,
+            "todo": "the Scouts disagree: decide, and call plan again with `decisions`; they are recorded",
+        });
+    }
+
+    /// Writes the snapshot now, or after the Editor's next turn where a conflict is not decided.
+    pub(super) fn snapshot_when_decided(&mut self, kind: SnapshotKind) -> Result<(), Abort> {
+        if self.decisions.are_open() {
+            self.snapshot_due = Some(kind);
+            return Ok(());
+        }
+        self.snapshot(kind)
+    }
+
+    pub(super) fn write_due_snapshot(&mut self) -> Result<(), Abort> {
+        self.snapshot_due.take().map_or(Ok(()), |kind| self.snapshot(kind))
+    }
+}
+
+/// A field in which the reports of both Scouts differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Conflict {
+    pub about: &'static str,
+    pub scout_a: String,
+    pub scout_b: String,
+}
+
+/// The Editor's decision between two statements, as `plan` takes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Decision {
+    pub about: String,
+    pub scout_a: String,
+    pub scout_b: String,
+    pub chosen: String,
+    pub reason: String,
+}
+
+/// The conflicts that the host has shown to the Editor in one task, and the Editor's decisions.
+#[derive(Debug, Default)]
+pub(super) struct Decisions {
+    conflicts: Vec<Conflict>,
+    made: Vec<Decision>,
+    /// The lines that a dry run recorded.
+    restored: Vec<String>,
+}
+
+impl Decisions {
+    /// Restores the recorded lines of a dry run.
+    pub(super) fn restore(&mut self, lines: Vec<String>) {
+        self.restored = lines;
+    }
+
+    /// Compares two reports and returns the conflicts that were not shown before.
+    pub(super) fn compare(&mut self, a: &ReportA, b: &ReportB) -> Vec<Conflict> {
+        let mut fresh = conflicts(a, b);
+        fresh.retain(|conflict| !self.conflicts.contains(conflict));
+        self.conflicts.extend(fresh.iter().cloned());
+        fresh
+    }
+
+    /// Adds decisions; a later one about the same thing replaces the earlier one.
+    pub(super) fn decide(&mut self, decisions: &[Decision]) {
+        for decision in decisions {
+            self.made.retain(|earlier| earlier.about != decision.about);
+            self.made.push(decision.clone());
+        }
+    }
+
+    /// Returns whether a conflict was shown that no decision is about.
+    pub(super) fn are_open(&self) -> bool {
+        self.conflicts.iter().any(|conflict| !self.decided(conflict))
+    }
+
+    fn decided(&self, conflict: &Conflict) -> bool {
+        self.made.iter().any(|decision| decision.about == conflict.about)
+    }
+
+    /// One line for each decision and for each conflict that is not decided.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let made = self.made.iter().map(|decision| {
+            let Decision { about, scout_a, scout_b, chosen, reason } = decision;
+            let line =
+                format!("{about}: scout-a says {scout_a}, scout-b says {scout_b}; chosen: {chosen}, because {reason}");
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        let open = self.conflicts.iter().filter(|conflict| !self.decided(conflict));
+        let open = open.map(|Conflict { about, scout_a, scout_b }| {
+            format!("{about}: scout-a says {scout_a}, scout-b says {scout_b}; not decided")
+        });
+        self.restored.iter().cloned().chain(made).chain(open).collect()
+    }
+}
+
+/// Paths that one statement lists; a longer list would hide what the conflict is about.
+const PATHS: usize = 5;
+
+fn conflicts(a: &ReportA, b: &ReportB) -> Vec<Conflict> {
+    let (scout_a, scout_b) = (files_of_a(a), files_of_b(b));
+    let differ = !scout_a.is_empty() && !scout_b.is_empty() && scout_a.is_disjoint(&scout_b);
+    let conflict = Conflict {
+        about: "which files are affected",
+        scout_a: listed(&scout_a),
+        scout_b: listed(&scout_b),
+    };
+    if differ { vec![conflict] } else { vec![] }
+}
+
+fn listed(paths: &BTreeSet<&str>) -> String {
+    let mut shown: Vec<_> = paths.iter().take(PATHS).copied().collect();
+    if paths.len() > PATHS {
+        shown.push("…");
+    }
+    shown.join(", ")
+}
+
+fn files_of_a(a: &ReportA) -> BTreeSet<&str> {
+    let relevant = a.repo_map.relevant_files.iter().map(|file| &file.path);
+    let slices = a.change_boundaries.safe_slices.iter().flat_map(|slice| &slice.files);
+    let graph = a.repo_map.dependency_graph.iter();
+    let graph = graph.flat_map(|(file, others)| std::iter::once(file).chain(others));
+    let risky = a.risk_zones.iter().map(|zone| &zone.file);
+    relevant.chain(slices).chain(graph).chain(risky).map(String::as_str).collect()
+}
+
+fn files_of_b(b: &ReportB) -> BTreeSet<&str> {
+    b.failure_analysis.affected_files.iter().map(String::as_str).collect()
+}
+
+/// The slice to begin with: first in Scout A's order, then the simplest, then the smallest. `None` where there is
+/// no choice.
+pub(super) fn first_slice(a: &ReportA) -> Option<&SafeSlice> {
+    let slices = &a.change_boundaries.safe_slices;
+    let hard = |slice: &SafeSlice| match slice.complexity {
+        Level::Low => 0,
+        Level::Medium => 1,
+        Level::High => 2,
+    };
+    let key =
+        |slice: &&SafeSlice| (slice.order.is_none(), slice.order, hard(slice), slice.files.len());
+    slices.iter().min_by_key(key).filter(|_| slices.len() > 1)
+}
+
+/// For a repository that has no tests: what is to be added, and how it runs.
+pub(super) fn tests_owed(b: &ReportB) -> Value {
+    let todo = match framework(b) {
+        Some(name) => format!(
+            "the repository has no tests: add some for what you change, with {name}, where the pipeline or \
+             its own command runs them"
+        ),
+        None => {
+            "the repository has no tests and no test framework was found: add a small one that its \
+                 language brings along, or say in `done` why not"
+                .to_owned()
+        }
+    };
+    let command = Some(&b.test.commands.all).filter(|command| !command.trim().is_empty());
+    match command {
+        Some(command) => json!({"todo": todo, "command": command}),
+        None => json!({"todo": todo}),
+    }
+}
+
+fn framework(b: &ReportB) -> Option<&'static str> {
+    Some(match (b.test.detected_framework, b.build.detected_system) {
+        (Framework::Jest, _) => "jest",
+        (Framework::Pytest, _) => "pytest",
+        (Framework::GoTest, _) | (_, System::Go) => "go test",
+        (Framework::CargoTest, _) | (_, System::Cargo) => "cargo test",
+        (Framework::Junit, _) | (_, System::Gradle | System::Maven) => "junit",
+        (Framework::Mocha, _) => "mocha",
+        (Framework::Custom, _) => return None,
+    })
+}
+
+/// The Scouts whose schema is ours. In another schema an empty field may mean something.
+const OURS: [&str; 2] = ["scout-a", "scout-b"];
+
+/// Without version, nulls and what is empty, where the schema is ours. Reports were checked before, so each parses.
+pub(super) fn report_for_model(report: &ScoutPayload) -> Value {
+    let raw = &report.payload;
+    let mut parsed = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.clone()));
+    if !OURS.contains(&report.scout.as_str()) {
+        return parsed;
+    }
+    if let Value::Object(fields) = &mut parsed {
+        fields.shift_remove("schema_version");
+    }
+    filled(parsed)
+}
+
+fn filled(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name, filled(value)));
+            Value::Object(fields.filter(|(_, value)| says(value)).collect::<Map<_, _>>())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(filled).collect()),
+        other => other,
+    }
+}
+
+fn says(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+/// Signs that the wrong place was changed or something it depends on was missed: Scout A's subject.
+const CODE: [&str; 10] = [
+    "no such file",
+    "cannot find",
+    "can't find",
+    "unresolved",
+    "undefined",
+    "not defined",
+    "no module named",
+    "importerror",
+    "has no attribute",
+    "unknown import",
+];
+/// Signs that build or environment was misread: Scout B's subject.
+const BUILD: [&str; 8] = [
+    "command not found",
+    ": not found",
+    "permission denied",
+    "could not resolve",
+    "connection refused",
+    "read-only file system",
+    "no tests ran",
+    "no space left",
+];
+
+/// Names of the Scouts whose knowledge the failures put in doubt; none for plain logic errors.
+pub(super) fn requery(failures: &[Attempt]) -> Vec<&'static str> {
+    let says = |signs: &[&str]| {
+        failures.iter().any(|failure| {
+            let line = failure.first_failing_line.to_lowercase();
+            signs.iter().any(|sign| line.contains(sign))
+        })
+    };
+    let environment = failures
+        .iter()
+        .any(|failure| failure.reason == "timeout" || matches!(failure.exit_code, Some(126 | 127)));
+    let mut names = vec![];
+    if says(&CODE) {
+        names.push("scout-a");
+    }
+    if environment || says(&BUILD) {
+        names.push("scout-b");
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    mod decisions {
+        use super::super::*;
+        use serde_json::{Value, json};
+
+        fn report_a(files: &[&str], tips: &[&str]) -> ReportA {
+            let file = |path: &&str| json!({"path": path, "purpose": "", "relevance": "primary"});
+            let files: Vec<Value> = files.iter().map(file).collect();
+            let report = json!({
+                "schema_version": "1",
+                "repo_map": {"relevant_files": files, "entry_points": [], "dependency_graph": {}},
+                "risk_zones": [],
+                "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
+                "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
+                "prior_art": [], "verification_tips": tips, "hypotheses": [],
+            });
+            ReportA::parse(&report.to_string()).unwrap()
+        }
+
+        fn report_b(framework: &str, all: &str, affected: &[&str]) -> ReportB {
+            let report = json!({
+                "schema_version": "1",
+                "build": {
+                    "detected_system": "custom", "prerequisites": [], "notes": "",
+                    "commands": {"install": null, "build": "", "clean": null}},
+                "test": {
+                    "detected_framework": framework, "coverage_command": null, "notes": "",
+                    "commands": {"all": all, "unit": null, "integration": null}},
+                "failure_analysis": {
+                    "root_cause": "", "affected_files": affected, "suggested_investigation": [],
+                    "is_flaky": false, "flaky_reason": null},
+                "environment_issues": [],
+            });
+            ReportB::parse(&report.to_string()).unwrap()
+        }
+
+        /// EDITOR-17
+        #[test]
+        fn a_conflict_is_shown_once_and_recorded_with_its_decision() {
+            let a = report_a(&["src/a.py", "src/c.py"], &[]);
+            let b = report_b("pytest", "pytest -q", &["src/b.py"]);
+            let mut decisions = Decisions::default();
+            let shown = decisions.compare(&a, &b);
+            assert_eq!(
+                (shown[0].scout_a.as_str(), shown[0].scout_b.as_str()),
+                ("src/a.py, src/c.py", "src/b.py")
+            );
+            assert!(decisions.are_open() && decisions.compare(&a, &b).is_empty());
+            let states =
+                "which files are affected: scout-a says src/a.py, src/c.py, scout-b says src/b.py";
+            assert_eq!(decisions.lines(), [format!("{states}; not decided")]);
+            let decision = |chosen: &str| Decision {
+                about: shown[0].about.to_owned(),
+                scout_a: shown[0].scout_a.clone(),
+                scout_b: shown[0].scout_b.clone(),
+                chosen: chosen.to_owned(),
+                reason: "the log\nnames it".to_owned(),
+            };
+            decisions.decide(&[decision("src/a.py")]);
+            decisions.decide(&[decision("src/b.py")]);
+            assert!(!decisions.are_open());
+            assert_eq!(
+                decisions.lines(),
+                [format!("{states}; chosen: src/b.py, because the log names it")]
+            );
+        }
+
+        /// EDITOR-17: words of the reports are for the Editor alone.
+        #[test]
+        fn prose_agreement_and_an_empty_field_are_no_conflict() {
+            let a = report_a(&["src/a.py"], &["`yarn jest` runs everything"]);
+            for b in [
+                report_b("pytest", "python -m pytest tests/unit", &["src/a.py", "src/c.py"]),
+                report_b("pytest", "npm ci && pytest -q", &[]),
+            ] {
+                assert_eq!(conflicts(&a, &b), []);
+            }
+            assert_eq!(conflicts(&report_a(&[], &[]), &report_b("jest", "npx jest", &["x"])), []);
+        }
+
+        #[test]
+        fn long_lists_are_cut() {
+            let files: Vec<String> = (0..9).map(|n| format!("src/{n}.py")).collect();
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            let found = conflicts(&report_a(&files, &[]), &report_b("custom", "", &["other.py"]));
+            assert!(found[0].scout_a.ends_with("src/4.py, …"), "{found:?}");
+        }
+    }
+
+    mod first_steps {
+        use super::super::*;
+        fn slice(id: &str, files: usize, complexity: &str, order: Option<i64>) -> Value {
+            let files: Vec<_> = (0..files).map(|n| format!("{n}.rs")).collect();
+            json!({"id": id, "files": files, "description": "", "complexity": complexity, "order": order})
+        }
+
+        fn report_a(slices: &[Value]) -> ReportA {
+            let report = json!({
+                "schema_version": "1",
+                "repo_map": {"relevant_files": [], "entry_points": [], "dependency_graph": {}},
+                "risk_zones": [],
+                "change_boundaries": {"safe_slices": slices, "ordering_constraints": []},
+                "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
+                "prior_art": [], "verification_tips": [], "hypotheses": [],
+            });
+            ReportA::parse(&report.to_string()).unwrap()
+        }
+
+        /// EDITOR-18
+        #[test]
+        fn the_first_slice_is_scout_as_else_the_simplest_and_smallest() {
+            let first =
+                |slices: &[Value]| first_slice(&report_a(slices)).map(|slice| slice.id.clone());
+            let ordered = [slice("b", 1, "low", Some(2)), slice("a", 9, "high", Some(1))];
+            assert_eq!(first(&ordered).as_deref(), Some("a"));
+            let half = [slice("b", 1, "low", None), slice("a", 9, "high", Some(7))];
+            assert_eq!(first(&half).as_deref(), Some("a"));
+            let free = [
+                slice("c", 2, "low", None),
+                slice("b", 1, "low", None),
+                slice("a", 1, "medium", None),
+            ];
+            assert_eq!(first(&free).as_deref(), Some("b"));
+            assert_eq!(first(&free[..1]), None);
+        }
+
+        /// EDITOR-16
+        #[test]
+        fn owed_tests_name_the_framework_that_was_detected() {
+            let report = |framework: &str, system: &str, all: &str| {
+                let report = json!({
+                    "schema_version": "1",
+                    "build": {
+                        "detected_system": system, "prerequisites": [], "notes": "",
+                        "commands": {"install": null, "build": "", "clean": null}},
+                    "test": {
+                        "detected_framework": framework, "coverage_command": null, "notes": "",
+                        "commands": {"all": all, "unit": null, "integration": null}},
+                    "failure_analysis": {
+                        "root_cause": "", "affected_files": [], "suggested_investigation": [],
+                        "is_flaky": false, "flaky_reason": null},
+                    "environment_issues": [],
+                });
+                tests_owed(&ReportB::parse(&report.to_string()).unwrap())
+            };
+            let pytest = report("pytest", "custom", "pytest -q");
+            assert!(pytest["todo"].as_str().unwrap().contains("with pytest"));
+            assert_eq!(pytest["command"], "pytest -q");
+            assert!(report("custom", "cargo", "")["todo"].as_str().unwrap().contains("cargo test"));
+            let none = report("custom", "make", " ");
+            assert!(
+                none["todo"].as_str().unwrap().contains("no test framework")
+                    && none.get("command").is_none()
+            );
+        }
+    }
+
+    mod reports {
+        use super::super::*;
+        use serde_json::json;
+
+        fn payload(scout: &str, payload: &Value) -> ScoutPayload {
+            ScoutPayload {
+                scout: scout.into(),
+                sha256: String::new(),
+                question: String::new(),
+                payload: payload.to_string(),
+            }
+        }
+
+        // EDITOR-5
+        #[test]
+        fn what_is_empty_is_not_told_where_the_schema_is_ours() {
+            let report = json!({
+                "schema_version": "1", "build": {"commands": {"install": null, "build": "make"}, "notes": ""},
+                "failure_analysis": {"root_cause": "", "is_flaky": false, "flaky_reason": null},
+                "environment_issues": [], "slices": [{"files": [""], "order": 0, "id": ""}]});
+            let full = json!({
+                "build": {"commands": {"build": "make"}},
+                "failure_analysis": {"is_flaky": false}, "slices": [{"files": [""], "order": 0}]});
+            assert_eq!(report_for_model(&payload("scout-b", &report)), full);
+            assert_eq!(report_for_model(&payload("licences", &report)), report);
+        }
+    }
+
+    mod requery_rules {
+        use super::super::*;
+        fn failure(line: &str, exit_code: i64, reason: &'static str) -> Attempt {
+            Attempt {
+                number: 1,
+                run_id: "run_20260101_000000_aaaaaa".into(),
+                strategy: 1,
+                step: Some("test".into()),
+                exit_code: Some(exit_code),
+                reason,
+                first_failing_line: line.into(),
+                failing_lines: vec![],
+            }
+        }
+
+        #[test]
+        fn asks_again_only_where_the_failures_point() {
+            let logic = failure("FAIL: expected 5, got -1", 1, "step_failed");
+            let missing = failure("ImportError: cannot import name 'x'", 1, "step_failed");
+            let tool = failure("sh: pytest: not found", 127, "step_failed");
+            assert!(requery(std::slice::from_ref(&logic)).is_empty());
+            assert_eq!(requery(&[logic.clone(), missing.clone()]), ["scout-a"]);
+            assert_eq!(requery(&[logic.clone(), tool]), ["scout-b"]);
+            assert_eq!(
+                requery(&[logic, failure("", 137, "timeout"), missing]),
+                ["scout-a", "scout-b"]
+            );
+        }
+    }
+}

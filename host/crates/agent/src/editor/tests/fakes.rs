@@ -1,0 +1,502 @@
+//! A task in memory: a model that follows a script, a verifier that reads one file, Scouts with fixed reports, and two
+//! file tools over a real writer in a temporary directory.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use act_audit::{Audit, Beginning, Head, Keeper, Unkept};
+use act_config::Step;
+use act_core::RunId;
+use act_core::event::Events;
+use act_core::secret::Secrets;
+use act_core::verification::testing::verification;
+use act_core::verification::{FailReason, Verdict, Verification, Verifier};
+use act_model::{
+    Ask, Conversation, Model, ModelError, ModelUsage, Stop, TokenLedger, ToolCall, ToolResult,
+    ToolSpec, Turn,
+};
+use act_workspace::{
+    AgentDir, Change, PathGlobs, Profile, RepoView, RepoWriter, WriteRules, tree_digest,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::NotesWriter;
+use crate::editor::{
+    Abort, Aim, Answer, Editor, Finished, Session, TaskInput, TaskRequest, Tool, ToolOutput,
+};
+use crate::gate_inputs::has_tests;
+use crate::scout::query::ReportCheck;
+use crate::scout::{QueryFailure, Question, Scout};
+
+/// The id of the run with this number, from 1.
+pub(super) fn run_id(number: usize) -> String {
+    format!("run_20261121_100000_aaaa{number:02}")
+}
+
+/// A turn with these calls.
+pub(super) fn calls(calls: &[(&str, Value)]) -> Turn {
+    let calls = calls.iter().enumerate().map(|(at, (name, arguments))| ToolCall {
+        id: at.to_string(),
+        name: (*name).to_owned(),
+        arguments: match arguments {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        },
+    });
+    let calls = calls.collect();
+    Turn { text: String::new(), calls, stop: Stop::Tools, usage: ModelUsage::default() }
+}
+
+pub(super) fn call(name: &str, arguments: Value) -> Turn {
+    calls(&[(name, arguments)])
+}
+
+/// A turn without a call.
+pub(super) fn text(text: &str, stop: Stop) -> Turn {
+    Turn { text: text.to_owned(), calls: vec![], stop, usage: ModelUsage::default() }
+}
+
+pub(super) fn plan(strategy: &str) -> Turn {
+    let arguments = json!({
+        "criteria": ["answer.txt holds the answer"], "acceptance": ["the pipeline is green"],
+        "strategy": strategy,
+    });
+    call("plan", arguments)
+}
+
+pub(super) fn write(content: &str) -> (&'static str, Value) {
+    ("full_rewrite", json!({"path": "answer.txt", "content": content}))
+}
+
+pub(super) fn verify() -> Turn {
+    call("verify", json!({}))
+}
+
+/// Two turns: write the answer, verify.
+pub(super) fn attempt(content: &str) -> Vec<Turn> {
+    vec![calls(&[write(content)]), verify()]
+}
+
+pub(super) fn done() -> Turn {
+    done_with("Wrote the answer.", "It was missing.")
+}
+
+pub(super) fn done_with(what: &str, why: &str) -> Turn {
+    call("done", json!({"what": what, "why": why, "tests": "None needed."}))
+}
+
+type Hook = Box<dyn FnOnce(&Path) + Send>;
+
+/// A repository with one task.
+pub(super) struct Story {
+    dir: tempfile::TempDir,
+    turns: VecDeque<Turn>,
+    /// What happens in the repository before the turn with this index is answered.
+    hooks: HashMap<usize, Hook>,
+    report_b: Value,
+    task: String,
+    /// Replaces the scripted model and the file tools.
+    real: Option<(Arc<dyn Model>, Vec<Arc<dyn Tool>>)>,
+}
+
+impl Story {
+    /// `answer.txt` holds `none`; a run is green when one of its lines is `right`.
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("repo");
+        fs::create_dir_all(root.join("tests")).unwrap();
+        fs::write(root.join("answer.txt"), "none\n").unwrap();
+        fs::write(root.join("tests/answer.sh"), "grep -qx right answer.txt\n").unwrap();
+        let (turns, hooks) = (VecDeque::new(), HashMap::new());
+        let (report_b, task) = (report_b(&["answer.txt"]), "write it".to_owned());
+        Self { dir, turns, hooks, report_b, task, real: None }
+    }
+
+    /// Works with this model and these tools of components.
+    pub(super) fn with(mut self, model: Arc<dyn Model>, tools: Vec<Arc<dyn Tool>>) -> Self {
+        self.real = Some((model, tools));
+        self
+    }
+
+    pub(super) fn task(mut self, text: &str) -> Self {
+        self.task = text.to_owned();
+        self
+    }
+
+    pub(super) fn scout_b_says(mut self, affected: &[&str]) -> Self {
+        self.report_b = report_b(affected);
+        self
+    }
+
+    pub(super) fn turns(mut self, turns: impl IntoIterator<Item = Turn>) -> Self {
+        self.turns.extend(turns);
+        self
+    }
+
+    /// Runs `hook` before the next turn that is added is answered.
+    pub(super) fn meanwhile(mut self, hook: impl FnOnce(&Path) + Send + 'static) -> Self {
+        self.hooks.insert(self.turns.len(), Box::new(hook));
+        self
+    }
+
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("repo")
+    }
+
+    /// Runs the task to its end; every turn of the script must be used.
+    pub(super) fn run(mut self) -> Told {
+        let root = self.root();
+        let state = OwnedFd::from(fs::File::open(self.dir.path()).unwrap());
+        let audit = Audit::new(state, self.dir.path(), Arc::new(Memory), Secrets::default());
+        let model = Arc::new(Script {
+            turns: Mutex::new(std::mem::take(&mut self.turns)),
+            hooks: Mutex::new(std::mem::take(&mut self.hooks)),
+            taken: Mutex::new(0),
+            log: Mutex::default(),
+            root: root.clone(),
+        });
+        let verifier = Arc::new(FakeVerifier { root: root.clone(), logs: Mutex::default() });
+        let scouts: Vec<_> = [("scout-a", report_a()), ("scout-b", self.report_b.clone())]
+            .map(|(name, report)| {
+                Arc::new(FakeScout { name, report: report.to_string(), asked: Mutex::default() })
+            })
+            .into();
+        let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
+        let logs = Arc::clone(&verifier);
+        let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
+        let file_tool =
+            |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
+        let (used, tools) = self.real.take().unwrap_or_else(|| {
+            let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
+            (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
+        });
+        let editor = Editor {
+            input: TaskInput {
+                task_id: "t-abc123".to_owned(),
+                request: TaskRequest::parse(&self.task).unwrap(),
+                package: None,
+                not_enforced: vec![],
+                host_wrote: vec![],
+                stuck_report: None,
+            },
+            model: used,
+            ledger: TokenLedger::limited(None),
+            scouts: scouts.iter().map(|scout| Arc::clone(scout) as Arc<dyn Scout>).collect(),
+            check: Arc::new(BelieveAll),
+            tools,
+            writer,
+            verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
+            tree_digest: Arc::new(move || {
+                tree_digest(&tree, &PathGlobs::default()).map_err(std::io::Error::other)
+            }),
+            moved: Arc::new(|| None),
+            has_tests: Arc::new(move || has_tests(&view, None)),
+            read_log: Box::new(move |run_id, _| Ok(logs.log(run_id))),
+            steps: vec![Step {
+                name: "test".to_owned(),
+                command: "grep -qx right answer.txt".to_owned(),
+                network: false,
+            }],
+            read_script: Box::new(|_| None),
+            audit,
+            notes: Some(NotesWriter::new(AgentDir::open(&root).unwrap())),
+            aim: Aim::Green,
+            draft: None,
+            baseline: false,
+            events: Events::silent(),
+            cancel: CancellationToken::new(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let finished = runtime.block_on(editor.work());
+        let left = model.turns.lock().unwrap().len();
+        assert_eq!(left, 0, "turns of the script are left: {finished:?}");
+        let log = std::mem::take(&mut *model.log.lock().unwrap());
+        let runs = verifier.logs.lock().unwrap().len();
+        let questions = scouts.iter().flat_map(|scout| scout.asked.lock().unwrap().clone());
+        let questions = questions.collect();
+        Told { dir: self.dir, finished, conversations: log, runs, questions }
+    }
+}
+
+/// What a story left.
+pub(super) struct Told {
+    dir: tempfile::TempDir,
+    pub(super) finished: Finished,
+    /// Of each conversation the messages of the user role and the answers of tools, in order.
+    pub(super) conversations: Vec<Vec<Message>>,
+    pub(super) runs: usize,
+    pub(super) questions: Vec<Question>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Message {
+    Said(String),
+    Answered(Value),
+}
+
+impl Told {
+    pub(super) fn state(&self) -> (&'static str, Option<&str>) {
+        (self.finished.state.as_str(), self.finished.reason.as_deref())
+    }
+
+    /// The answers of the tools in all conversations.
+    pub(super) fn answers(&self) -> Vec<&Value> {
+        let all = self.conversations.iter().flatten();
+        let answers = all.filter_map(|message| match message {
+            Message::Answered(answer) => Some(answer),
+            Message::Said(_) => None,
+        });
+        answers.collect()
+    }
+
+    pub(super) fn messages(&self) -> Vec<&str> {
+        let all = self.conversations.iter().flatten();
+        let messages = all.filter_map(|message| match message {
+            Message::Said(text) => Some(text.as_str()),
+            Message::Answered(_) => None,
+        });
+        messages.collect()
+    }
+
+    /// The reason of each refusal, in order.
+    pub(super) fn reasons(&self) -> Vec<&str> {
+        let refused = self.answers().into_iter().filter(|answer| answer["ok"] == false);
+        refused.map(|answer| answer["reason"].as_str().unwrap()).collect()
+    }
+
+    /// The text of a file of the repository.
+    pub(super) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.dir.path().join("repo").join(path)).unwrap()
+    }
+
+    pub(super) fn exists(&self, path: &str) -> bool {
+        self.dir.path().join("repo").join(path).exists()
+    }
+}
+
+struct Script {
+    turns: Mutex<VecDeque<Turn>>,
+    hooks: Mutex<HashMap<usize, Hook>>,
+    taken: Mutex<usize>,
+    log: Mutex<Vec<Vec<Message>>>,
+    root: PathBuf,
+}
+
+/// A model whose conversations share one script.
+struct ScriptedModel(Arc<Script>);
+
+impl Model for ScriptedModel {
+    fn open(&self, _role: &str, _system: &str, _tools: &[ToolSpec]) -> Box<dyn Conversation> {
+        self.0.log.lock().unwrap().push(vec![]);
+        Box::new(Talk(Arc::clone(&self.0)))
+    }
+}
+
+struct Talk(Arc<Script>);
+
+impl Talk {
+    fn add(&self, message: Message) {
+        self.0.log.lock().unwrap().last_mut().unwrap().push(message);
+    }
+}
+
+impl Conversation for Talk {
+    fn say(&mut self, text: &str) {
+        self.add(Message::Said(text.to_owned()));
+    }
+
+    fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError> {
+        for result in results {
+            self.add(Message::Answered(serde_json::from_str(&result.content).unwrap()));
+        }
+        Ok(())
+    }
+
+    fn next<'a>(
+        &'a mut self,
+        _ask: Ask,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Turn, ModelError>> {
+        let mut taken = self.0.taken.lock().unwrap();
+        if let Some(hook) = self.0.hooks.lock().unwrap().remove(&*taken) {
+            hook(&self.0.root);
+        }
+        *taken += 1;
+        let turn = self.0.turns.lock().unwrap().pop_front().expect("the script has ended");
+        std::future::ready(Ok(turn)).boxed()
+    }
+}
+
+struct FakeVerifier {
+    root: PathBuf,
+    logs: Mutex<Vec<(String, String)>>,
+}
+
+impl FakeVerifier {
+    fn log(&self, run_id: &str) -> String {
+        let logs = self.logs.lock().unwrap();
+        logs.iter().find(|(id, _)| id == run_id).map(|(_, log)| log.clone()).unwrap()
+    }
+}
+
+impl Verifier for FakeVerifier {
+    fn run<'a>(
+        &'a self,
+        _attempt: u32,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<Verification>> {
+        let log = fs::read_to_string(self.root.join("answer.txt")).unwrap_or_default();
+        let green = log.lines().any(|line| line == "right");
+        let verdict = if green { Verdict::Pass } else { Verdict::Fail(FailReason::StepFailed) };
+        let mut verification = verification(verdict, &["test"], &log);
+        let mut logs = self.logs.lock().unwrap();
+        let id = run_id(logs.len() + 1);
+        logs.push((id.clone(), log));
+        verification.run_id = Some(RunId::parse(&id).unwrap());
+        if let Some(manifest) = &mut verification.manifest {
+            manifest.tree_digest = tree_digest(&self.root, &PathGlobs::default()).ok();
+        }
+        std::future::ready(Some(verification)).boxed()
+    }
+}
+
+struct FakeScout {
+    name: &'static str,
+    report: String,
+    asked: Mutex<Vec<Question>>,
+}
+
+impl Scout for FakeScout {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn sha256(&self) -> &str {
+        "0000"
+    }
+
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        _attempt: u32,
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, QueryFailure>> {
+        self.asked.lock().unwrap().push(question.clone());
+        std::future::ready(Ok(self.report.clone())).boxed()
+    }
+}
+
+struct BelieveAll;
+
+impl ReportCheck for BelieveAll {
+    fn check<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<String, String>> {
+        std::future::ready(Ok(String::new())).boxed()
+    }
+}
+
+/// `read` and `full_rewrite`, without versions.
+struct FileTool {
+    name: &'static str,
+    writer: Arc<RepoWriter>,
+}
+
+impl FileTool {
+    fn answer(&self, arguments: &str) -> Option<Answer> {
+        let arguments: Value = serde_json::from_str(arguments).ok()?;
+        let path = arguments["path"].as_str()?.to_owned();
+        if self.name == "read" {
+            let text = self.writer.text(&path).now;
+            return Some(Answer::ok(&json!({"ok": true, "text": text.text()})));
+        }
+        let bytes = arguments["content"].as_str()?.as_bytes().to_vec();
+        let change = match self.writer.version(&path) {
+            Ok(Some(expect)) => Change::Replace { path, expect, bytes },
+            _ => Change::Create { path, bytes },
+        };
+        Some(match self.writer.apply(&[change], &|| false) {
+            Ok(_) => Answer::ok(&json!({"ok": true})),
+            Err(error) => Answer::refusal("tool_failed", &error.to_string()),
+        })
+    }
+}
+
+impl Tool for FileTool {
+    fn spec(&self) -> ToolSpec {
+        let name = self.name.to_owned();
+        ToolSpec { name, description: String::new(), parameters: "{}".to_owned() }
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        _session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+        let answer = self.answer(arguments);
+        let answer = answer.unwrap_or_else(|| Answer::refusal("bad_arguments", "path and content"));
+        std::future::ready(Ok(answer.into())).boxed()
+    }
+}
+
+/// A keeper that remembers nothing: each test has a log of its own.
+struct Memory;
+
+impl Keeper for Memory {
+    fn head(&self) -> Result<Option<Head>, Unkept> {
+        Ok(None)
+    }
+
+    fn keep(&self, _: &Head) -> Result<(), Unkept> {
+        Ok(())
+    }
+
+    fn restarted(&self, _: &Head, _: &str) -> Result<(), Unkept> {
+        Ok(())
+    }
+
+    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+        Ok(BTreeMap::new())
+    }
+
+    fn grants(&self) -> Result<Option<String>, Unkept> {
+        Ok(None)
+    }
+
+    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
+        Ok(())
+    }
+}
+
+fn report_a() -> Value {
+    json!({
+        "schema_version": "1",
+        "repo_map": {
+            "relevant_files": [{"path": "answer.txt", "purpose": "holds the answer", "relevance": "primary"}],
+            "entry_points": [], "dependency_graph": {}},
+        "risk_zones": [],
+        "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
+        "conventions": {"naming": "plain", "patterns": [], "anti_patterns": []},
+        "prior_art": [], "verification_tips": [], "hypotheses": [],
+    })
+}
+
+fn report_b(affected: &[&str]) -> Value {
+    json!({
+        "schema_version": "1",
+        "build": {
+            "detected_system": "custom", "prerequisites": [], "notes": "",
+            "commands": {"install": null, "build": "true", "clean": null}},
+        "test": {
+            "detected_framework": "custom", "coverage_command": null, "notes": "",
+            "commands": {"all": "sh test.sh", "unit": null, "integration": null}},
+        "failure_analysis": {
+            "root_cause": "the answer is missing", "affected_files": affected,
+            "suggested_investigation": [], "is_flaky": false, "flaky_reason": null},
+        "environment_issues": [],
+    })
+}

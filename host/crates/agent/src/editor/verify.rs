@@ -1,0 +1,701 @@
+//! A verification and what follows from it: the debug loop, the failing lines of a log, and the baseline before the first
+//! edit.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::finish::EndReason;
+use super::plan::Repeat;
+use super::scouts::requery;
+use super::tools::{Answer, Done, ToolOutput};
+use super::{Abort, Aim, ConversationExit, Phase, Session, prompt};
+use crate::context::VerifiedRun;
+use act_core::RunId;
+use act_core::event::{EventKind, Milestone};
+use act_core::verification::{FailReason, Status, Verdict, Verification};
+
+/// Green runs in one task before the host closes it by itself.
+const GREEN_RUNS: usize = 12;
+
+impl Session<'_> {
+    /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
+    pub(super) fn phase_of_tree(&self) -> Phase {
+        let green = self.last.as_ref().is_some_and(Verification::passed);
+        if green && !self.edited() { Phase::Closing } else { Phase::Working }
+    }
+
+    /// Returns whether the last run was green and judged exactly the current tree.
+    pub(super) async fn tree_is_green(&self) -> Result<bool, Abort> {
+        let green = self.last.as_ref().filter(|last| last.passed());
+        let verified = green.and_then(Verification::tree_digest);
+        let read = Arc::clone(&self.editor.tree_digest);
+        let current = tokio::task::spawn_blocking(move || read()).await;
+        // The digest was read by path, so it says something about the edited directory only while the path means it.
+        if let Some(moved) = (self.editor.moved)() {
+            return Err(Abort::Stuck(EndReason::moved(moved)));
+        }
+        match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
+            Ok(current) => Ok(verified.is_some_and(|verified| verified == current)),
+            Err(error) => {
+                let diagnosis = format!("the repository cannot be read: {error}");
+                Err(Abort::Stuck(EndReason::infra("unknown", diagnosis)))
+            }
+        }
+    }
+
+    pub(super) async fn done(&mut self, done: Done) -> Result<ToolOutput, Abort> {
+        let done = self.without_commit_text(done);
+        if self.editor.aim == Aim::Proposal {
+            return Ok(ToolOutput::Exit(ConversationExit::Finished(Some(done))));
+        }
+        if !self.tree_is_green().await? {
+            self.phase = Phase::Working;
+            let message = "the tree has changed since the green run; call verify again";
+            return Ok(Answer::refusal("not_verified", message).into());
+        }
+        Ok(ToolOutput::Exit(ConversationExit::Finished(Some(done))))
+    }
+
+    async fn close_or(&self, answer: Answer) -> Result<ToolOutput, Abort> {
+        let green = self.tree_is_green().await?;
+        Ok(if green { ToolOutput::Exit(ConversationExit::Finished(None)) } else { answer.into() })
+    }
+
+    /// A green model that never says `done`: closed by the host, unless the tree changed meanwhile.
+    pub(super) async fn close(&mut self) -> Result<ToolOutput, Abort> {
+        if self.tree_is_green().await? {
+            return Ok(ToolOutput::Exit(ConversationExit::Finished(None)));
+        }
+        self.verify().await
+    }
+
+    /// Runs the pipeline, whoever asks for it. The refusals come first, so that silence bypasses none of them.
+    pub(super) async fn verify(&mut self) -> Result<ToolOutput, Abort> {
+        if let Some(refusal) = self.ignored_changes().or_else(|| self.pending_review()) {
+            return Ok(refusal.into());
+        }
+        let fingerprint = self.fingerprint();
+        if !self.verified_in_strategy && self.debug_loop.replans() > 0 {
+            match self.history.judge_tree(&fingerprint) {
+                Repeat::No => {}
+                Repeat::Refused => {
+                    let message =
+                        "this tree was verified before and failed; change something first";
+                    return Ok(Answer::refusal("same_strategy", message).into());
+                }
+                Repeat::Accepted => {
+                    self.strategies.mark_in_force(" (verified an unchanged tree)");
+                }
+            }
+        }
+        self.verified_in_strategy = true;
+        (self.criteria_shown, self.questions) = (false, 0);
+        self.verified_tree.clone_from(&fingerprint);
+
+        let number = self.debug_loop.next_attempt();
+        self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
+        self.milestone(Milestone::Verifying);
+        let verification = self.editor.verifier.run(number, &self.editor.cancel).await;
+        let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
+            return Err(Abort::Cancelled);
+        };
+        self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
+        let next = self.debug_loop.judge(verification.verdict.status());
+        let failure = Attempt::of(number, self.strategies.all().len() as u32, &verification);
+        let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
+        let answer = Answer::ok(&answer_for_model(&verification, &failure, as_before));
+        self.verified.push(failure.shown(&verification));
+        if verification.failed() {
+            self.milestone(Milestone::VerificationFailed);
+            self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
+            self.plans.fail(failure);
+            self.history.add_tree(&fingerprint);
+        }
+        let infra = verification.verdict.infra().cloned();
+        self.last = Some(verification);
+        match next {
+            NextStep::Fix => {
+                self.phase = Phase::Working;
+                Ok(ToolOutput::Answer(Answer { is_error: true, ..answer }))
+            }
+            NextStep::Finish => {
+                self.phase = Phase::Closing;
+                let green = |run: &&VerifiedRun| run.status == Status::Pass;
+                // A model that goes on editing a green tree for ever is closed while it is green.
+                if self.verified.iter().filter(green).count() >= GREEN_RUNS {
+                    return self.close_or(answer).await;
+                }
+                Ok(answer.into())
+            }
+            NextStep::Replan { number: replan } => {
+                Ok(ToolOutput::Exit(ConversationExit::Replan { number: replan, attempt: number }))
+            }
+            NextStep::HardStop => Err(Abort::Stuck(EndReason::HardStop)),
+            NextStep::InfraStop => {
+                if let Some(moved) = (self.editor.moved)() {
+                    return Err(Abort::Stuck(EndReason::moved(moved)));
+                }
+                let (code, diagnosis) = infra.map_or(("unknown", String::new()), |error| {
+                    (error.error_type.as_str(), error.message)
+                });
+                Err(Abort::Stuck(EndReason::infra(code, diagnosis)))
+            }
+        }
+    }
+}
+
+/// REPLAN when this many attempts failed in a row.
+pub(super) const REPLAN_AFTER: u32 = 3;
+/// Hard stop when this many attempts were made without a green one.
+pub(super) const HARD_STOP_AFTER: u32 = 12;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextStep {
+    /// Green: close the task.
+    Finish,
+    /// Fix forward with the strategy in force.
+    Fix,
+    /// Fresh conversation, other strategy; `number` counts from 1.
+    Replan { number: u32 },
+    /// Report and end as STUCK.
+    HardStop,
+    /// Report the machine's trouble and end as INFRA_ERROR; never retried.
+    InfraStop,
+}
+
+/// The two counters of EDITOR-20 and the number of REPLANs so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct DebugLoop {
+    consecutive_failures: u32,
+    total_verify_loops: u32,
+    replans: u32,
+}
+
+impl DebugLoop {
+    /// The number of the attempt that would come next, from 1.
+    pub(super) fn next_attempt(&self) -> u32 {
+        self.total_verify_loops + 1
+    }
+
+    pub(super) fn replans(&self) -> u32 {
+        self.replans
+    }
+
+    pub(super) fn judge(&mut self, verdict: Status) -> NextStep {
+        match verdict {
+            Status::InfraError => NextStep::InfraStop,
+            Status::Pass => {
+                self.consecutive_failures = 0;
+                self.total_verify_loops = 0;
+                NextStep::Finish
+            }
+            Status::Fail => {
+                self.consecutive_failures += 1;
+                self.total_verify_loops += 1;
+                if self.total_verify_loops >= HARD_STOP_AFTER {
+                    NextStep::HardStop
+                } else if self.consecutive_failures >= REPLAN_AFTER {
+                    self.consecutive_failures = 0;
+                    self.replans += 1;
+                    NextStep::Replan { number: self.replans }
+                } else {
+                    NextStep::Fix
+                }
+            }
+        }
+    }
+}
+
+/// The model gets the end of the tail; the rest is one `read_log` away.
+const TAIL: usize = 8 * 1024;
+
+/// The last bytes of a log, from the start of a line where there is one.
+pub(super) fn tail(log: &str) -> &str {
+    let from = log.len().saturating_sub(TAIL);
+    if from == 0 {
+        return log;
+    }
+    let from = (from..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
+    let rest = log.get(from..).unwrap_or_default();
+    match rest.split_once('\n') {
+        Some((_, lines)) if !lines.is_empty() => lines,
+        _ => rest,
+    }
+}
+
+/// The result of `verify` for PASS and FAIL.
+fn answer_for_model(
+    verification: &Verification,
+    attempt: &Attempt,
+    as_before: Option<&str>,
+) -> Value {
+    let number = attempt.number;
+    let warnings: Vec<_> = verification.warnings.iter().map(|warning| &warning.message).collect();
+    match &verification.verdict {
+        Verdict::Pass => json!({
+            "ok": true,
+            "status": "PASS",
+            "run_id": verification.run_id,
+            "attempt": format!("{number}/{HARD_STOP_AFTER}"),
+            "warnings": warnings,
+            "next": "call done, or edit on and verify again",
+        }),
+        verdict => {
+            let mut answer = json!({
+                "ok": false,
+                "status": verdict.status(),
+                "run_id": verification.run_id,
+                "attempt": format!("{number}/{HARD_STOP_AFTER}"),
+                "reason": attempt.reason,
+                "step": attempt.step,
+                "exit_code": attempt.exit_code,
+                "warnings": warnings,
+                "tail": tail(verification.tail.as_deref().unwrap_or_default()),
+            });
+            let scouts = requery(std::slice::from_ref(attempt));
+            if let Some(as_before) = as_before {
+                answer["baseline"] = as_before.into();
+            }
+            if let Some(hint) = ask(&scouts) {
+                answer["hint"] = hint.into();
+            }
+            answer
+        }
+    }
+}
+
+/// Whom to ask about a failure that no thinking about the change explains.
+fn ask(scouts: &[&str]) -> Option<String> {
+    let whom = scouts.join(" or ");
+    (!scouts.is_empty()).then(|| format!("ask_scout {whom} about it; the log goes along"))
+}
+
+/// One failed attempt as the failure matrix shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attempt {
+    pub number: u32,
+    pub run_id: String,
+    /// Number of the strategy, from 1.
+    pub strategy: u32,
+    /// The step that ended the run.
+    pub step: Option<String>,
+    pub exit_code: Option<i64>,
+    pub reason: &'static str,
+    /// The first line that looks like the failure itself.
+    pub first_failing_line: String,
+    /// All such lines, each once.
+    pub failing_lines: Vec<String>,
+}
+
+/// Failing lines of one log.
+const LINES: usize = 50;
+const LINE: usize = 200;
+
+impl Attempt {
+    pub(super) fn of(number: u32, strategy: u32, verification: &Verification) -> Self {
+        let step = verification.failing_step();
+        let log = verification.tail.as_deref().unwrap_or_default();
+        Self {
+            number,
+            run_id: verification.run_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+            strategy,
+            step: step.map(|step| step.name.clone()),
+            exit_code: step.and_then(|step| step.exit_code),
+            reason: verification.verdict.fail_reason().unwrap_or(FailReason::StepFailed).as_str(),
+            first_failing_line: first_failing_line(log),
+            failing_lines: failing_lines(log),
+        }
+    }
+}
+
+impl Attempt {
+    /// The same for people, whatever the status.
+    pub(super) fn shown(&self, verification: &Verification) -> VerifiedRun {
+        let failed = verification.failed();
+        VerifiedRun {
+            attempt: self.number,
+            strategy: self.strategy,
+            run_id: verification.run_id.as_ref().map(ToString::to_string),
+            status: verification.verdict.status(),
+            steps_run: verification.steps().len(),
+            failing_step: self.step.clone().filter(|_| failed),
+            reason: verification.verdict.reason_word().map(str::to_owned),
+            first_failing_line: failed.then(|| self.first_failing_line.clone()),
+        }
+    }
+}
+
+/// The first of the failing lines; empty where the log is empty.
+fn first_failing_line(log: &str) -> String {
+    failing_lines(log).into_iter().next().unwrap_or_default()
+}
+
+/// The lines of a log that report a failure, each once: first those that a tool marks as one, then those that only
+/// mention one. A line that reports that something passed is neither. Without any, the last line that is not blank.
+pub(super) fn failing_lines(log: &str) -> Vec<String> {
+    let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let of = |wanted: Sign| lines().filter(move |line| sign(line) == wanted);
+    let mut found: Vec<String> = vec![];
+    for line in of(Sign::Failure).chain(of(Sign::Mention)) {
+        let line: String = line.chars().take(LINE).collect();
+        if !found.contains(&line) {
+            found.push(line);
+        }
+        if found.len() == LINES {
+            break;
+        }
+    }
+    if found.is_empty() {
+        found.extend(lines().next_back().map(|line| line.chars().take(LINE).collect()));
+    }
+    found
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// A tool marks this line as a failure: `error:`, `FAILED`, `panicked at`.
+    Failure,
+    /// The line holds a word that is also in names and in passing text.
+    Mention,
+    None,
+}
+
+fn sign(line: &str) -> Sign {
+    static PASSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r"(?i)(\.\.\.|…) *(ok|passed|ignored|skipped)\b|^[\W_]*(ok|pass|passed|skip|skipped|xfail)\b[\W_]|^[✓✔√]|\bPASSED\b|\b(0|no) (failed|failures?|errors?)\b",
+        )
+        .ok()
+    });
+    static FAILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r"(?x)
+            \b(error|Error|ERROR)(\[\w+\])?: | \w+(Error|Exception)\b(:|$) | ^E\s{2,} |
+            \bFAIL(ED|URE)?\b | \bpanicked\ at\b | \bassertion\b.*\bfailed\b | ^Assertion | ^Traceback\b |
+            ^not\ ok\b | ^[✗✘✕×] | (?i:\bfatal(\ error)?:) | :\ not\ found$ | command\ not\ found |
+            No\ such\ file\ or\ directory",
+        )
+        .ok()
+    });
+    static COUNT: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(?i)\b[1-9]\d* (failed|failures?|errors?)\b").ok());
+    const MENTIONS: [&str; 7] =
+        ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
+    let is =
+        |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|re| re.is_match(line));
+    let lowered = line.to_lowercase();
+    if is(&COUNT) {
+        // A summary says that something failed, and not what.
+        Sign::Mention
+    } else if is(&PASSED) && !lowered.starts_with("not ok") {
+        Sign::None
+    } else if is(&FAILED) {
+        Sign::Failure
+    } else if MENTIONS.iter().any(|word| lowered.contains(word)) {
+        Sign::Mention
+    } else {
+        Sign::None
+    }
+}
+
+/// Failing lines that are shown.
+const SHOWN: usize = 10;
+
+pub(super) struct Baseline {
+    run_id: Option<String>,
+    /// `None` when the run was green.
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    /// As the first attempt would have been.
+    as_attempt: Attempt,
+    /// Lines of the log that look like failures, in order.
+    lines: Vec<String>,
+}
+
+impl Session<'_> {
+    /// Runs the pipeline before the first edit. The run moves no counter.
+    pub(super) async fn run_baseline(&mut self) -> Result<(), Abort> {
+        self.milestone(Milestone::Verifying);
+        let verification = self.editor.verifier.run(0, &self.editor.cancel).await;
+        let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
+            return Err(Abort::Cancelled);
+        };
+        if let Verdict::Infra(error) = verification.verdict {
+            return Err(Abort::Stuck(EndReason::infra(error.error_type.as_str(), error.message)));
+        }
+        let baseline = Baseline::of(&verification);
+        self.editor.events.emit(EventKind::Baseline {
+            run_id: baseline.run_id.clone(),
+            status: verification.verdict.status().as_str().to_owned(),
+            step: baseline.failure.as_ref().and_then(|failure| failure.as_attempt.step.clone()),
+            failures: baseline.lines(),
+        });
+        self.baseline = Some(baseline);
+        Ok(())
+    }
+}
+
+impl Baseline {
+    fn of(verification: &Verification) -> Self {
+        let failure = verification.failed().then(|| Failure {
+            as_attempt: Attempt::of(0, 0, verification),
+            lines: failing_lines(verification.tail.as_deref().unwrap_or_default()),
+        });
+        Self { run_id: verification.run_id.as_ref().map(ToString::to_string), failure }
+    }
+
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let lines = self.failure.iter().flat_map(|failure| &failure.lines);
+        lines.take(SHOWN).cloned().collect()
+    }
+
+    fn named_run(&self) -> &str {
+        self.run_id.as_deref().unwrap_or("a run")
+    }
+
+    /// For the model, before its first plan.
+    pub(super) fn for_model(&self) -> String {
+        let run = self.named_run();
+        match &self.failure {
+            None => format!("Before any edit the pipeline was green ({run})."),
+            Some(failure) => {
+                let step = failure.as_attempt.step.as_deref().unwrap_or("-");
+                let mut text = format!(
+                    "Before any edit the pipeline failed in step {step} ({run}; `read_log` takes it)."
+                );
+                text.push_str(match failure.lines.as_slice() {
+                    [] => " It printed nothing.",
+                    _ => " What failed then:",
+                });
+                self.lines().iter().for_each(|line| text.push_str(&format!("\n- {line}")));
+                text
+            }
+        }
+    }
+
+    /// Returns whether an attempt failed as the baseline did: in the same step, with no other failing lines.
+    fn knows(&self, attempt: &Attempt) -> bool {
+        let Some(failure) = &self.failure else { return false };
+        let known: BTreeSet<_> = failure.lines.iter().map(|line| untimed(line)).collect();
+        failure.as_attempt.step == attempt.step
+            && failure.as_attempt.reason == attempt.reason
+            && !attempt.failing_lines.is_empty()
+            && attempt.failing_lines.iter().all(|line| known.contains(&untimed(line)))
+    }
+
+    /// For the model, beside a failure.
+    pub(super) fn comparison(&self, attempt: &Attempt) -> Option<&'static str> {
+        Some(match self.knows(attempt) {
+            true => "it failed so before your first edit",
+            false => "before your first edit it did not fail so",
+        })
+    }
+
+    /// For the summary and the report.
+    pub(super) fn for_people(&self, attempts: &[Attempt]) -> String {
+        let run = self.named_run();
+        let Some(failure) = &self.failure else {
+            return format!("The pipeline was green in {run}: every failure below is new.");
+        };
+        let step = failure.as_attempt.step.as_deref().unwrap_or("-");
+        let end = if failure.lines.is_empty() { ", and printed nothing." } else { ":" };
+        let mut text = format!("The pipeline failed in {run}, step {step}{end}\n");
+        self.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        let (known, new): (Vec<_>, Vec<_>) = attempts.iter().partition(|one| self.knows(one));
+        let numbers = |attempts: &[&Attempt]| {
+            let numbers: Vec<_> = attempts.iter().map(|one| one.number.to_string()).collect();
+            numbers.join(", ")
+        };
+        if !known.is_empty() {
+            text.push_str(&format!("Failed so as well: attempts {}.\n", numbers(&known)));
+        }
+        if !new.is_empty() {
+            text.push_str(&format!("Failed otherwise, so new: attempts {}.\n", numbers(&new)));
+        }
+        text
+    }
+}
+
+/// Without what differs from run to run: how long something took.
+fn untimed(line: &str) -> Cow<'_, str> {
+    static DURATION: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"\b\d+(\.\d+)? ?(s|ms|us|sec|seconds)\b").ok());
+    match &*DURATION {
+        Some(duration) => duration.replace_all(line, "#"),
+        None => line.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    mod debug_loop {
+        use super::super::*;
+        use NextStep::{Finish, Fix, HardStop, InfraStop, Replan};
+
+        /// EDITOR-20 to EDITOR-23: attempt, consecutive and total after it, what comes next.
+        #[test]
+        fn twelve_failures_replan_at_3_6_9_and_stop_at_12() {
+            let table = [
+                (1, 1, 1, Fix),
+                (2, 2, 2, Fix),
+                (3, 0, 3, Replan { number: 1 }),
+                (4, 1, 4, Fix),
+                (5, 2, 5, Fix),
+                (6, 0, 6, Replan { number: 2 }),
+                (7, 1, 7, Fix),
+                (8, 2, 8, Fix),
+                (9, 0, 9, Replan { number: 3 }),
+                (10, 1, 10, Fix),
+                (11, 2, 11, Fix),
+                (12, 3, 12, HardStop), // hard stop wins over REPLAN
+            ];
+            let mut state = DebugLoop::default();
+            for (attempt, consecutive, total, next) in table {
+                assert_eq!(state.next_attempt(), attempt);
+                assert_eq!(state.judge(Status::Fail), next, "attempt {attempt}");
+                assert_eq!(
+                    (state.consecutive_failures, state.total_verify_loops),
+                    (consecutive, total),
+                    "attempt {attempt}"
+                );
+            }
+        }
+
+        #[test]
+        fn green_resets_both_counters() {
+            let mut state = DebugLoop::default();
+            for _ in 0..5 {
+                state.judge(Status::Fail);
+            }
+            assert_eq!(state.judge(Status::Pass), Finish);
+            assert_eq!(state.next_attempt(), 1);
+            assert_eq!(state.judge(Status::Fail), Fix);
+            assert_eq!(state.judge(Status::Fail), Fix);
+            assert_eq!(state.judge(Status::Fail), Replan { number: 2 });
+        }
+
+        #[test]
+        fn trouble_of_the_machine_stops_at_once_and_counts_nothing() {
+            let mut state = DebugLoop::default();
+            state.judge(Status::Fail);
+            let before = state;
+            assert_eq!(state.judge(Status::InfraError), InfraStop);
+            assert_eq!(state, before);
+        }
+    }
+
+    mod answers {
+        use super::super::*;
+        /// EDITOR-19
+        #[test]
+        fn a_scout_is_named_where_it_can_help() {
+            assert_eq!(ask(&[]), None);
+            assert!(ask(&["scout-b"]).unwrap().starts_with("ask_scout scout-b "));
+        }
+
+        #[test]
+        fn a_long_tail_starts_at_a_line_and_a_character() {
+            let log: String = (0..4000).map(|n| format!("é line {n}\n")).collect();
+            let end = tail(&log);
+            assert!(
+                end.len() <= TAIL && end.starts_with("é line ") && end.ends_with("line 3999\n")
+            );
+            assert_eq!(tail("short"), "short");
+            assert!(tail(&"é".repeat(TAIL)).len() <= TAIL);
+        }
+    }
+
+    mod failing_lines {
+        use super::super::*;
+        #[test]
+        fn the_line_that_names_the_failure_wins_over_the_last_one() {
+            assert_eq!(
+                first_failing_line("run 1\nFAIL: add 2 3: expected 5, got -1\n1 of 2 done\n"),
+                "FAIL: add 2 3: expected 5, got -1"
+            );
+            assert_eq!(first_failing_line("one\n\ntwo\n"), "two");
+            assert_eq!(first_failing_line(""), "");
+        }
+        /// EDITOR-25
+        #[test]
+        fn a_line_that_reports_a_pass_is_not_the_failure() {
+            let many: String =
+                (0..60).map(|n| format!("test parse_error_{n}_is_reported ... ok\n")).collect();
+            let log = format!("{many}expected output follows\nerror[E0308]: mismatched types\n");
+            assert_eq!(
+                failing_lines(&log),
+                ["error[E0308]: mismatched types", "expected output follows"]
+            );
+            for (passed, failed) in [
+                ("test result: ok. 3 passed; 0 failed; 0 ignored", "test a ... FAILED"),
+                ("ok 1 - handles errors", "not ok 2 - handles errors"),
+                ("✓ throws an error (3 ms)", "✕ adds"),
+                (
+                    "tests/test_error.py::test_error PASSED [ 50%]",
+                    "FAILED tests/test_a.py::test_b - assert 1 == 2",
+                ),
+                ("--- PASS: TestError (0.00s)", "--- FAIL: TestAdd (0.00s)"),
+                ("PASS src/error.test.js", "FAIL src/add.test.js"),
+                ("the error handler was loaded", "thread 'main' panicked at src/lib.rs:3:5:"),
+                ("test_error (x.Test) ... ok", "ValueError: no"),
+            ] {
+                assert_eq!(first_failing_line(&format!("{passed}\n{failed}\nend\n")), failed);
+            }
+        }
+    }
+
+    mod baseline {
+        use super::super::*;
+        use act_core::verification::FailReason;
+        use act_core::verification::testing::{RUN_ID, verification};
+
+        fn failed(log: &str) -> Verification {
+            verification(Verdict::Fail(FailReason::StepFailed), &["test"], log)
+        }
+
+        fn attempt(number: u32, log: &str) -> Attempt {
+            Attempt::of(number, 1, &failed(log))
+        }
+
+        // EDITOR-51
+        #[test]
+        fn failures_that_were_there_before_are_told_from_new_ones() {
+            let baseline = Baseline::of(&failed("FAIL old one\nFAIL old two\nFAIL: 1 in 0.3s"));
+            let attempts = [
+                attempt(1, "FAIL old two\n"),
+                attempt(2, "FAIL old two\nFAIL new\n"),
+                attempt(3, ""),
+                attempt(4, "FAIL: 1 in 0.25s"),
+            ];
+            let known: Vec<_> = attempts.iter().map(|one| baseline.knows(one)).collect();
+            assert_eq!(known, [true, false, false, true]);
+            assert_eq!(
+                baseline.for_people(&attempts),
+                format!(
+                    "The pipeline failed in {RUN_ID}, step test:\n  FAIL old one\n  FAIL old two\n  \
+                 FAIL: 1 in 0.3s\nFailed so as well: attempts 1, 4.\nFailed otherwise, so new: attempts 2, 3.\n"
+                )
+            );
+            assert!(baseline.for_model().contains(":\n- FAIL old one\n- FAIL old two\n"));
+        }
+
+        // EDITOR-51
+        #[test]
+        fn after_a_green_baseline_every_failure_is_new() {
+            let green = verification(Verdict::Pass, &["test"], "FAIL is a word here\n");
+            let baseline = Baseline::of(&green);
+            assert!(!baseline.knows(&attempt(1, "FAIL is a word here\n")));
+            assert!(baseline.for_people(&[]).contains("every failure below is new"));
+        }
+    }
+}

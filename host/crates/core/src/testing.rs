@@ -1,0 +1,21 @@
+//! For the tests of every crate: a test that cannot run on a machine says so instead of passing in silence.
+
+use std::io::Write;
+
+/// Reports that the running test, or a part of it, cannot run on this machine. The caller returns afterwards.
+///
+/// libtest knows no such outcome and counts the test as passed. Therefore the reason is written to stderr past
+/// libtest's capture, and appended to the file that `ACT_SKIPPED_TESTS` names: `scripts/test` reads that file, lists the
+/// reasons and does not count those tests as passed.
+pub fn skip(reason: impl std::fmt::Display) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a test"));
+    // `eprintln` would be captured. Nobody can be informed of a failure here.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("ACT_SKIPPED_TESTS") {
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        // Two test binaries may have tests of one name.
+        let line = format!("{}\t{line}", std::process::id());
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+}

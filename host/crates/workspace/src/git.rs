@@ -1,0 +1,513 @@
+//! What git's own files say about a directory: its working tree and git directory, the tracked paths, and the commit that
+//! `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
+//!
+//! Configuration is not read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git` that is a
+//! link counts as no git at all. A working tree around the directory counts as well, because its rules and its index cover
+//! the directory. An index that cannot be read, is split over files or is too large counts as none: then no path is tracked.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::io::Errno;
+
+use super::handle::{self, DIRECTORY, Root};
+use super::ignored;
+use super::lock::RootIdentity;
+
+/// Maximum number of bytes of a `.git` file, `commondir`, `HEAD` or loose reference. Each holds one path or name.
+pub(super) const MAX_POINTER: u64 = 4096;
+
+/// The two directories of a working tree. They are the same directory unless the tree is a linked worktree.
+#[derive(Debug)]
+pub(super) struct GitDir {
+    /// `HEAD` and the index.
+    pub(super) own: Root,
+    /// References and `info/exclude`.
+    pub(super) common: Root,
+}
+
+impl GitDir {
+    /// Opens the git directory of the working tree whose top is `root`.
+    pub(super) fn of(root: &Root) -> Option<Self> {
+        let own = match root.open_real(b".git", DIRECTORY) {
+            Ok(fd) => fd,
+            Err(_) => {
+                let pointer = small(root, b".git", MAX_POINTER)?;
+                let target = pointer.strip_prefix("gitdir:")?.trim().to_owned();
+                elsewhere(root, &target)?
+            }
+        };
+        let own = Root::new(own);
+        let common = match small(&own, b"commondir", MAX_POINTER) {
+            Some(target) => Root::new(elsewhere(&own, target.trim())?),
+            None => own.clone(),
+        };
+        Some(Self { own, common })
+    }
+}
+
+/// Where the git directory of a working tree lies, for a container that is to see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GitPlace {
+    /// The directory has no `.git`.
+    None,
+    /// A real directory of that name.
+    Directory,
+    /// A linked worktree: `common` is shared, `inside` is where in it this tree's own part lies.
+    Linked { common: PathBuf, inside: PathBuf },
+    /// A link, or a file that points to a directory which does not point back. The author of the repository chose its
+    /// target.
+    Elsewhere,
+}
+
+/// Finds the git directory of the working tree at `path`.
+///
+/// A `.git` file may name any directory of the machine, so the named directory must prove that it belongs to this tree: it
+/// lies below a `worktrees` directory and points back.
+///
+/// # Errors
+/// The directory cannot be opened or looked at.
+pub fn git_place(path: &Path) -> Result<GitPlace, Errno> {
+    let root = Root::open(path)?;
+    let stat = match rustix::fs::statat(&root, ".git", AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(GitPlace::None),
+        Err(errno) => return Err(errno),
+    };
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => GitPlace::Directory,
+        FileType::RegularFile => linked(&root, path).unwrap_or(GitPlace::Elsewhere),
+        FileType::Symlink => GitPlace::Elsewhere,
+        _ => GitPlace::None,
+    })
+}
+
+fn linked(root: &Root, path: &Path) -> Option<GitPlace> {
+    let pointer = small(root, b".git", MAX_POINTER)?;
+    let own = path.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
+    let handle = Root::open(&own).ok()?;
+    let common = own.join(small(&handle, b"commondir", MAX_POINTER)?.trim()).canonicalize().ok()?;
+    let inside = own.strip_prefix(&common).ok()?.to_owned();
+    let mut parts = inside.components();
+    let in_place = parts.next()?.as_os_str() == "worktrees" && parts.next().is_some();
+    let back = own.join(small(&handle, b"gitdir", MAX_POINTER)?.trim());
+    let points_back = RootIdentity::of(back.parent()?).ok()? == RootIdentity::of(path).ok()?;
+    (in_place && parts.next().is_none() && points_back)
+        .then_some(GitPlace::Linked { common, inside })
+}
+
+/// Reads a small text file beneath `root`, or returns `None` when it is missing, too large or not UTF-8.
+pub(super) fn small(root: &Root, path: &[u8], most: u64) -> Option<String> {
+    String::from_utf8(bytes(root, path, most)?).ok()
+}
+
+pub(super) fn bytes(root: &Root, path: &[u8], most: u64) -> Option<Vec<u8>> {
+    let opened = root.open_real(path, handle::READ).ok()?;
+    let (fd, _) = handle::regular(opened).ok()?;
+    handle::read_whole(fd, most).ok()?
+}
+
+/// A file with ignore rules exists and cannot be read, or is too large.
+#[derive(Debug)]
+pub(super) struct Unreadable;
+
+/// Reads a file with ignore rules. Returns `None` where git reads none either: a missing file, a link, another kind of file.
+pub(super) fn rules(
+    opened: Result<OwnedFd, Errno>,
+    most: u64,
+) -> Result<Option<Vec<u8>>, Unreadable> {
+    let opened = opened.and_then(handle::regular);
+    match opened {
+        Ok((fd, _)) => match handle::read_whole(fd, most) {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) | Err(_) => Err(Unreadable),
+        },
+        Err(
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ISDIR | Errno::INVAL | Errno::NXIO,
+        ) => Ok(None),
+        Err(_) => Err(Unreadable),
+    }
+}
+
+/// Opens a directory that git's own files point at; it may lie anywhere.
+fn elsewhere(from: impl AsFd, path: &str) -> Option<OwnedFd> {
+    let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
+    (!path.is_empty()).then(|| rustix::fs::openat(from, path, flags, Mode::empty()).ok())?
+}
+
+/// Maximum number of directories between a root and the top of its working tree.
+const MAX_ABOVE: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct WorkTree {
+    pub(super) git: GitDir,
+    /// The directories from the top to the one above the root, each with its path from the top, empty or with
+    /// a `/` at its end; none where the root is the top.
+    pub(super) above: Vec<(Vec<u8>, Root)>,
+    /// From the top to the root, empty or with a `/` at its end.
+    pub(super) prefix: Vec<u8>,
+}
+
+impl WorkTree {
+    /// Finds the working tree as git does: upwards, on one file system, to the first `.git`. A tree around `root` counts
+    /// only when the owner of `root` or the superuser owns it, because its rules decide what a verification leaves out.
+    pub(super) fn of(root: &Root) -> Option<Self> {
+        if has_git(root) {
+            return Some(Self { git: GitDir::of(root)?, above: vec![], prefix: vec![] });
+        }
+        let owner = fstat(root).ok()?.st_uid;
+        let mut at = root.clone();
+        let mut steps = vec![];
+        while steps.len() < MAX_ABOVE {
+            let parent = openat(&at, "..", DIRECTORY, Mode::empty()).ok()?;
+            let (inner, outer) = (fstat(&at).ok()?, fstat(&parent).ok()?);
+            if outer.st_dev != inner.st_dev || outer.st_ino == inner.st_ino {
+                return None;
+            }
+            at = Root::new(parent);
+            steps.push((at.clone(), inner));
+            if has_git(&at) {
+                let git = GitDir::of(&at)?;
+                let entry = statat(&at, ".git", AtFlags::SYMLINK_NOFOLLOW).ok()?;
+                let ours = [outer.st_uid, entry.st_uid, fstat(&git.own).ok()?.st_uid];
+                return ours
+                    .iter()
+                    .all(|uid| trusted(*uid, owner))
+                    .then(|| Self::around(git, steps))?;
+            }
+        }
+        None
+    }
+
+    /// `steps` is the way up from the root: each directory, and what the system knows of the one below it.
+    fn around(git: GitDir, steps: Vec<(Root, Stat)>) -> Option<Self> {
+        let (mut above, mut prefix) = (vec![], vec![]);
+        for (dir, inner) in steps.into_iter().rev() {
+            let name = name_of(&dir, &inner)?;
+            above.push((prefix.clone(), dir));
+            prefix.extend_from_slice(&name);
+            prefix.push(b'/');
+        }
+        Some(Self { git, above, prefix })
+    }
+
+    /// Returns the tracked paths in the root, relative to it.
+    pub(super) fn tracked(&self) -> Tracked {
+        Tracked::read(&self.git, &self.prefix)
+    }
+}
+
+/// Returns the path from the top of git's working tree to `root`: empty at the top and without git, else with a `/` at its
+/// end.
+pub fn prefix_in_git(root: &Path) -> Vec<u8> {
+    let tree = Root::open(root).ok().and_then(|root| WorkTree::of(&root));
+    tree.map(|tree| tree.prefix).unwrap_or_default()
+}
+
+fn has_git(dir: &Root) -> bool {
+    statat(dir, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// Whether files of `uid` may decide about files of `owner`.
+pub(super) fn trusted(uid: u32, owner: u32) -> bool {
+    uid == owner || uid == 0
+}
+
+/// Returns the name of a directory in the one above it.
+fn name_of(parent: &Root, inner: &Stat) -> Option<Vec<u8>> {
+    let same = |name: &CStr| {
+        let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (stat.st_dev == inner.st_dev && stat.st_ino == inner.st_ino)
+            .then(|| name.to_bytes().to_vec())
+    };
+    let mut others = vec![];
+    for entry in Dir::read_from(parent).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name();
+        match entry.file_type() {
+            _ if matches!(name.to_bytes(), b"." | b"..") => {}
+            FileType::Directory | FileType::Unknown if entry.ino() == inner.st_ino => {
+                if let Some(name) = same(name) {
+                    return Some(name);
+                }
+            }
+            // Some file systems list other inode numbers than `stat` returns.
+            FileType::Directory | FileType::Unknown => others.push(name.to_owned()),
+            _ => {}
+        }
+    }
+    others.iter().find_map(|name| same(name))
+}
+
+/// Maximum number of bytes of an index; a million files take about half of it.
+const MAX_INDEX: u64 = 256 << 20;
+/// Maximum number of bytes that decoding may allocate at once.
+const MAX_DECODED: usize = 512 << 20;
+
+/// The paths that git tracks. An ignore rule never applies to a tracked file.
+#[derive(Debug, Default)]
+pub(super) struct Tracked {
+    /// Sorted, each once.
+    paths: Vec<Vec<u8>>,
+}
+
+impl Tracked {
+    /// Reads the tracked paths below `prefix`, which is empty or ends in `/`, relative to it.
+    pub(super) fn read(git: &GitDir, prefix: &[u8]) -> Self {
+        let found = bytes(&git.own, b"index", MAX_INDEX).and_then(|bytes| decode(&bytes));
+        let mut paths = found.unwrap_or_default();
+        if !prefix.is_empty() {
+            paths =
+                paths.iter().filter_map(|path| Some(path.strip_prefix(prefix)?.into())).collect();
+        }
+        Self { paths }
+    }
+
+    pub(super) fn paths(&self) -> &[Vec<u8>] {
+        &self.paths
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
+    pub(super) fn has(&self, path: &[u8]) -> bool {
+        self.paths.binary_search_by(|known| known.as_slice().cmp(path)).is_ok()
+    }
+
+    /// Whether anything below the directory is tracked.
+    pub(super) fn has_below(&self, dir: &[u8]) -> bool {
+        let below = [dir, b"/"].concat();
+        let first = self.paths.partition_point(|known| known.as_slice() < below.as_slice());
+        self.paths.get(first).is_some_and(|known| known.starts_with(&below))
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let options = gix_index::decode::Options {
+        thread_limit: Some(1),
+        alloc_limit_bytes: Some(MAX_DECODED),
+        ..Default::default()
+    };
+    let hash = gix_index::hash::Kind::Sha1;
+    let (state, _) =
+        gix_index::State::from_bytes(bytes, filetime::FileTime::zero(), hash, options).ok()?;
+    if state.link().is_some() {
+        return None;
+    }
+    let mut paths: Vec<Vec<u8>> =
+        state.entries().iter().map(|entry| entry.path(&state).to_vec()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    Some(paths)
+}
+
+/// Maximum number of bytes of `packed-refs`; a hundred thousand references take about ten million.
+const MAX_PACKED: u64 = 32 << 20;
+/// Maximum number of symbolic references on the way, as in git.
+const MAX_HOPS: usize = 5;
+
+/// Returns the commit that `HEAD` means, or `None` before the first commit, without git, or where references are stored in
+/// a form that is not read here.
+pub fn head_commit(root: &Path) -> Option<String> {
+    let git = ignored::speaks_for(&Root::open(root).ok()?).0?.git;
+    let mut text = small(&git.own, b"HEAD", MAX_POINTER)?;
+    for _ in 0..MAX_HOPS {
+        let line = text.trim();
+        let Some(name) = line.strip_prefix("ref:") else { return commit(line) };
+        let name = name.trim().to_owned();
+        if !name.starts_with("refs/") || name.split('/').any(|part| matches!(part, "" | "." | ".."))
+        {
+            return None;
+        }
+        let loose =
+            [&git.own, &git.common].iter().find_map(|dir| small(dir, name.as_bytes(), MAX_POINTER));
+        match loose {
+            Some(next) => text = next,
+            None => return packed(&git, &name),
+        }
+    }
+    None
+}
+
+fn packed(git: &GitDir, name: &str) -> Option<String> {
+    let all = small(&git.common, b"packed-refs", MAX_PACKED)?;
+    all.lines().find_map(|line| {
+        let (id, of) = line.split_once(' ')?;
+        (of == name).then(|| commit(id))?
+    })
+}
+
+/// Returns the text if it is an object name, of SHA-1 or SHA-256.
+fn commit(text: &str) -> Option<String> {
+    let is_name =
+        matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name.then(|| text.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod git_dir_tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A worktree `tree` of the repository `main`, as git lays them out.
+    fn worktree() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (own, tree) = (top.join("main/.git/worktrees/w"), top.join("tree"));
+        fs::create_dir_all(&own).unwrap();
+        fs::create_dir(&tree).unwrap();
+        fs::write(own.join("commondir"), "../..\n").unwrap();
+        fs::write(own.join("gitdir"), format!("{}\n", tree.join(".git").display())).unwrap();
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+        (dir, tree, own)
+    }
+
+    #[test]
+    fn a_worktrees_git_directory_is_lent_when_it_points_back() {
+        let (_dir, tree, own) = worktree();
+        let common = own.parent().unwrap().parent().unwrap().to_owned();
+        let inside = PathBuf::from("worktrees/w");
+        assert_eq!(git_place(&tree), Ok(GitPlace::Linked { common, inside }));
+        fs::write(own.join("gitdir"), "/elsewhere/.git\n").unwrap();
+        assert_eq!(git_place(&tree), Ok(GitPlace::Elsewhere));
+    }
+
+    #[test]
+    fn a_git_file_cannot_lend_a_directory_of_its_choice() {
+        let (dir, tree, own) = worktree();
+        let private = dir.path().join("private");
+        fs::create_dir(&private).unwrap();
+        for (commondir, pointer) in [
+            (private.display().to_string(), own.clone()),
+            ("../..".to_owned(), private.clone()),
+            ("..".to_owned(), own.clone()),
+        ] {
+            fs::write(own.join("commondir"), commondir).unwrap();
+            fs::write(tree.join(".git"), format!("gitdir: {}", pointer.display())).unwrap();
+            assert_eq!(git_place(&tree), Ok(GitPlace::Elsewhere), "{}", pointer.display());
+        }
+    }
+
+    #[test]
+    fn a_directory_is_one_and_a_link_leads_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::None));
+        std::os::unix::fs::symlink("/", dir.path().join(".git")).unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::Elsewhere));
+        fs::remove_file(dir.path().join(".git")).unwrap();
+        fs::create_dir(dir.path().join(".git")).unwrap();
+        assert_eq!(git_place(dir.path()), Ok(GitPlace::Directory));
+    }
+}
+
+#[cfg(test)]
+mod tracked_tests {
+    use super::*;
+
+    fn tracked(paths: &[&str]) -> Tracked {
+        Tracked { paths: paths.iter().map(|path| path.as_bytes().to_vec()).collect() }
+    }
+
+    #[test]
+    fn a_directory_is_known_by_what_is_tracked_in_it() {
+        let tracked = tracked(&["a-b/x", "a.txt", "a/b/c"]);
+        assert!(tracked.has(b"a/b/c") && !tracked.has(b"a/b"));
+        assert!(tracked.has_below(b"a") && tracked.has_below(b"a/b"));
+        assert!(
+            !tracked.has_below(b"a/b/c") && !tracked.has_below(b"b") && !tracked.has_below(b"a.")
+        );
+    }
+
+    #[test]
+    fn a_damaged_index_is_no_index() {
+        assert_eq!(decode(b""), None);
+        assert_eq!(decode(b"DIRC\0\0\0\x02\xff\xff\xff\xff and nothing of what it promised"), None);
+    }
+
+    #[test]
+    fn no_changed_byte_of_an_index_ends_the_host() {
+        let whole = crate::testing::index(&["a", "b/c", "b/d/e.rs"]);
+        assert_eq!(decode(&whole).unwrap(), [&b"a"[..], b"b/c", b"b/d/e.rs"]);
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] = value;
+                let _ = decode(&changed);
+            }
+            let _ = decode(&whole[..at]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod revision_tests {
+    use std::fs;
+
+    use super::*;
+
+    const A: &str = "0123456789abcdef0123456789abcdef01234567";
+    const B: &str = "fedcba9876543210fedcba9876543210fedcba98";
+
+    fn repo(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn head_is_found_detached_loose_and_packed() {
+        let detached = repo(&[(".git/HEAD", &format!("{A}\n"))]);
+        assert_eq!(head_commit(detached.path()).as_deref(), Some(A));
+        let head = (".git/HEAD", "ref: refs/heads/main\n");
+        let packed = format!(
+            "# pack-refs with: peeled\n{B} refs/heads/mainline\n{A} refs/heads/main\n^{B}\n"
+        );
+        let packed = (".git/packed-refs", packed.as_str());
+        assert_eq!(head_commit(repo(&[head, packed]).path()).as_deref(), Some(A));
+        let loose = repo(&[head, packed, (".git/refs/heads/main", B)]);
+        assert_eq!(
+            head_commit(loose.path()).as_deref(),
+            Some(B),
+            "a loose reference is the newer one"
+        );
+    }
+
+    #[test]
+    fn a_linked_worktree_is_followed_to_the_shared_references() {
+        let root = repo(&[
+            ("main/.git/refs/heads/topic", A),
+            ("main/.git/worktrees/w/HEAD", "ref: refs/heads/topic\n"),
+            ("main/.git/worktrees/w/commondir", "../..\n"),
+        ]);
+        let tree = root.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let target = root.path().join("main/.git/worktrees/w");
+        fs::write(tree.join(".git"), format!("gitdir: {}\n", target.display())).unwrap();
+        assert_eq!(head_commit(&tree).as_deref(), Some(A));
+        fs::write(tree.join(".git"), "gitdir: ../main/.git/worktrees/w\n").unwrap();
+        assert_eq!(head_commit(&tree).as_deref(), Some(A));
+    }
+
+    #[test]
+    fn what_is_no_commit_is_none() {
+        for files in [
+            &[][..],
+            &[(".git/HEAD", "ref: refs/heads/unborn\n")],
+            &[(".git/HEAD", "ref: refs/heads/../../../secret\n"), ("secret", A)],
+            &[(".git/HEAD", "ref: HEAD\n")],
+            &[(".git/HEAD", "ref: refs/heads/a\n"), (".git/refs/heads/a", "ref: refs/heads/a\n")],
+            &[(".git/HEAD", "not a commit")],
+            &[(".git", "gitdir:")],
+        ] {
+            assert_eq!(head_commit(repo(files).path()), None, "{files:?}");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Approved components in a task, and what is known of them afterwards.
+
+use serde_json::json;
+
+use crate::harness::components::{approve, components, need, packed, scout, tool};
+use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::{Act, image};
+
+#[test]
+fn approved_scouts_and_tools_take_part_in_a_task_and_show_what_they_used() {
+    // CAPABILITY-28, CAPABILITY-29, CAPABILITY-30, CAPABILITY-32
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file("docs/a.txt", "there\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let path = packed(&act, "../probe.wasm", &scout("1", &[need("repo.read"), need("llm")]));
+    let hands = packed(&act, "../hands.wasm", &tool());
+    approve(&act, &path, "probe", &[]).status(0);
+    approve(&act, &hands, "more-hands", &[]).status(0);
+    let mut turns = opening("write it");
+    turns[0]["call"]["arguments"]["questions"] = json!({"probe": "batch-list"});
+    turns.push(call("more-hands__read", json!(["docs/a.txt"])));
+    turns.push(call("ask_scout", json!({"scout": "probe", "question": "batch-list"})));
+    let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
+    let told =
+        act.clone().script(&script(turns)).act(["run", "write the answer", "--json"]).status(0);
+    let told = told.script_used_up();
+    let asked = told.requests_of("editor");
+    let first = asked[0].body.to_string();
+    assert!(
+        first.contains("Also probe: Does as it is told.") && first.contains("more-hands__read"),
+        "{told}"
+    );
+    let all = asked.last().unwrap().body.to_string();
+    assert!(all.contains("docs/a.txt") && all.contains("there"), "{told}");
+    let lines = told.stdout_text();
+    assert!(lines.contains(r#""type":"component_loaded","name":"probe""#), "{told}");
+    assert!(lines.contains(r#""type":"component_used","name":"probe""#), "{told}");
+    let run = told.runs().pop().unwrap();
+    let names: Vec<_> = told.manifest(&run)["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["scout-a", "scout-b", "file-tools", "probe", "more-hands"]);
+
+    let show = |name: &str| {
+        let told = act.clone().act(components(["show", name, "--json"])).status(0);
+        told.document("components-show")
+    };
+    let probe = show("probe");
+    assert_eq!(
+        (&probe["used"]["queries"], &probe["used"]["tasks"]),
+        (&json!(2), &json!(1)),
+        "{probe:#}"
+    );
+    assert_eq!(probe["never_used"], json!(["llm"]));
+    assert_eq!(probe["can_be_narrowed_with"], "act components narrow probe --drop llm");
+    let hands = show("more-hands");
+    assert_eq!(hands["never_used"], json!(["repo.write"]));
+    assert_eq!(hands["used"]["parts"], json!(["docs"]));
+    assert!(show("scout-a")["used"]["queries"].as_u64() > Some(0));
+
+    act.clone().act(components(["narrow", "more-hands"])).status(0);
+    let hands = show("more-hands");
+    assert_eq!(hands["component"]["grants"]["repo.read"]["paths"], json!(["docs"]));
+    assert_eq!(hands["component"]["grants"]["withheld"], json!(["repo.write"]));
+    let no = act.clone().act(components(["why", "more-hands", "answer.txt"])).status(1);
+    no.stdout_has("no  grants");
+    act.clone().act(components(["why", "more-hands", "docs/a.txt"])).status(0);
+}

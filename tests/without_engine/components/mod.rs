@@ -1,0 +1,33 @@
+//! `act components`: which components may take part, and that nothing in a repository can widen what they may do.
+
+mod administrator;
+mod approving;
+mod changed;
+mod compiled;
+mod shown;
+mod tries;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::harness::Act;
+use crate::harness::components::{
+    approve, asking, components, grants, need, packed, scout, sha256_of, tool, without_engine,
+};
+
+fn listed(act: &Act) -> Value {
+    let told = act.clone().act(components(["--json"])).status(0);
+    told.document("components")
+}
+
+fn state_of(act: &Act, name: &str) -> Value {
+    let list = listed(act);
+    let all = list["components"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{list:#}"))["state"]
+        .clone()
+}
+
+fn stored(act: &Act, sha256: &str) -> PathBuf {
+    act.artifacts().join(format!("state/components/{sha256}.wasm"))
+}

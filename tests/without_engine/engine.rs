@@ -1,0 +1,9 @@
+//! In the place of an engine: an address where nothing answers, and the name of an image that is never looked for.
+
+pub(crate) fn engine_address() -> Option<std::ffi::OsString> {
+    Some("unix:///nonexistent/docker.sock".into())
+}
+
+pub(crate) fn image() -> &'static str {
+    "docker.io/library/act-test-busybox:1"
+}

@@ -1,0 +1,20 @@
+//! The real program in its own process, as far as it needs no Docker engine. No engine answers in these tests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod approval;
+mod command_line;
+mod comparison;
+mod components;
+mod decisions;
+mod documents;
+mod engine;
+mod first_version;
+mod grants;
+mod init;
+mod new_component;
+mod refusals;
+mod scout;
