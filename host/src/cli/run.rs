@@ -12,7 +12,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::repo::RepoArg;
 use super::runtime;
 use crate::output::Output;
-use crate::task::{self, Errand, RunArgs};
+use crate::task::{self, Mode, RunArgs};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -83,9 +83,9 @@ impl Run {
             verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
-            errand: match self.dry_run {
-                true => Errand::DryRun,
-                false => Errand::Run { baseline: self.baseline },
+            mode: match self.dry_run {
+                true => Mode::DryRun,
+                false => Mode::Run { baseline: self.baseline },
             },
             script: None,
         };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::Check;
-use crate::task::staff;
+use crate::task::component_loader;
 use act_config::ModelAccess;
 use act_core::event::Events;
 use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) async fn call(access: &ModelAccess) -> Check {
     let ledger = TokenLedger::default();
-    let model = match staff::model(access, &ledger, &Events::silent()) {
+    let model = match component_loader::model(access, &ledger, &Events::silent()) {
         Ok(model) => model,
         Err(error) => {
             let Service { address_variable, key_variable, .. } = access.service();

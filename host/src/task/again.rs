@@ -13,13 +13,13 @@ use act_records::store::TaskRecord;
 /// Refused with `task_unknown` when the task is not known, belongs to another repository, or has not ended.
 pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
     let lookup = Lookup::open(&args.repo)?;
-    let (desk, root) = lookup.desk()?;
+    let (context, root) = lookup.context()?;
     let unknown = |message: String| Failure::refused("task_unknown", message);
     let Some(record) = lookup.store.task(task_id)? else {
         return Err(unknown(format!("no task {task_id} is known"))
             .hint("`act history` lists the tasks of this repository"));
     };
-    if record.repo != desk.repo {
+    if record.repo != context.repo {
         let (there, here) = (&record.root, root.display());
         return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
             .hint("go into that repository, or name it with --repo"));
@@ -30,5 +30,5 @@ pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
             .hint(format!("`act cancel --id {task_id}` ends it")));
     }
     let TaskRecord { text, flags, .. } = record;
-    Ok(RunArgs { text, errand: flags.into(), ..args })
+    Ok(RunArgs { text, mode: flags.into(), ..args })
 }

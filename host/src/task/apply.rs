@@ -1,19 +1,46 @@
-//! `act apply`: a task that begins with the files of a proposal, and then goes on like any other.
+//! Proposals: what a dry run stores, and `act apply`, the task that begins with the files of a proposal and then goes
+//! on like any other.
+//!
+//! A proposal is a file that act trusts because the store knows its digest.
 
+use std::path::Path;
 use std::path::PathBuf;
 
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::Mode;
+use super::RunArgs;
 use super::lookup::Lookup;
 use super::preflight::Ready;
-use super::proposal::{self, Proposal};
-use super::ticket::{Desk, Ticket};
-use super::{Errand, RunArgs};
+use super::queue::OwnedTask;
+use super::queue::TaskContext;
 use crate::output::Output;
-use act_audit::{Decision, Entry, Event};
+use act_agent::editor::Draft;
+use act_audit::Decision;
+use act_audit::Entry;
+use act_audit::Event;
 use act_core::Failure;
-use act_core::event::{EventKind, Events};
+use act_core::event::EventKind;
+use act_core::event::Events;
+use act_core::event::Patch;
+use act_core::event::ProposedChange;
 use act_core::fail_point;
-use act_records::store::{ProposalRecord, ProposalState};
-use act_workspace::{Applied, EditError, Left, ProposedFile, RepoWriter, Stands};
+use act_core::secret::Secrets;
+use act_records::store::ProposalRecord;
+use act_records::store::ProposalState;
+use act_workspace::Applied;
+use act_workspace::Blob;
+use act_workspace::EditError;
+use act_workspace::Left;
+use act_workspace::Overlay;
+use act_workspace::ProposedFile;
+use act_workspace::RepoWriter;
+use act_workspace::Stands;
+use act_workspace::digest;
+use act_workspace::is_repo_path;
+use act_workspace::patch;
+use act_workspace::prefix_in_git;
 
 /// What `act apply` was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +53,11 @@ pub struct ApplyArgs {
 }
 
 /// The task that applies it: with the words and the permissions of the dry run.
-pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
+pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
     let lookup = Lookup::open(&args.repo)?;
-    let (desk, root) = lookup.desk()?;
-    let record = proposal::find(&desk, args.task.as_deref())?;
-    let Some(task) = desk.store.task(&record.task_id)? else {
+    let (context, root) = lookup.context()?;
+    let record = find(&context, args.task.as_deref())?;
+    let Some(task) = context.store.task(&record.task_id)? else {
         let message = format!("the dry run {} is not known any more", record.task_id);
         return Err(Failure::refused("no_proposal", message));
     };
@@ -40,31 +67,35 @@ pub fn errand(args: ApplyArgs) -> Result<RunArgs, Failure> {
         verbose: args.verbose,
         allow_paths: task.flags.allow_paths,
         max_tokens: args.max_tokens,
-        errand: Errand::Apply { dry_run: record.task_id },
+        mode: Mode::Apply { dry_run: record.task_id },
         script: None,
     })
 }
 
 /// Refuses what cannot be applied to the repository as it is; nothing is written.
-pub(super) fn check(desk: &Desk, writer: &RepoWriter, dry_run: &str) -> Result<Proposal, Failure> {
-    let record = proposal::find(desk, Some(dry_run))?;
-    let proposal = proposal::open(desk, &record)?;
+pub(super) fn check(
+    context: &TaskContext,
+    writer: &RepoWriter,
+    dry_run: &str,
+) -> Result<Proposal, Failure> {
+    let record = find(context, Some(dry_run))?;
+    let proposal = open(context, &record)?;
     judge(&proposal.files, writer, record.state == ProposalState::Applying)?;
     Ok(proposal)
 }
 
 /// Puts the files of the proposal into the repository, all of them or none.
 pub(super) fn carry_out(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     writer: &RepoWriter,
     dry_run: &str,
     events: &Events,
     output: &Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
-    let Ticket { desk, task_id, .. } = ticket;
-    let record = proposal::find(desk, Some(dry_run))?;
-    let proposal = proposal::open(desk, &record)?;
+    let OwnedTask { context, task_id, .. } = owned_task;
+    let record = find(context, Some(dry_run))?;
+    let proposal = open(context, &record)?;
     let begun = record.state == ProposalState::Applying;
     let done = judge(&proposal.files, writer, begun)?;
     if begun {
@@ -76,27 +107,27 @@ pub(super) fn carry_out(
         events.emit(EventKind::Diagnosis { text });
     }
     // From here on a process that dies leaves a mark by which the next one knows.
-    desk.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
+    context.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
     fail_point::reach("applying");
     match writer.adopt(&proposal.files, stopped) {
         Ok(applied) => {
             fail_point::reach("adopted_files");
-            let kept = desk.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
+            let kept = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
             if let Err(error) = kept {
                 output.caution(&format!("that the proposal was applied cannot be kept: {error}"));
             }
             for applied in &applied {
-                audited(ticket, applied);
+                audited(owned_task, applied);
                 events.emit(edit(applied));
             }
             Ok(())
         }
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
-            desk.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
+            context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
             let refusal = refusal(&error);
             if let EditError::Torn { left, .. } = &error {
-                left.iter().for_each(|left| not_taken_back(ticket, left));
+                left.iter().for_each(|left| not_taken_back(owned_task, left));
                 events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
                 // Who cancelled it is shown no refusal.
                 if stopped() {
@@ -119,9 +150,11 @@ pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
 }
 
 /// To whoever works next in the repository.
-pub(super) fn tell_half_applied(ready: &Ready, desk: &Desk, output: &Output) {
-    for ProposalRecord { task_id, .. } in desk.store.half_applied(&desk.repo).unwrap_or_default() {
-        if ready.errand != (Errand::Apply { dry_run: task_id.clone() }) {
+pub(super) fn tell_half_applied(ready: &Ready, context: &TaskContext, output: &Output) {
+    for ProposalRecord { task_id, .. } in
+        context.store.half_applied(&context.repo).unwrap_or_default()
+    {
+        if ready.mode != (Mode::Apply { dry_run: task_id.clone() }) {
             output.caution(&half_applied_text(&task_id, output));
         }
     }
@@ -174,8 +207,8 @@ fn refusal(error: &EditError) -> Failure {
 }
 
 /// What cannot be written now is written before the next action.
-fn audited(ticket: &Ticket, applied: &Applied) {
-    let Some(audit) = ticket.audit() else { return };
+fn audited(owned_task: &OwnedTask, applied: &Applied) {
+    let Some(audit) = owned_task.audit() else { return };
     let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
     let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
     let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
@@ -183,8 +216,8 @@ fn audited(ticket: &Ticket, applied: &Applied) {
 }
 
 /// An edit that stays although the rest was undone.
-fn not_taken_back(ticket: &Ticket, left: &Left) {
-    let Some(audit) = ticket.audit().filter(|_| left.holds.ours()) else { return };
+fn not_taken_back(owned_task: &OwnedTask, left: &Left) {
+    let Some(audit) = owned_task.audit().filter(|_| left.holds.ours()) else { return };
     let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
     let _ = audit.append(edit.object(&left.path));
 }
@@ -196,5 +229,374 @@ fn edit(applied: &Applied) -> EventKind {
         version: applied.version.as_ref().map_or(0, |version| version.number),
         sha256_before: applied.sha256_before.clone(),
         sha256_after: applied.sha256_after.clone(),
+    }
+}
+
+/// A proposal that cannot be kept is shown all the same.
+pub(super) fn propose(
+    owned_task: &OwnedTask,
+    root: &Path,
+    overlay: &Overlay,
+    draft: Draft,
+    events: &Events,
+    output: &Output,
+) {
+    // What a model or a Scout said may hold a key; what it wrote into a file is shown before it is applied.
+    let draft = without(&draft, output.secrets()).unwrap_or(draft);
+    let files = overlay.files();
+    // Here and not at the sinks alone: they cannot look into what is no text.
+    let patch = output.secrets().redact_bytes(&patch(&files, &prefix_in_git(root)));
+    let proposal = Proposal { files, draft, patch };
+    let kept = match proposal.files.is_empty() {
+        // There is nothing to apply.
+        true => Ok(None),
+        false => keep(&owned_task.context, &owned_task.task_id, &proposal).map(|()| {
+            Some(output.command(&format!("act apply {}", owned_task.task_id)).into_owned())
+        }),
+    };
+    let apply = kept.unwrap_or_else(|error| {
+        output.caution(&format!("the proposal cannot be kept, only shown: {error}"));
+        None
+    });
+    events.emit(EventKind::Proposed {
+        files: changes(&proposal.files),
+        apply,
+        diff: Patch(proposal.patch.into()),
+    });
+}
+
+fn without(draft: &Draft, secrets: &Secrets) -> Option<Draft> {
+    let text = serde_json::to_string(draft).ok()?;
+    serde_json::from_str(&secrets.redact(&text)).ok()
+}
+
+/// As people see them: a file that was moved is one change.
+fn changes(files: &[ProposedFile]) -> Vec<ProposedChange> {
+    let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
+    let change = |file: &ProposedFile| {
+        let op = match (&file.from, &file.before, &file.after) {
+            (Some(_), _, _) => "move",
+            (None, _, None) => "delete",
+            (None, None, Some(_)) => "create",
+            (None, Some(_), Some(_)) => "replace",
+        };
+        ProposedChange { path: file.path.clone(), from: file.from.clone(), op: op.to_owned() }
+    };
+    files.iter().filter(|file| file.after.is_some() || !moved(&file.path)).map(change).collect()
+}
+
+/// Of this form of the file.
+const VERSION: u32 = 2;
+/// Files of proposals that are kept; those of older ones go.
+const KEPT: u32 = 20;
+
+/// What a dry run thought out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) files: Vec<ProposedFile>,
+    pub(super) draft: Draft,
+    /// As it was shown.
+    pub(super) patch: Vec<u8>,
+}
+
+impl Proposal {
+    /// Whether it makes, changes or moves the `.gitignore` of the root.
+    pub(super) fn holds_ignore_rules(&self) -> bool {
+        let is = |path: &str| path.eq_ignore_ascii_case(".gitignore");
+        self.files.iter().any(|file| is(&file.path) || file.from.as_deref().is_some_and(is))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    v: u32,
+    task_id: String,
+    repo: String,
+    files: Vec<File>,
+    draft: Draft,
+    patch: StoredBytes,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+    from: Option<String>,
+    /// What it was made for is known by its digest.
+    before: Option<Content>,
+    after: Option<Content>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    sha256: String,
+    mode: u32,
+    /// Of the file after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<StoredBytes>,
+}
+
+/// Bytes: as text where they are UTF-8, else in hex.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StoredBytes {
+    Text(String),
+    Hex(String),
+}
+
+/// Keeps it under the dry run's id, and lets go of those that are too old.
+pub(super) fn keep(
+    context: &TaskContext,
+    task_id: &str,
+    proposal: &Proposal,
+) -> Result<(), String> {
+    let files = proposal.files.iter().map(|file| File {
+        path: file.path.clone(),
+        from: file.from.clone(),
+        before: file.before.as_ref().map(|blob| Content::of(blob, false)),
+        after: file.after.as_ref().map(|blob| Content::of(blob, true)),
+    });
+    let document = Document {
+        v: VERSION,
+        task_id: task_id.to_owned(),
+        repo: context.repo.clone(),
+        files: files.collect(),
+        draft: proposal.draft.clone(),
+        patch: StoredBytes::of(&proposal.patch),
+    };
+    let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
+    let TaskContext { store, artifacts, repo, .. } = context;
+    artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
+    store.add_proposal(task_id, repo, &digest(&bytes)).map_err(|error| error.to_string())?;
+    for old in store.old_proposals(KEPT).map_err(|error| error.to_string())? {
+        artifacts.remove_proposal(&old.task_id).map_err(|error| error.to_string())?;
+        let gone = store.set_proposal(&old.task_id, ProposalState::Removed, None);
+        gone.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The proposal of this dry run, or the newest of the repository that was not applied. Whose it is and what
+/// became of it, not yet whether its file can be trusted.
+pub(super) fn find(
+    context: &TaskContext,
+    task_id: Option<&str>,
+) -> Result<ProposalRecord, Failure> {
+    let Some(task_id) = task_id else {
+        let open = |record: &ProposalRecord| {
+            matches!(record.state, ProposalState::Open | ProposalState::Applying)
+        };
+        let all = context.store.proposals(&context.repo)?;
+        return all.into_iter().find(open).ok_or_else(|| {
+            Failure::refused("no_proposal", "there is no proposal to apply in this repository")
+                .hint("make one with `act run --dry-run \"…\"`; `act history` lists earlier ones")
+        });
+    };
+    let Some(record) = context.store.proposal(task_id)? else {
+        return Err(Failure::refused("no_proposal", format!("there is no proposal of {task_id}"))
+            .hint("`act history` lists the tasks; those that ended PROPOSED have one"));
+    };
+    if record.repo != context.repo {
+        let message = format!("the proposal of {task_id} was made in another repository");
+        return Err(Failure::refused("proposal_foreign", message)
+            .hint("go into that repository, or name it with --repo"));
+    }
+    match record.state {
+        ProposalState::Open | ProposalState::Applying => Ok(record),
+        ProposalState::Applied => {
+            let by = record.applied_by.as_deref().unwrap_or("another task");
+            let message = format!("the proposal of {task_id} was applied by {by}");
+            Err(Failure::refused("proposal_applied", message)
+                .hint("`act verify` looks at the tree as it is"))
+        }
+        ProposalState::Removed => {
+            let message = format!("the proposal of {task_id} is not kept any more");
+            Err(Failure::refused("proposal_removed", message).hint(format!(
+                "the {KEPT} newest are kept; make it again with `act run --dry-run`"
+            )))
+        }
+    }
+}
+
+/// Byte for byte what the dry run left; everything else is refused.
+pub(super) fn open(context: &TaskContext, record: &ProposalRecord) -> Result<Proposal, Failure> {
+    let altered = |why: String| {
+        let message = format!("the proposal of {} cannot be used: {why}", record.task_id);
+        Failure::refused("proposal_altered", message).hint("make it again with `act run --dry-run`")
+    };
+    let read = context.artifacts.read_proposal(&record.task_id);
+    let bytes = read.map_err(|error| altered(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
+    if digest(&bytes) != record.sha256 {
+        return Err(altered("its file is not the one that was written".to_owned()));
+    }
+    parse(&bytes, record).map_err(altered)
+}
+
+fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
+    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if document.v != VERSION {
+        return Err(format!("it has version {}, this act knows {VERSION}", document.v));
+    }
+    if document.task_id != record.task_id || document.repo != record.repo {
+        return Err("it is of another task or repository".to_owned());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut files = vec![];
+    for file in document.files {
+        let before = file.before.map(Content::before);
+        let after = file.after.map(Content::after).transpose()?;
+        if !is_repo_path(&file.path) || !seen.insert(file.path.clone()) || before == after {
+            return Err(format!("{:?} is no file to change, or is there twice", file.path));
+        }
+        files.push(ProposedFile { path: file.path, from: file.from, before, after });
+    }
+    let patch = document.patch.bytes().ok_or("its patch cannot be read")?;
+    Ok(Proposal { files, draft: document.draft, patch })
+}
+
+impl Content {
+    fn of(blob: &Blob, with_bytes: bool) -> Self {
+        let bytes = with_bytes.then(|| StoredBytes::of(&blob.bytes));
+        Self { sha256: blob.sha256.clone(), mode: blob.mode, bytes }
+    }
+
+    fn before(self) -> Blob {
+        Blob { bytes: [].into(), mode: self.mode & 0o777, sha256: self.sha256 }
+    }
+
+    fn after(self) -> Result<Blob, String> {
+        let bytes = self.bytes.ok_or("nothing is said about a file")?;
+        let bytes = bytes.bytes().ok_or("its bytes cannot be read")?;
+        let blob = Blob::new(bytes, self.mode & 0o777);
+        if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }
+    }
+}
+
+impl StoredBytes {
+    fn of(bytes: &[u8]) -> Self {
+        let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex()), |text| Self::Text(text.into()))
+    }
+
+    fn bytes(self) -> Option<Vec<u8>> {
+        let hex = match self {
+            Self::Text(text) => return Some(text.into_bytes()),
+            Self::Hex(hex) => hex,
+        };
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        hex.as_bytes().chunks(2).map(byte).collect()
+    }
+}
+
+/// The patch of a dry run, as that showed it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Proposed {
+    /// The dry run.
+    pub task_id: String,
+    #[serde(flatten)]
+    pub patch: Patch,
+}
+
+/// Of this dry run, or the one that `act apply` would take without a name.
+pub fn proposed(start: &Path, task: Option<&str>) -> Result<Proposed, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (context, _) = lookup.context()?;
+    let record = find(&context, task)?;
+    let patch = open(&context, &record)?.patch;
+    Ok(Proposed { task_id: record.task_id, patch: Patch(patch.into()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+    use serde_json::Value;
+    use serde_json::json;
+
+    fn record() -> ProposalRecord {
+        ProposalRecord {
+            task_id: "t-aaaaaa".into(),
+            repo: "r".into(),
+            sha256: String::new(),
+            state: ProposalState::Open,
+            written_at: String::new(),
+            applied_by: None,
+        }
+    }
+
+    fn document() -> Value {
+        let plan = json!({"criteria": [], "acceptance": [], "non_goals": [], "strategy": "s", "questions": {}});
+        json!({
+            "v": 2, "task_id": "t-aaaaaa", "repo": "r", "patch": {"text": "p"},
+            "files": [{"path": "a", "from": null, "before": null,
+                "after": {"sha256": digest(b"x\xff"), "mode": 0o644, "bytes": {"hex": "78ff"}}}],
+            "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
+                "reports": [], "decisions": [], "had_tests": null, "account": null},
+        })
+    }
+
+    fn parsed(change: impl Fn(&mut Value)) -> Result<Proposal, String> {
+        let mut document = document();
+        change(&mut document);
+        parse(document.to_string().as_bytes(), &record())
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_went() {
+        let proposal = parsed(|_| {}).unwrap();
+        let after = proposal.files[0].after.as_ref().unwrap();
+        assert_eq!(&*after.bytes, b"x\xff");
+        assert_eq!(proposal.patch, b"p");
+        let stored = Content::of(after, true);
+        assert!(matches!(&stored.bytes, Some(StoredBytes::Hex(hex)) if hex == "78ff"));
+        assert_eq!(stored.after().unwrap(), *after);
+        let text = Content::of(&Blob::new("é\r\n".as_bytes(), 0o755), true);
+        assert!(matches!(&text.bytes, Some(StoredBytes::Text(text)) if text == "é\r\n"));
+        assert_eq!(text.mode, 0o755);
+    }
+
+    // TASK-42
+    #[test]
+    fn what_is_not_whole_and_plain_is_refused() {
+        let file = |document: &mut Value, name: &str, value: Value| {
+            document["files"][0][name] = value;
+        };
+        for (name, value) in [
+            ("path", json!("../a")),
+            ("path", json!("/a")),
+            ("path", json!("./a")),
+            ("after", json!({"sha256": digest(b"y"), "mode": 420, "bytes": {"text": "x"}})),
+            ("after", json!({"sha256": digest(b""), "mode": 420})),
+            ("after", json!({"sha256": digest(b"x"), "mode": 420, "bytes": {"hex": "7"}})),
+            ("after", json!(null)),
+            ("more", json!(1)),
+        ] {
+            assert!(
+                parsed(|document| file(document, name, value.clone())).is_err(),
+                "{name} {value}"
+            );
+        }
+        for (name, value) in [("v", json!(1)), ("repo", json!("s")), ("task_id", json!("t-bbbbbb"))]
+        {
+            assert!(parsed(|document| document[name] = value.clone()).is_err(), "{name}");
+        }
+        let twice = |document: &mut Value| {
+            let files = document["files"].as_array_mut().unwrap();
+            files.push(files[0].clone());
+        };
+        assert!(parsed(twice).is_err());
+    }
+
+    #[test]
+    fn the_schema_of_a_proposal_is_published() {
+        // EVENT-8
+        schema::holds::<Proposed>("proposed");
     }
 }

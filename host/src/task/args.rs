@@ -7,7 +7,7 @@ use act_records::store::{Flags, TaskRecord};
 
 /// What kind of work a task is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Errand {
+pub enum Mode {
     /// To a green run; with `baseline` the pipeline is asked before the first edit.
     Run { baseline: bool },
     /// To a proposal.
@@ -16,7 +16,7 @@ pub enum Errand {
     Apply { dry_run: String },
 }
 
-impl From<Flags> for Errand {
+impl From<Flags> for Mode {
     fn from(flags: Flags) -> Self {
         match flags {
             Flags { apply: Some(dry_run), .. } => Self::Apply { dry_run },
@@ -37,7 +37,7 @@ pub struct RunArgs {
     pub allow_paths: Vec<String>,
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
-    pub errand: Errand,
+    pub mode: Mode,
     /// Plays this script in place of the model that the environment names; `act demo` only.
     pub script: Option<Script>,
 }
@@ -51,7 +51,7 @@ impl RunArgs {
             verbose: false,
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
-            errand: record.flags.clone().into(),
+            mode: record.flags.clone().into(),
             script: None,
         }
     }
@@ -60,10 +60,10 @@ impl RunArgs {
     pub(super) fn flags(&self) -> Flags {
         let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
         let flags = Flags { allow_paths, max_tokens, ..Flags::default() };
-        match &self.errand {
-            Errand::Run { baseline } => Flags { baseline: *baseline, ..flags },
-            Errand::DryRun => Flags { dry_run: true, ..flags },
-            Errand::Apply { dry_run } => Flags { apply: Some(dry_run.clone()), ..flags },
+        match &self.mode {
+            Mode::Run { baseline } => Flags { baseline: *baseline, ..flags },
+            Mode::DryRun => Flags { dry_run: true, ..flags },
+            Mode::Apply { dry_run } => Flags { apply: Some(dry_run.clone()), ..flags },
         }
     }
 }

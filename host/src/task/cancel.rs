@@ -71,8 +71,8 @@ fn find(lookup: &Lookup, which: &Which) -> Result<TaskRecord, Failure> {
         let found = lookup.store.task(task_id)?;
         return found.ok_or_else(|| none(format!("there is no task {task_id}")));
     }
-    let (desk, root) = lookup.desk()?;
-    let line = lookup.store.in_line(&desk.repo)?;
+    let (context, root) = lookup.context()?;
+    let line = lookup.store.in_line(&context.repo)?;
     let in_state = |state| line.iter().filter(move |record| record.state == state).cloned();
     let waiting = in_state(TaskState::Queued).count();
     match which {

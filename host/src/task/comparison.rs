@@ -102,23 +102,25 @@ pub async fn compare(
         Events::new("", vec![output.progress_sink(), Box::new(meter) as Box<dyn Sink>])
     });
     let [of_installed, of_with] = &events;
-    let installed = inquiry.seat(&args.scout, None, of_installed)?;
-    let with = inquiry.seat(&args.scout, Some(&other), of_with)?;
+    let installed = inquiry.loaded_scout(&args.scout, None, of_installed)?;
+    let with = inquiry.loaded_scout(&args.scout, Some(&other), of_with)?;
     let question = inquiry.question(&args);
     let mut sides = vec![];
-    for ((side, seat), meter) in [("installed", installed), ("with", with)].iter().zip(&meters) {
+    for ((side, loaded_scout), meter) in
+        [("installed", installed), ("with", with)].iter().zip(&meters)
+    {
         // Both say `Scout B` on their way, and may fail.
-        let asks = format!(" asks {} {}", seat.known_as, seat.short_sha256());
+        let asks = format!(" asks {} {}", loaded_scout.known_as, loaded_scout.short_sha256());
         output.progress(&Line::of(Tone::Strong, *side).and(Tone::Plain, asks));
-        let asked = seat.ask(&question, &inquiry).await?;
+        let asked = loaded_scout.ask(&question, &inquiry).await?;
         let (summary, report, error) = match asked {
             Asked::Answered { summary, report } => (Some(summary), Some(report), None),
             Asked::Failed(failure) => (None, None, Some(failure.message)),
             Asked::Cancelled => return Ok(None),
         };
         let took = meter.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (name, sha256) = (seat.known_as.clone(), seat.sha256().to_owned());
-        let tokens = seat.tokens();
+        let (name, sha256) = (loaded_scout.known_as.clone(), loaded_scout.sha256().to_owned());
+        let tokens = loaded_scout.tokens();
         sides.push(Side { name, sha256, error, summary, report, took, tokens });
     }
     inquiry.anchor(output).await;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
-use super::runner::{self, Accepted};
-use super::ticket::{Desk, Ticket};
+use super::queue::{OwnedTask, TaskContext};
+use super::run::{self, Accepted};
 use super::{RunArgs, preflight, retention, signals};
 use crate::output::Output;
 use act_core::Failure;
@@ -37,18 +37,18 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
         () = cancel.cancelled() => None,
     };
     let Some(ready) = checked else { return Err(cancelled()) };
-    let desk = preflight::desk(&ready)?;
-    preflight::proposal(&ready, &desk)?;
-    anchoring::first(ready.anchored, &desk.audit, &ready.config.root, &cancel).await?;
-    let (ticket, position) = desk.submit(&args, &ready.config.root)?;
-    let begun = match start(&ticket, &ready.config.root) {
-        Ok(child) => taken_over(&ticket, child, &cancel).await,
+    let context = preflight::context(&ready)?;
+    preflight::proposal(&ready, &context)?;
+    anchoring::first(ready.anchored, &context.audit, &ready.config.root, &cancel).await?;
+    let (owned_task, position) = context.submit(&args, &ready.config.root)?;
+    let begun = match start(&owned_task, &ready.config.root) {
+        Ok(child) => taken_over(&owned_task, child, &cancel).await,
         Err(error) => Err(Failed::Child(error.to_string())),
     };
     match begun {
-        Ok(()) => Ok(Detached { task_id: ticket.task_id, position }),
+        Ok(()) => Ok(Detached { task_id: owned_task.task_id, position }),
         Err(failed) => {
-            give_up(&ticket)?;
+            give_up(&owned_task)?;
             Err(match failed {
                 Failed::Cancelled => cancelled(),
                 Failed::Child(error) => Failure::refused(
@@ -74,31 +74,41 @@ fn cancelled() -> Failure {
 }
 
 /// Without a trace; by now it may be the child's, which has been killed.
-fn give_up(ticket: &Ticket) -> Result<(), Failure> {
-    let Desk { store, artifacts, .. } = &ticket.desk;
-    if store.forget(&ticket.task_id)? {
-        let _ = artifacts.remove_journal(&ticket.task_id);
+fn give_up(owned_task: &OwnedTask) -> Result<(), Failure> {
+    let TaskContext { store, artifacts, .. } = &owned_task.context;
+    if store.forget(&owned_task.task_id)? {
+        let _ = artifacts.remove_journal(&owned_task.task_id);
     }
     Ok(())
 }
 
-fn start(ticket: &Ticket, root: &std::path::Path) -> std::io::Result<Child> {
+fn start(owned_task: &OwnedTask, root: &std::path::Path) -> std::io::Result<Child> {
     let mut child = Command::new(std::env::current_exe()?);
-    child.args(["take-over", &ticket.task_id, "--from", &std::process::id().to_string(), "--repo"]);
+    child.args([
+        "take-over",
+        &owned_task.task_id,
+        "--from",
+        &std::process::id().to_string(),
+        "--repo",
+    ]);
     child.arg(root).current_dir("/");
     child.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
 }
 
 async fn taken_over(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     mut child: Child,
     cancel: &CancellationToken,
 ) -> Result<(), Failed> {
     let start = Instant::now();
     loop {
-        let desk = &ticket.desk;
-        match desk.store.task(&ticket.task_id).map_err(|error| Failed::Child(error.to_string()))? {
-            Some(task) if task.owner == desk.this => {}
+        let context = &owned_task.context;
+        match context
+            .store
+            .task(&owned_task.task_id)
+            .map_err(|error| Failed::Child(error.to_string()))?
+        {
+            Some(task) if task.owner == context.this => {}
             // Its own, or cancelled by then.
             _ => return Ok(()),
         }
@@ -134,25 +144,25 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
     let cancel = signals::cancelled_by_signals()?;
     let root = act_config::find_root(&wish.repo)?.map_or(wish.repo, |root| root.path);
     let artifacts = preflight::artifacts(&root)?;
-    let desk = preflight::open_desk(&artifacts, &root)?;
+    let context = preflight::open_context(&artifacts, &root)?;
     let gone = || Failure::refused("task_gone", "the task is not there to be taken over");
-    let record = desk.store.task(&wish.task_id)?.ok_or_else(gone)?;
+    let record = context.store.task(&wish.task_id)?.ok_or_else(gone)?;
     if record.owner.pid != wish.from {
         return Err(gone());
     }
-    let ticket = desk.take_over(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
+    let owned_task = context.take_over(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
     let repo_root = root.clone();
     let args = RunArgs::of(&record, root);
-    let position = super::queue::position(&desk.queue()?, &ticket.task_id);
+    let position = super::queue::position(&context.queue()?, &owned_task.task_id);
     match preflight::check(&args).await {
         Ok(ready) => {
-            let accepted = Accepted { ticket, position, args, ready };
-            let exit = runner::follow(accepted, output, &cancel).await;
-            retention::make_room(&desk, &cancel, output).await;
-            anchoring::anchor(&desk.audit, &repo_root, &cancel, output).await;
+            let accepted = Accepted { owned_task, position, args, ready };
+            let exit = run::follow(accepted, output, &cancel).await;
+            retention::make_room(&context, &cancel, output).await;
+            anchoring::anchor(&context.audit, &repo_root, &cancel, output).await;
             Ok(exit)
         }
-        Err(failure) => Ok(runner::refuse(ticket, &failure, output)),
+        Err(failure) => Ok(run::refuse(owned_task, &failure, output)),
     }
 }
 

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::audit::anchoring;
-use super::preflight::{self, Heard};
+use super::component_loader::{self, ComponentLoader};
+use super::preflight::{self, AuditMode};
 use super::scouting::{ScoutArgs, audit, loaded, place};
 use super::signals;
-use super::staff::{self, Staff};
 use crate::output::Output;
 use act_agent::scout::check_facts;
 use act_component::{ComponentFailure, ComponentHost, ScoutQuestion};
@@ -29,19 +29,19 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
     let events = Events::new("", vec![output.progress_sink()]);
     let audit = audit(&args.repo, &root)?;
     let requests = preflight::requests(&args.repo);
-    let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
-    let staff = Staff {
+    let (registry, members) = preflight::admitted(&root, &requests, AuditMode::All(&audit))?;
+    let component_loader = ComponentLoader {
         host: ComponentHost::new(act_component::cache_dir().as_deref())
             .below(registry.policy.ceiling.clone())
             .audited(audit.clone()),
         members: &members,
         model: None,
-        view: staff::view(&root)?,
+        view: component_loader::view(&root)?,
         wall,
         events: &events,
     };
     anchoring::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
-    let scout = loaded(&args.scout, &staff, &registry, &audit)?;
+    let scout = loaded(&args.scout, &component_loader, &registry, &audit)?;
     let log = args.log.map(|log| ("tail_log".to_owned(), log));
     let package = package.map(|package| ("package".to_owned(), package));
     let question = ScoutQuestion {
@@ -50,10 +50,10 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
         facts_only: true,
     };
     let name = scout.manifest.name.clone();
-    let asked = scout.ask(question, staff.services(&name), wall, &cancel).await;
+    let asked = scout.ask(question, component_loader.services(&name), wall, &cancel).await;
     audit.settle()?;
     anchoring::anchor(&audit, &root, &cancel, output).await;
-    let (raw, view) = (asked.map_err(failed)?, staff.view);
+    let (raw, view) = (asked.map_err(failed)?, component_loader.view);
     let checked = tokio::task::spawn_blocking(move || {
         let summary = check_facts(&name, &raw, &view)?;
         let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;

@@ -20,7 +20,7 @@ pub struct History {
 /// Of the repository at `start`, or of `all`; at most `limit`.
 pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> {
     let lookup = Lookup::open(start)?;
-    let repo = if all { None } else { Some(lookup.desk()?.0.repo) };
+    let repo = if all { None } else { Some(lookup.context()?.0.repo) };
     let mut tasks = vec![];
     let mut records = lookup.store.history(repo.as_deref(), limit.saturating_add(1))?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);

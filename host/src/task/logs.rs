@@ -61,8 +61,8 @@ pub fn log(start: &Path, of: Option<&str>, step: Option<&str>) -> Result<RunLog,
 
 fn last_here(start: &Path) -> Result<String, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, _) = lookup.desk()?;
-    lookup.store.last_run(&desk.repo)?.map(|run| run.run_id).ok_or_else(|| {
+    let (context, _) = lookup.context()?;
+    lookup.store.last_run(&context.repo)?.map(|run| run.run_id).ok_or_else(|| {
         Failure::refused("run_unknown", "nothing was verified in this repository")
             .hint("`act verify` runs the pipeline; `act history --all` lists the tasks of all repositories")
     })

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::ticket::Desk;
+use super::queue::TaskContext;
 use super::{preflight, queue};
 use act_audit::Audit;
 use act_core::Failure;
@@ -30,13 +30,13 @@ impl Lookup {
         Ok(Self { artifacts, store, this, root })
     }
 
-    /// The repository's own desk; refused outside of one.
-    pub(super) fn desk(&self) -> Result<(Desk, &Path), Failure> {
+    /// Returns the context of the repository; refused outside of one.
+    pub(super) fn context(&self) -> Result<(TaskContext, &Path), Failure> {
         let Some(root) = &self.root else {
             return Err(Failure::refused("no_repository", "no repository here or above")
                 .hint("go into one, or name it with --repo"));
         };
-        Ok((Desk::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
+        Ok((TaskContext::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
     }
 
     /// The log that everything is recorded in.

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::apply;
-use super::key_in_text;
+use super::apply::Proposal;
 use super::policy;
-use super::proposal::Proposal;
 use super::queue;
-use super::ticket::Desk;
-use super::{Errand, RunArgs};
+use super::queue::TaskContext;
+use super::secret_scan;
+use super::{Mode, RunArgs};
 use act_agent::editor::TaskRequest;
 use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
@@ -34,7 +34,7 @@ pub(super) struct Ready {
     pub(super) rules: WriteRules,
     /// Items of `Boundaries:` that the rules hold to.
     pub(super) enforced: Vec<String>,
-    pub(super) errand: Errand,
+    pub(super) mode: Mode,
     /// Keeps compiled components in the user's cache directory, where there is one.
     pub(super) host: ComponentHost,
     /// Components that the user approved for here.
@@ -67,7 +67,7 @@ impl Ready {
     /// is what `agent.yaml` says now, where it may be something else.
     pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
         let mut config = config.unwrap_or_else(|| self.config.clone());
-        let (members, policy) = capabilities(&mut config, Heard::All(audit))?;
+        let (members, policy) = capabilities(&mut config, AuditMode::All(audit))?;
         (self.members, self.ceiling) = (members, policy.ceiling);
         (self.config, self.anchored) = (config, policy.require_anchor);
         self.policy_max_tokens = policy.max_tokens;
@@ -77,7 +77,7 @@ impl Ready {
 
 /// What the audit log hears of looking who may take part.
 #[derive(Clone, Copy)]
-pub(super) enum Heard<'a> {
+pub(super) enum AuditMode<'a> {
     /// Nothing, from one who only wants to know.
     Nothing,
     /// A refusal, which leaves its record and nothing else.
@@ -87,8 +87,11 @@ pub(super) enum Heard<'a> {
 }
 
 /// Who may take part in tasks of this configuration, and under which policy.
-fn capabilities(config: &mut Config, heard: Heard<'_>) -> Result<(Vec<Member>, Policy), Failure> {
-    let (registry, members) = admitted(&config.root, &config.components, heard)?;
+fn capabilities(
+    config: &mut Config,
+    audit_mode: AuditMode<'_>,
+) -> Result<(Vec<Member>, Policy), Failure> {
+    let (registry, members) = admitted(&config.root, &config.components, audit_mode)?;
     policy::hold(&registry.policy, config)?;
     Ok((members, registry.policy))
 }
@@ -97,29 +100,30 @@ fn capabilities(config: &mut Config, heard: Heard<'_>) -> Result<(Vec<Member>, P
 pub(super) fn admitted(
     root: &Path,
     requests: &[ComponentRequest],
-    heard: Heard<'_>,
+    audit_mode: AuditMode<'_>,
 ) -> Result<(Registry, Vec<Member>), Failure> {
     let repo = repo(Some(root))?;
     // The grants that are recorded are those that are acted on.
-    let held = matches!(heard, Heard::All(_)).then(|| Grants::hold(Some(root))).transpose();
+    let held =
+        matches!(audit_mode, AuditMode::All(_)).then(|| Grants::hold(Some(root))).transpose();
     let opened = held.and_then(|held| Ok((held, Registry::open(place().as_deref(), repo)?)));
     let registry = match opened {
         Ok((held, registry)) => {
-            if let Heard::All(audit) = heard {
+            if let AuditMode::All(audit) = audit_mode {
                 registry.note(audit)?;
             }
             drop(held);
             registry
         }
         Err(error) => {
-            tell(heard, root, |audit| Registry::tell_unusable(audit, &error));
+            tell(audit_mode, root, |audit| Registry::tell_unusable(audit, &error));
             return Err(error.into());
         }
     };
     match registry.members(requests) {
         Ok(members) => Ok((registry, members)),
         Err(refused) => {
-            tell(heard, root, |audit| Registry::tell_refused(audit, &refused));
+            tell(audit_mode, root, |audit| Registry::tell_refused(audit, &refused));
             Err(refused.into())
         }
     }
@@ -127,19 +131,19 @@ pub(super) fn admitted(
 
 /// Nothing happens either way: where it cannot be recorded, it is refused all the same.
 pub(super) fn tell(
-    heard: Heard<'_>,
+    audit_mode: AuditMode<'_>,
     root: &Path,
     say: impl FnOnce(&Audit) -> Result<(), AuditError>,
 ) {
     let log = || {
         let artifacts = artifacts(root).ok()?;
-        let desk = Desk::new(store(&artifacts).ok()?, artifacts, root).ok()?;
-        desk.audit_here(root).ok()
+        let context = TaskContext::new(store(&artifacts).ok()?, artifacts, root).ok()?;
+        context.audit_here(root).ok()
     };
-    let audit = match heard {
-        Heard::Nothing => None,
-        Heard::Refusals => log(),
-        Heard::All(audit) => Some(audit.clone()),
+    let audit = match audit_mode {
+        AuditMode::Nothing => None,
+        AuditMode::Refusals => log(),
+        AuditMode::All(audit) => Some(audit.clone()),
     };
     let _ = audit.map(|audit| say(&audit));
 }
@@ -151,7 +155,7 @@ pub(super) fn requests(start: &Path) -> Vec<ComponentRequest> {
 
 /// Whether everything that a task of this configuration would load was granted; makes nothing.
 pub fn granted(mut config: Config) -> Result<(), Failure> {
-    capabilities(&mut config, Heard::Nothing).map(|_| ())
+    capabilities(&mut config, AuditMode::Nothing).map(|_| ())
 }
 
 /// Grants, policy and store as they stand; makes nothing.
@@ -172,14 +176,14 @@ fn place() -> Option<PathBuf> {
 /// In the order of what a newcomer meets: the task, the repository, the model, the machine.
 pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let request = TaskRequest::parse(&args.text)?;
-    key_in_text::refuse("task", request.text())?;
+    secret_scan::refuse("task", request.text())?;
     let mut config = act_config::load(&args.repo)?;
-    match args.errand {
-        // It writes nothing there, and is refused what another errand would be refused later.
-        Errand::DryRun => drop(AgentDir::look(&config.root)?),
-        Errand::Run { .. } | Errand::Apply { .. } => drop(AgentDir::check(&config.root)?),
+    match args.mode {
+        // It writes nothing there, and is refused what a task of another mode would be refused later.
+        Mode::DryRun => drop(AgentDir::look(&config.root)?),
+        Mode::Run { .. } | Mode::Apply { .. } => drop(AgentDir::check(&config.root)?),
     }
-    let (members, policy) = capabilities(&mut config, Heard::Refusals)?;
+    let (members, policy) = capabilities(&mut config, AuditMode::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
     let access = match &args.script {
         Some(script) => ModelAccess::Scripted(script.clone()),
@@ -202,16 +206,16 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         .keeping(&config.root, &own_places())
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
-    let engine = match args.errand {
-        Errand::DryRun => None,
-        Errand::Run { .. } | Errand::Apply { .. } => {
+    let engine = match args.mode {
+        Mode::DryRun => None,
+        Mode::Run { .. } | Mode::Apply { .. } => {
             ca_bundle(&config)?;
             Some(Engine::connect().await?)
         }
     };
     // Last, because it is the one thing that a check leaves behind.
     let artifacts = artifacts(&config.root)?;
-    let errand = args.errand.clone();
+    let mode = args.mode.clone();
     let host = ComponentHost::new(act_component::cache_dir().as_deref());
     Ok(Ready {
         request,
@@ -221,7 +225,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         engine,
         rules,
         enforced,
-        errand,
+        mode,
         host,
         members,
         ceiling: policy.ceiling,
@@ -250,17 +254,20 @@ fn own_places() -> Vec<PathBuf> {
 }
 
 /// Where its task is going to be kept; tasks of dead processes have ended when this returns. Only now, because a database is made when there is none.
-pub(super) fn desk(ready: &Ready) -> Result<Desk, Failure> {
-    let desk = open_desk(&ready.artifacts, &ready.config.root)?;
+pub(super) fn context(ready: &Ready) -> Result<TaskContext, Failure> {
+    let context = open_context(&ready.artifacts, &ready.config.root)?;
     // What could not be recorded is not accepted.
-    desk.audit.ready()?;
-    Ok(desk)
+    context.audit.ready()?;
+    Ok(context)
 }
 
-pub(super) fn open_desk(artifacts: &Arc<ArtifactDir>, root: &Path) -> Result<Desk, Failure> {
-    let desk = Desk::new(store(artifacts)?, Arc::clone(artifacts), root)?;
-    queue::record_dead_tasks(&desk.store, artifacts, &desk.this)?;
-    Ok(desk)
+pub(super) fn open_context(
+    artifacts: &Arc<ArtifactDir>,
+    root: &Path,
+) -> Result<TaskContext, Failure> {
+    let context = TaskContext::new(store(artifacts)?, Arc::clone(artifacts), root)?;
+    queue::record_dead_tasks(&context.store, artifacts, &context.this)?;
+    Ok(context)
 }
 
 pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
@@ -274,8 +281,8 @@ pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
 }
 
 /// What is to be applied; before a task is accepted that could only end in a refusal.
-pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<Option<Proposal>, Failure> {
-    let Errand::Apply { dry_run } = &ready.errand else { return Ok(None) };
+pub(super) fn proposal(ready: &Ready, context: &TaskContext) -> Result<Option<Proposal>, Failure> {
+    let Mode::Apply { dry_run } = &ready.mode else { return Ok(None) };
     // Only to look: other tasks may be at work.
     let unusable = |why: String| {
         let root = ready.config.root.display();
@@ -284,7 +291,7 @@ pub(super) fn proposal(ready: &Ready, desk: &Desk) -> Result<Option<Proposal>, F
     let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
     let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
         .map_err(|error| unusable(error.to_string()))?;
-    apply::check(desk, &writer, dry_run).map(Some)
+    apply::check(context, &writer, dry_run).map(Some)
 }
 
 impl Ready {

@@ -1,26 +1,56 @@
-//! The queue of a repository: who comes next, waiting for it, and tasks whose process has died.
+//! The queue of a repository: a task from its acceptance to its stored end, who comes next, waiting for it, and tasks
+//! whose process has died.
 //!
 //! A task runs in the process that accepted it, and nowhere else. When that process dies, the next act in the
 //! repository records the end of the task: CANCELLED (`owner_died`) for one that waited, INFRA_ERROR (`interrupted`)
 //! for one that ran.
 
-use std::io::{self, Write};
+use std::io;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::ticket::Ticket;
+use super::RunArgs;
+use super::TaskId;
+use super::preflight;
 use crate::output::Output;
+use act_audit::Audit;
+use act_audit::AuditError;
 use act_core::Failure;
-use act_core::event::{Event, EventKind, Events};
+use act_core::event::Event;
+use act_core::event::EventKind;
+use act_core::event::Events;
+use act_core::event::Sink;
 use act_core::exit::Exit;
-use act_core::process::{self, Life, Process};
+use act_core::fail_point;
+use act_core::process;
+use act_core::process::Life;
+use act_core::process::Process;
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{Ended, Place, Store, StoreError, TaskState};
-use act_workspace::{Acquired, RepoLock, RootMoved};
+use act_records::artifacts::Journal;
+use act_records::store::Ended;
+use act_records::store::Place;
+use act_records::store::Store;
+use act_records::store::StoreError;
+use act_records::store::Submission;
+use act_records::store::TaskRecord;
+use act_records::store::TaskState;
+use act_workspace::Acquired;
+use act_workspace::RepoLock;
+use act_workspace::RootIdentity;
+use act_workspace::RootMoved;
+use act_workspace::head_commit;
 
 /// How often a waiting task looks at the queue; well under what a person notices.
 const POLL: Duration = Duration::from_millis(100);
@@ -127,7 +157,7 @@ pub(super) struct Turn {
 
 /// A task that waits to be first in its repository and to get the lock.
 pub(super) struct Waiting<'a> {
-    ticket: &'a Ticket,
+    owned_task: &'a OwnedTask,
     root: &'a Path,
     events: &'a Events,
     /// The obstacle that was reported last; only a change is reported again.
@@ -145,13 +175,13 @@ enum WaitError {
 
 impl<'a> Waiting<'a> {
     pub(super) fn new(
-        ticket: &'a Ticket,
+        owned_task: &'a OwnedTask,
         root: &'a Path,
         events: &'a Events,
         output: &'a Output,
     ) -> Self {
         let retry = StoreRetry::new(output);
-        Self { ticket, root, events, reported: None, waited: false, retry }
+        Self { owned_task, root, events, reported: None, waited: false, retry }
     }
 
     /// Waits until the task is first and has the lock. Returns `None` when it was cancelled: by `cancel`, or because
@@ -183,9 +213,9 @@ impl<'a> Waiting<'a> {
 
     /// Looks at the queue once and takes the one step that follows.
     fn poll(&mut self) -> Result<Poll, WaitError> {
-        let desk = &self.ticket.desk;
-        let (queue, me) = (desk.queue()?, self.ticket.task_id.as_str());
-        let lock = || try_lock(self.root, &desk.repo);
+        let context = &self.owned_task.context;
+        let (queue, me) = (context.queue()?, self.owned_task.task_id.as_str());
+        let lock = || try_lock(self.root, &context.repo);
         // Another ARTIFACT_DIR's task or a verification holds the lock.
         let locked = || BlockedBy {
             position: position(&queue, me),
@@ -196,12 +226,12 @@ impl<'a> Waiting<'a> {
         let blocked_by = match next_action(&queue, me) {
             NextAction::Removed => return Ok(Poll::Done(None)),
             NextAction::RecordDead(task_id) => {
-                desk.record_dead(&task_id)?;
+                context.record_dead(&task_id)?;
                 return Ok(Poll::Again);
             }
             NextAction::RecordDeadIfUnlocked(task_id) => match lock()? {
                 Some(_lock) => {
-                    desk.record_dead(&task_id)?;
+                    context.record_dead(&task_id)?;
                     return Ok(Poll::Again);
                 }
                 None => locked(),
@@ -419,11 +449,250 @@ fn append_last_event(
     journal.file.write_all(format!("{line}\n").as_bytes())
 }
 
+/// Where tasks of one repository are kept.
+#[derive(Debug, Clone)]
+pub(super) struct TaskContext {
+    pub(super) store: Arc<Store>,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    /// Identity of the repository's root.
+    pub(super) repo: String,
+    pub(super) this: Process,
+    /// Where everything that is done here is recorded.
+    pub(super) audit: Audit,
+}
+
+impl TaskContext {
+    pub(super) fn new(
+        store: Arc<Store>,
+        artifacts: Arc<ArtifactDir>,
+        root: &Path,
+    ) -> Result<Self, Failure> {
+        let identity = RootIdentity::of(root).map_err(|error| {
+            Failure::refused("repository_unusable", format!("{}: {error}", root.display()))
+        })?;
+        let repo = identity.to_string();
+        let audit = preflight::audit(&artifacts, &store)?;
+        Ok(Self { store, artifacts, repo, this: Process::this(), audit })
+    }
+
+    /// The log, about the repository as it stands; refused where nothing can be recorded.
+    pub(super) fn audit_here(&self, root: &Path) -> Result<Audit, AuditError> {
+        self.audit.ready()?;
+        Ok(self.audit.about(act_audit::RepoIdentity {
+            identity: self.repo.clone(),
+            head: head_commit(root),
+        }))
+    }
+
+    /// Accepted when this returns; behind all others.
+    pub(super) fn submit(
+        &self,
+        args: &RunArgs,
+        root: &Path,
+    ) -> Result<(OwnedTask, u32), StoreError> {
+        let id = TaskId::random();
+        // Before its row: from another container only the lock on it shows that this process lives.
+        let journal = self.artifacts.create_journal(id.as_str());
+        let position = self.store.submit(&Submission {
+            task_id: id.as_str(),
+            repo: &self.repo,
+            root: &root.to_string_lossy(),
+            text: &args.text,
+            flags: &args.flags(),
+            owner: &self.this,
+        });
+        if position.is_err() && journal.is_ok() {
+            // Best effort: nobody looks for one without a row.
+            let _ = self.artifacts.remove_journal(id.as_str());
+        }
+        Ok((OwnedTask::new(self.clone(), id.as_str(), journal), position?))
+    }
+
+    /// Takes over the task that the parent process accepted (`--detach`). Returns `None` when the task has ended or was
+    /// cancelled meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub(super) fn take_over(
+        &self,
+        task_id: &str,
+        from: &Process,
+    ) -> Result<Option<OwnedTask>, StoreError> {
+        let journal = self.artifacts.resume_journal(task_id);
+        if self.store.take_over(task_id, from, &self.this)? {
+            return Ok(Some(OwnedTask::new(self.clone(), task_id, journal)));
+        }
+        if self.store.task(task_id)?.is_none() && journal.is_ok() {
+            // Cancelled in this moment, without a trace.
+            let _ = self.artifacts.remove_journal(task_id);
+        }
+        Ok(None)
+    }
+
+    /// Returns the tasks that wait or run in the repository, in order of acceptance.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(super) fn queue(&self) -> Result<Vec<QueueEntry>, StoreError> {
+        let entry = |place: Place| QueueEntry {
+            life: owner_life(&self.artifacts, &self.this, &place.owner, &place.task_id),
+            task_id: place.task_id,
+            state: place.state,
+        };
+        Ok(self.store.line(&self.repo)?.into_iter().map(entry).collect())
+    }
+
+    /// Records the end of a task whose process the caller knows to be dead.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read or written.
+    pub(super) fn record_dead(&self, task_id: &str) -> Result<(), StoreError> {
+        match self.store.task(task_id)? {
+            Some(TaskRecord { task_id, state, owner, .. }) if !state.is_final() => {
+                let place = Place { task_id, state, owner };
+                record_dead(&self.store, &self.artifacts, &place)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct OwnedTask {
+    pub(super) context: TaskContext,
+    pub(super) task_id: String,
+    /// Its turn has come.
+    running: AtomicBool,
+    journal: Mutex<Option<io::Result<Journal>>>,
+    /// Everything so far is in the journal.
+    journaled: Arc<AtomicBool>,
+    /// Held as long as this lives, whatever becomes of the journal.
+    _lives: Option<OwnedFd>,
+    /// In whose name it is recorded, once its turn has come.
+    audit: OnceLock<Audit>,
+}
+
+/// Whether an end that was to be kept is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kept {
+    Yes,
+    /// It had ended before, in the eyes of others.
+    Otherwise(Ended),
+}
+
+impl OwnedTask {
+    fn new(context: TaskContext, task_id: &str, journal: io::Result<Journal>) -> Self {
+        Self {
+            context,
+            task_id: task_id.to_owned(),
+            running: AtomicBool::new(false),
+            _lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
+            journaled: Arc::new(AtomicBool::new(journal.is_ok())),
+            journal: Mutex::new(Some(journal)),
+            audit: OnceLock::new(),
+        }
+    }
+
+    /// The log in its name, about the repository as it is now.
+    pub(super) fn begin_audit(&self, root: &Path) -> Result<Audit, AuditError> {
+        let audit = self.context.audit_here(root)?.of_task(&self.task_id);
+        Ok(self.audit.get_or_init(|| audit).clone())
+    }
+
+    /// The same; none before that.
+    pub(super) fn audit(&self) -> Option<&Audit> {
+        self.audit.get()
+    }
+
+    /// The reader that writes the journal, and how many events are in it already. For once.
+    pub(super) fn journal(&self, output: &Output) -> (Option<Box<dyn Sink>>, u64) {
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(journal) = journal else { return (None, 0) };
+        let lines = journal.as_ref().map_or(0, |journal| journal.lines);
+        let journaled = Arc::clone(&self.journaled);
+        let sink = output.journal(journal.map(|journal| journal.file), move || {
+            journaled.store(false, Ordering::SeqCst);
+        });
+        (sink, lines)
+    }
+
+    #[cfg(test)]
+    pub(super) fn replace_journal(&self, file: std::fs::File) {
+        *self.journal.lock().unwrap() = Some(Ok(Journal { file, lines: 0 }));
+    }
+
+    /// Whether every event so far is in the journal.
+    pub(super) fn is_journaled(&self) -> bool {
+        self.journaled.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.load(Ordering::SeqCst)
+    }
+
+    /// Whether it could: it was not taken out of the line meanwhile. May be asked again after an error.
+    pub(super) fn start(&self) -> Result<bool, StoreError> {
+        let TaskContext { store, this, .. } = &self.context;
+        let mut started = store.start(&self.task_id, this)?;
+        if !started {
+            let ours = |task: TaskRecord| task.state == TaskState::Running && task.owner == *this;
+            started = store.task(&self.task_id)?.is_some_and(ours);
+        }
+        self.running.store(started, Ordering::SeqCst);
+        fail_point::reach("started");
+        Ok(started)
+    }
+
+    /// Written down before anybody is told. Given up before its turn it leaves no trace. May be asked again after an
+    /// error.
+    pub(super) fn end(&self, how: &Ended) -> Result<Kept, StoreError> {
+        let TaskContext { store, artifacts, this, .. } = &self.context;
+        if how.state == TaskState::Cancelled && !self.is_running() {
+            let given_up = store.give_up(&self.task_id, this)?;
+            if given_up {
+                // Best effort: without its row nobody looks for it.
+                let _ = artifacts.remove_journal(&self.task_id);
+                return Ok(Kept::Yes);
+            }
+        } else {
+            fail_point::reach("ending");
+            let ended = store.end(&self.task_id, this, how)?;
+            fail_point::reach("ended");
+            if ended {
+                return Ok(Kept::Yes);
+            }
+        }
+        Ok(match store.task(&self.task_id)? {
+            // Cancelled from outside, without a trace.
+            None if !self.is_running() => Kept::Otherwise(Ended {
+                state: TaskState::Cancelled,
+                exit_code: Exit::Cancelled as u8,
+                reason: Some("cancelled".to_owned()),
+            }),
+            Some(task) if task.state == how.state => Kept::Yes,
+            Some(task) if task.state.is_final() => Kept::Otherwise(Ended {
+                state: task.state,
+                exit_code: task.exit_code.unwrap_or(Exit::Infra as u8),
+                reason: task.reason,
+            }),
+            // The row is gone, or another process owns it: this is not the database that the task began with.
+            _ => {
+                return Err(StoreError::Lost {
+                    path: store.path().to_owned(),
+                    task_id: self.task_id.clone(),
+                });
+            }
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn entry(task_id: &str, state: TaskState, life: Life) -> QueueEntry {
         QueueEntry { task_id: task_id.into(), state, life }

@@ -1,32 +1,40 @@
-//! The readers of events that keep the store up to date: which runs there are, and how far the task is.
+//! The readers of events that keep the store up to date: which runs there are, how far the task is, and how long
+//! Scouts and verifications took.
 
 use std::sync::Arc;
 
-use super::ticket::Desk;
+use super::queue::TaskContext;
 use crate::output::Output;
-use act_core::event::{Event, EventKind, Sink};
+use act_core::event::Event;
+use act_core::event::EventKind;
+use act_core::event::Sink;
 use act_core::fail_point;
 use act_model::TokenLedger;
-use act_records::store::{NewStuckReport, Progress, Store, StoreError};
+use act_records::store::Measured;
+use act_records::store::NewStuckReport;
+use act_records::store::Progress;
+use act_records::store::Store;
+use act_records::store::StoreError;
 
 /// Which runs there are, of a task or of `act verify`, and which stuck report a task wrote.
 pub(super) struct RunSink {
-    desk: Desk,
+    context: TaskContext,
     task_id: Option<String>,
     trouble: Trouble,
 }
 
 impl RunSink {
-    pub(super) fn new(desk: &Desk, task_id: Option<&str>, output: &Output) -> Self {
-        let (desk, trouble) = (desk.clone(), Trouble::new(output));
-        Self { desk, task_id: task_id.map(str::to_owned), trouble }
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
+        let (context, trouble) = (context.clone(), Trouble::new(output));
+        Self { context, task_id: task_id.map(str::to_owned), trouble }
     }
 }
 
 impl RunSink {
     /// From now on the file is ours, and the task's runs are pinned.
     fn report_written(&self, path: &str, sha256: &str) -> Result<(), StoreError> {
-        let (Desk { store, repo, .. }, Some(task_id)) = (&self.desk, &self.task_id) else {
+        let (TaskContext { store, repo, .. }, Some(task_id)) = (&self.context, &self.task_id)
+        else {
             return Ok(());
         };
         let runs = store.runs_of(task_id)?.into_iter();
@@ -37,7 +45,7 @@ impl RunSink {
 
 impl Sink for RunSink {
     fn event(&mut self, event: &Event) {
-        let Desk { store, repo, this, .. } = &self.desk;
+        let TaskContext { store, repo, this, .. } = &self.context;
         let (told, place) = match &event.kind {
             EventKind::VerifyStarted { run_id, .. } => {
                 (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
@@ -66,9 +74,14 @@ pub(super) struct ProgressSink {
 }
 
 impl ProgressSink {
-    pub(super) fn new(desk: &Desk, task_id: &str, ledger: &TokenLedger, output: &Output) -> Self {
+    pub(super) fn new(
+        context: &TaskContext,
+        task_id: &str,
+        ledger: &TokenLedger,
+        output: &Output,
+    ) -> Self {
         Self {
-            store: Arc::clone(&desk.store),
+            store: Arc::clone(&context.store),
             task_id: task_id.to_owned(),
             ledger: ledger.clone(),
             so_far: Progress::default(),
@@ -119,6 +132,48 @@ impl Trouble {
         let Err(error) = told else { return };
         if !std::mem::replace(&mut self.said, true) {
             self.output.caution(&format!("how this task goes cannot be kept: {error}"));
+        }
+    }
+}
+
+pub(super) struct TimingSink {
+    context: TaskContext,
+    task_id: Option<String>,
+    /// Of the verification that runs.
+    attempt: u32,
+    trouble: Trouble,
+}
+
+impl TimingSink {
+    /// Of a task or of `act verify`.
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
+        let (context, trouble) = (context.clone(), Trouble::new(output));
+        Self { context, task_id: task_id.map(str::to_owned), attempt: 0, trouble }
+    }
+}
+
+impl Sink for TimingSink {
+    fn event(&mut self, event: &Event) {
+        let (what, duration) = match &event.kind {
+            EventKind::VerifyStarted { attempt, .. } => {
+                // A verification outside of a task is no attempt.
+                self.attempt = if self.task_id.is_some() { *attempt } else { 0 };
+                return;
+            }
+            EventKind::VerifyFinished { duration_ms, .. } => {
+                (Measured::Verify { attempt: self.attempt }, *duration_ms)
+            }
+            EventKind::ScoutFinished { scout, outcome, duration_ms, .. }
+                if outcome != "cancelled" =>
+            {
+                (Measured::Scout { name: scout.clone() }, *duration_ms)
+            }
+            _ => return,
+        };
+        match self.context.store.measured(self.task_id.as_deref(), &what, duration) {
+            // One figure less; nobody is held up for it.
+            Err(StoreError::Busy { .. }) => {}
+            told => self.trouble.or_say(told),
         }
     }
 }

@@ -38,10 +38,10 @@ pub struct Resolved {
 
 pub fn report(start: &Path) -> Result<Report, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, root) = lookup.desk()?;
-    let Some(found) = earlier_report::find(&lookup.store, &desk.repo, root)? else {
+    let (context, root) = lookup.context()?;
+    let Some(found) = earlier_report::find(&lookup.store, &context.repo, root)? else {
         let none = Failure::refused("no_report", "there is no stuck report in this repository");
-        let record = lookup.store.stuck_report(&desk.repo)?;
+        let record = lookup.store.stuck_report(&context.repo)?;
         return Err(match record.filter(|record| record.resolved_at.is_none()) {
             None => none.hint("`act history` says how the tasks here ended"),
             Some(record) => none.hint(format!(
@@ -65,14 +65,14 @@ pub fn report(start: &Path) -> Result<Report, Failure> {
 /// By the record alone: the file may be gone or changed.
 pub fn resolve_report(start: &Path) -> Result<Resolved, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, root) = lookup.desk()?;
-    let record = lookup.store.stuck_report(&desk.repo)?;
-    let resolved = lookup.store.resolve_stuck_report(&desk.repo)?;
+    let (context, root) = lookup.context()?;
+    let record = lookup.store.stuck_report(&context.repo)?;
+    let resolved = lookup.store.resolve_stuck_report(&context.repo)?;
     if let Some(record) = record.filter(|_| resolved) {
         return Ok(Resolved { task_id: record.task_id, run_ids: record.run_ids });
     }
     let nothing = Failure::refused("no_report", "no unresolved stuck report in this repository");
-    Err(match earlier_report::find(&lookup.store, &desk.repo, root)? {
+    Err(match earlier_report::find(&lookup.store, &context.repo, root)? {
         Some(Found { note, .. }) if note.origin == Origin::Foreign => {
             nothing.hint(format!("{} is foreign: it starts nothing and keeps nothing", note.path))
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
-use super::ticket::Desk;
+use super::queue::TaskContext;
 use crate::output::Output;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_core::RunId;
@@ -24,11 +24,11 @@ const FORGOTTEN: TimeDelta = TimeDelta::days(14);
 
 /// The runs of this process are not needed by it any more. What was pinned is in the store by now. A signal, also an
 /// earlier one, ends it.
-pub(super) async fn make_room(desk: &Desk, cancel: &CancellationToken, output: &Output) {
-    let audit = desk.audit.clone();
-    let (desk, cancel, start) = (desk.clone(), cancel.clone(), Instant::now());
+pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken, output: &Output) {
+    let audit = context.audit.clone();
+    let (context, cancel, start) = (context.clone(), cancel.clone(), Instant::now());
     let pruned = tokio::task::spawn_blocking(move || {
-        make_room_while(&desk, &|| !cancel.is_cancelled() && start.elapsed() < PATIENCE)
+        make_room_while(&context, &|| !cancel.is_cancelled() && start.elapsed() < PATIENCE)
     });
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
         Ok(Pruned { left, runs }) => {
@@ -43,10 +43,13 @@ pub(super) async fn make_room(desk: &Desk, cancel: &CancellationToken, output: &
     }
 }
 
-pub(super) fn make_room_while(desk: &Desk, go_on: &dyn Fn() -> bool) -> io::Result<Pruned> {
-    desk.artifacts.release_runs();
-    let (now, store) = (act_core::clock::now(), Arc::clone(&desk.store));
-    desk.artifacts.prune(now, go_on, || pinned(&store, now))
+pub(super) fn make_room_while(
+    context: &TaskContext,
+    go_on: &dyn Fn() -> bool,
+) -> io::Result<Pruned> {
+    context.artifacts.release_runs();
+    let (now, store) = (act_core::clock::now(), Arc::clone(&context.store));
+    context.artifacts.prune(now, go_on, || pinned(&store, now))
 }
 
 /// What went, by its names.

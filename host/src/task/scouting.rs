@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::anchoring;
 use super::capabilities::component_file;
-use super::key_in_text;
-use super::preflight::{self, Heard};
+use super::component_loader::{self, ComponentLoader, Incomplete};
+use super::preflight::{self, AuditMode};
+use super::secret_scan;
 use super::signals;
-use super::staff::{self, Incomplete, Staff};
 use crate::output::Output;
 use act_agent::scout::query::{self, QueryEnd};
 use act_agent::scout::{Grounded, Question, Scout};
@@ -79,19 +79,19 @@ impl WhichScout {
 /// The Scout itself, not yet lent anything. That there is none of this name is a denial, and is recorded.
 pub(super) fn loaded(
     which: &WhichScout,
-    staff: &Staff<'_>,
+    component_loader: &ComponentLoader<'_>,
     registry: &Registry,
     audit: &Audit,
 ) -> Result<ScoutComponent, Failure> {
     Ok(match which {
-        WhichScout::A => staff.load_scout(builtin::SCOUT_A)?,
-        WhichScout::B => staff.load_scout(builtin::SCOUT_B)?,
+        WhichScout::A => component_loader.load_scout(builtin::SCOUT_A)?,
+        WhichScout::B => component_loader.load_scout(builtin::SCOUT_B)?,
         WhichScout::Named(name) => {
-            let member = registry.scout(name, staff.members).inspect_err(|refused| {
+            let member = registry.scout(name, component_loader.members).inspect_err(|refused| {
                 // Refused it is in any case.
                 let _ = Registry::tell_refused(audit, refused);
             })?;
-            staff.load_member_scout(member, name)?
+            component_loader.load_member_scout(member, name)?
         }
     })
 }
@@ -133,9 +133,9 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     let inquiry = Inquiry::open(&args).await?;
     let other = args.with.as_deref().map(|file| inquiry.candidate(file)).transpose()?;
     let events = Events::new("", vec![output.progress_sink()]);
-    let seat = inquiry.seat(&args.scout, other.as_ref(), &events)?;
+    let loaded_scout = inquiry.loaded_scout(&args.scout, other.as_ref(), &events)?;
     let question = inquiry.question(&args);
-    let asked = seat.ask(&question, &inquiry).await?;
+    let asked = loaded_scout.ask(&question, &inquiry).await?;
     inquiry.anchor(output).await;
     let (summary, report) = match asked {
         Asked::Answered { summary, report } => (summary, report),
@@ -147,11 +147,11 @@ pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Fail
     };
     Ok(ScoutAnswer {
         scout: args.scout.word().to_owned(),
-        sha256: seat.sha256().to_owned(),
+        sha256: loaded_scout.sha256().to_owned(),
         question: question.text,
         summary,
         report,
-        tokens: seat.tokens(),
+        tokens: loaded_scout.tokens(),
     })
 }
 
@@ -169,15 +169,15 @@ pub(super) struct Inquiry {
 
 impl Inquiry {
     pub(super) async fn open(args: &ScoutArgs) -> Result<Self, Failure> {
-        key_in_text::refuse("question", args.question.as_deref().unwrap_or_default())?;
-        key_in_text::refuse("log", args.log.as_deref().unwrap_or_default())?;
+        secret_scan::refuse("question", args.question.as_deref().unwrap_or_default())?;
+        secret_scan::refuse("log", args.log.as_deref().unwrap_or_default())?;
         let (root, wall, package) = place(args)?;
         let requests = preflight::requests(&args.repo);
-        let (registry, members) = preflight::admitted(&root, &requests, Heard::Refusals)?;
+        let (registry, members) = preflight::admitted(&root, &requests, AuditMode::Refusals)?;
         if let WhichScout::Named(name) = &args.scout {
             // Before a model is looked for.
             registry.scout(name, &members).inspect_err(|refused| {
-                preflight::tell(Heard::Refusals, &root, |audit| {
+                preflight::tell(AuditMode::Refusals, &root, |audit| {
                     Registry::tell_refused(audit, refused)
                 });
             })?;
@@ -185,7 +185,7 @@ impl Inquiry {
         let access = act_config::model_access(|name: &str| std::env::var(name).ok())?;
         let cancel = signals::cancelled_by_signals()?;
         let audit = audit(&args.repo, &root)?;
-        let (registry, members) = preflight::admitted(&root, &requests, Heard::All(&audit))?;
+        let (registry, members) = preflight::admitted(&root, &requests, AuditMode::All(&audit))?;
         anchoring::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
         Ok(Self { root, wall, package, registry, members, access, cancel, audit })
     }
@@ -224,47 +224,48 @@ impl Inquiry {
     }
 
     /// The one in use, or `other` in its place and under its name; ready to be asked.
-    pub(super) fn seat(
+    pub(super) fn loaded_scout(
         &self,
         which: &WhichScout,
         other: Option<&Member>,
         events: &Events,
-    ) -> Result<Seat, Failure> {
+    ) -> Result<LoadedScout, Failure> {
         let ledger = TokenLedger::default();
-        let staff = Staff {
+        let component_loader = ComponentLoader {
             host: ComponentHost::new(act_component::cache_dir().as_deref())
                 .below(self.registry.policy.ceiling.clone())
                 .audited(self.audit.clone()),
             members: &self.members,
-            model: Some(staff::model(&self.access, &ledger, events)?),
-            view: staff::view(&self.root)?,
+            model: Some(component_loader::model(&self.access, &ledger, events)?),
+            view: component_loader::view(&self.root)?,
             wall: self.wall,
             events,
         };
         let component = match other {
-            Some(member) => staff.load_member_scout(member, which.name())?,
-            None => loaded(which, &staff, &self.registry, &self.audit)?,
+            Some(member) => component_loader.load_member_scout(member, which.name())?,
+            None => loaded(which, &component_loader, &self.registry, &self.audit)?,
         };
         let known_as = match other {
             Some(member) => member.name.clone(),
-            None => staff.known_as(which.name()),
+            None => component_loader.known_as(which.name()),
         };
-        let check = Grounded::new(staff.view.clone());
+        let check = Grounded::new(component_loader.view.clone());
         let (scout, check) = match which {
-            WhichScout::A | WhichScout::B => (staff.scout(component), check),
+            WhichScout::A | WhichScout::B => (component_loader.scout(component), check),
             WhichScout::Named(name) => {
                 let check = check.with(name, component.manifest.report.as_deref());
-                let check = check.map_err(staff::failed("its report schema cannot be used"))?;
-                (staff.added_scout(component), check)
+                let check =
+                    check.map_err(component_loader::failed("its report schema cannot be used"))?;
+                (component_loader.added_scout(component), check)
             }
         };
         let milestone = which.milestone();
-        Ok(Seat { known_as, scout, check, ledger, events: events.clone(), milestone })
+        Ok(LoadedScout { known_as, scout, check, ledger, events: events.clone(), milestone })
     }
 }
 
 /// One Scout before its question.
-pub(super) struct Seat {
+pub(super) struct LoadedScout {
     /// The name of its approval, or its own where it was brought along.
     pub(super) known_as: String,
     scout: Arc<dyn Scout>,
@@ -281,7 +282,7 @@ pub(super) enum Asked {
     Cancelled,
 }
 
-impl Seat {
+impl LoadedScout {
     pub(super) fn sha256(&self) -> &str {
         self.scout.sha256()
     }
@@ -331,8 +332,8 @@ impl Seat {
 /// Also outside of every repository, where the artifacts may lie below the directory that is looked at.
 pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
     let repo = act_config::find_root(start)?.map(|root| root.path);
-    let desk = preflight::open_desk(&preflight::artifacts_for(repo.as_deref())?, root)?;
-    Ok(desk.audit_here(root)?)
+    let context = preflight::open_context(&preflight::artifacts_for(repo.as_deref())?, root)?;
+    Ok(context.audit_here(root)?)
 }
 
 /// The repository, how long an attempt may take and the package in work. A broken `agent.yaml` is no reason

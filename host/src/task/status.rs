@@ -68,28 +68,28 @@ pub struct Queue {
 
 pub fn status(start: &Path) -> Result<Status, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, root) = lookup.desk()?;
+    let (context, root) = lookup.context()?;
     // Before the line is looked at: one that begins in between is not taken for dead.
-    let half_applied = desk.store.half_applied(&desk.repo)?.into_iter();
-    let (running, queued) = lookup.line(&desk.repo)?;
-    let last = lookup.store.last_ended(&desk.repo)?.map(|record| lookup.show(record, None));
-    let found = earlier_report::find(&lookup.store, &desk.repo, root)?;
+    let half_applied = context.store.half_applied(&context.repo)?.into_iter();
+    let (running, queued) = lookup.line(&context.repo)?;
+    let last = lookup.store.last_ended(&context.repo)?.map(|record| lookup.show(record, None));
+    let found = earlier_report::find(&lookup.store, &context.repo, root)?;
     let stuck_report = found.map(|found| found.note);
     let notes_dir = AgentDir::name_in(root).ok().map(str::to_owned);
     // One of a task that runs is being written.
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
-    let repo = Repo { root: root.display().to_string(), identity: desk.repo };
+    let repo = Repo { root: root.display().to_string(), identity: context.repo };
     let queued = queued.len();
     Ok(Status { repo, running, queued, last, stuck_report, notes_dir, half_applied })
 }
 
 pub fn queue(start: &Path) -> Result<Queue, Failure> {
     let lookup = Lookup::open(start)?;
-    let (desk, root) = lookup.desk()?;
-    let (running, queued) = lookup.line(&desk.repo)?;
-    let repo = Repo { root: root.display().to_string(), identity: desk.repo };
+    let (context, root) = lookup.context()?;
+    let (running, queued) = lookup.line(&context.repo)?;
+    let repo = Repo { root: root.display().to_string(), identity: context.repo };
     Ok(Queue { repo, running, queued })
 }
 

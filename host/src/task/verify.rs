@@ -9,10 +9,10 @@ use super::apply;
 use super::audit::anchoring;
 use super::claim::Claim;
 use super::preflight::{self, GateReady};
+use super::queue::TaskContext;
 use super::queue::lock_failed;
 use super::recorder::RunSink;
-use super::ticket::Desk;
-use super::timing::TimingSink;
+use super::recorder::TimingSink;
 use super::{retention, signals};
 use crate::output::Output;
 use act_audit::Audit;
@@ -30,75 +30,75 @@ pub async fn verify(
     downloads: Downloads,
     output: &Output,
 ) -> Result<Option<Verification>, Failure> {
-    run_gate(repo, Word::First(downloads), output).await
+    run_gate(repo, Purpose::Verify(downloads), output).await
 }
 
 /// What a run of the gate is.
-pub(super) enum Word<'a> {
-    First(Downloads),
+pub(super) enum Purpose<'a> {
+    Verify(Downloads),
     /// On a claim: about the same gate, tree and image, with nothing that was downloaded before.
-    Second(&'a mut Claim),
+    CheckClaim(&'a mut Claim),
 }
 
 /// The gate over the tree as it is.
 pub(super) async fn run_gate(
     repo: &Path,
-    mut word: Word<'_>,
+    mut purpose: Purpose<'_>,
     output: &Output,
 ) -> Result<Option<Verification>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let lock = lock(&root)?;
-    if let Word::Second(claim) = &word {
+    if let Purpose::CheckClaim(claim) = &purpose {
         tokio::select! {
             about = claim.is_about(&ready.config) => about?,
             () = cancel.cancelled() => return Ok(None),
         }
     }
-    let desk = preflight::open_desk(&ready.artifacts, &root)?;
-    let audit = desk.audit_here(&root)?;
-    anchoring::first(ready.anchored, &desk.audit, &root, &cancel).await?;
-    let surroundings = Surroundings { root: lock.root(), desk: &desk, audit: &audit };
+    let context = preflight::open_context(&ready.artifacts, &root)?;
+    let audit = context.audit_here(&root)?;
+    anchoring::first(ready.anchored, &context.audit, &root, &cancel).await?;
+    let surroundings = Surroundings { root: lock.root(), context: &context, audit: &audit };
     // With the lock nobody is still at it.
-    let half = match word {
-        Word::First(_) => half_applied(&desk, output)?,
-        Word::Second(_) => vec![],
+    let half = match purpose {
+        Purpose::Verify(_) => half_applied(&context, output)?,
+        Purpose::CheckClaim(_) => vec![],
     };
-    let mut response = judge(ready, surroundings, &mut word, output, &cancel).await?;
+    let mut response = judge(ready, surroundings, &mut purpose, output, &cancel).await?;
     if let Some(response) = &mut response {
         response.warnings.extend(half);
     }
-    if let (Word::Second(claim), Some(response)) = (&word, &response) {
+    if let (Purpose::CheckClaim(claim), Some(response)) = (&purpose, &response) {
         claim.record(&audit, response)?;
     }
     drop(lock);
-    retention::make_room(&desk, &cancel, output).await;
-    anchoring::anchor(&desk.audit, &root, &cancel, output).await;
+    retention::make_room(&context, &cancel, output).await;
+    anchoring::anchor(&context.audit, &root, &cancel, output).await;
     Ok(response)
 }
 
 /// The verdict is about a tree that nobody meant.
-fn half_applied(desk: &Desk, output: &Output) -> Result<Vec<Warning>, Failure> {
+fn half_applied(context: &TaskContext, output: &Output) -> Result<Vec<Warning>, Failure> {
     let warning = |record: ProposalRecord| Warning {
         code: WarningCode::ProposalUnfinished,
         step: None,
         message: apply::half_applied_text(&record.task_id, output),
     };
-    Ok(desk.store.half_applied(&desk.repo)?.into_iter().map(warning).collect())
+    Ok(context.store.half_applied(&context.repo)?.into_iter().map(warning).collect())
 }
 
 /// Where a run takes place, and who hears of it.
 struct Surroundings<'a> {
     root: &'a HeldRoot,
-    desk: &'a Desk,
+    context: &'a TaskContext,
     audit: &'a Audit,
 }
 
 async fn judge(
     ready: GateReady,
-    Surroundings { root, desk, audit }: Surroundings<'_>,
-    word: &mut Word<'_>,
+    Surroundings { root, context, audit }: Surroundings<'_>,
+    purpose: &mut Purpose<'_>,
     output: &Output,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
@@ -107,8 +107,8 @@ async fn judge(
         Ok(engine) => engine,
         Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
     };
-    let runs = Box::new(RunSink::new(desk, None, output));
-    let timing = Box::new(TimingSink::new(desk, None, output));
+    let runs = Box::new(RunSink::new(context, None, output));
+    let timing = Box::new(TimingSink::new(context, None, output));
     let events = Events::new("", vec![runs, timing, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     tokio::select! {
@@ -116,9 +116,13 @@ async fn judge(
         _ = engine.reap_orphans() => {}
     }
     let name = &config.pipeline.image;
-    let (resolved, downloads) = match word {
-        Word::First(downloads) => (engine.ensure_image(name, &events, cancel).await, *downloads),
-        Word::Second(claim) => (claim.image(&engine, name, &events, cancel).await?, Downloads::Own),
+    let (resolved, downloads) = match purpose {
+        Purpose::Verify(downloads) => {
+            (engine.ensure_image(name, &events, cancel).await, *downloads)
+        }
+        Purpose::CheckClaim(claim) => {
+            (claim.image(&engine, name, &events, cancel).await?, Downloads::Own)
+        }
     };
     let image = match resolved {
         Ok(Some(image)) => image,

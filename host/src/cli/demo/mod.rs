@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::repo::RepoArg;
 use crate::output::{Line, Output, Tone};
-use crate::task::{Errand, RunArgs, TaskId};
+use crate::task::{Mode, RunArgs, TaskId};
 use act_core::Failure;
 use act_core::exit::Exit;
 use image::LocalImage;
@@ -98,7 +98,7 @@ impl DemoTask {
             verbose: self.verbose,
             allow_paths: vec![],
             max_tokens: None,
-            errand: Errand::Run { baseline: false },
+            mode: Mode::Run { baseline: false },
             script: Some(engine::script()?),
         };
         super::runtime::block_on(crate::task::run(args, output))?

@@ -2,11 +2,11 @@
 
 pub(super) mod anchoring;
 mod attestation;
-pub(super) mod edges;
 pub(super) mod evidence;
 pub(super) mod explain;
 mod grants;
 mod records;
+pub(super) mod start_end_records;
 mod verification;
 
 use std::path::{Path, PathBuf};

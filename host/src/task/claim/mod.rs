@@ -10,7 +10,7 @@ pub use compared::{ClaimCheck, Difference, Note, Said};
 
 use super::audit::evidence::Evidence;
 use super::audit::explain::ManifestCheck;
-use super::verify::{Word, run_gate};
+use super::verify::{Purpose, run_gate};
 use crate::output::Output;
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::Config;
@@ -28,7 +28,7 @@ pub async fn verify_claim(
     output: &Output,
 ) -> Result<Option<ClaimCheck>, Failure> {
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
-    let response = run_gate(repo, Word::Second(&mut claim), output).await?;
+    let response = run_gate(repo, Purpose::CheckClaim(&mut claim), output).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 

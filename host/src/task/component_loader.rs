@@ -41,7 +41,7 @@ pub(super) fn view(root: &Path) -> Result<RepoView, Incomplete> {
 }
 
 /// Loads components and lends Scouts what they work with.
-pub(super) struct Staff<'a> {
+pub(super) struct ComponentLoader<'a> {
     pub(super) host: ComponentHost,
     /// What the user approved; loaded in place of a built-in component or beside them.
     pub(super) members: &'a [Member],
@@ -53,7 +53,7 @@ pub(super) struct Staff<'a> {
     pub(super) events: &'a Events,
 }
 
-impl Staff<'_> {
+impl ComponentLoader<'_> {
     /// The built-in component, or the one that the user put in its place, which then has its name.
     fn load<C>(
         &self,

@@ -1,8 +1,8 @@
 //! What the audit log hears of a task as a whole: that it began and by which gate, and how it ended.
 
-use crate::task::Errand;
+use crate::task::Mode;
 use crate::task::preflight::Ready;
-use crate::task::ticket::Ticket;
+use crate::task::queue::OwnedTask;
 use act_agent::editor::TaskInput;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_records::store::Ended;
@@ -11,19 +11,19 @@ use act_workspace::digest;
 /// On the disk when this returns; without it the task does nothing.
 pub(in crate::task) fn begin(
     ready: &Ready,
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     brief: &TaskInput,
 ) -> Result<Audit, AuditError> {
     let config = &ready.config;
-    let audit = ticket.begin_audit(&config.root)?;
+    let audit = owned_task.begin_audit(&config.root)?;
     let text = digest(brief.request.text().as_bytes());
     // The edits of a dry run are recorded like any; they changed nothing.
-    let errand = match &ready.errand {
-        Errand::Run { .. } => vec![],
-        Errand::DryRun => vec!["dry_run"],
-        Errand::Apply { dry_run } => vec!["apply", dry_run],
+    let mode = match &ready.mode {
+        Mode::Run { .. } => vec![],
+        Mode::DryRun => vec!["dry_run"],
+        Mode::Apply { dry_run } => vec!["apply", dry_run],
     };
-    let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(errand);
+    let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(mode);
     audit.append(started)?;
     let steps = config.pipeline.steps.len() as u64;
     let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);
@@ -34,11 +34,11 @@ pub(in crate::task) fn begin(
 
 /// Of a task that began.
 pub(in crate::task) fn end(
-    ticket: &Ticket,
+    owned_task: &OwnedTask,
     how: &Ended,
     run_id: Option<&str>,
 ) -> Result<(), AuditError> {
-    let Some(audit) = ticket.audit() else { return Ok(()) };
+    let Some(audit) = owned_task.audit() else { return Ok(()) };
     let entry = Entry::new(Event::TaskFinished)
         .object(how.state.as_str())
         .count("exit_code", u64::from(how.exit_code))

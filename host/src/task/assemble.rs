@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Errand;
+use super::Mode;
+use super::component_loader::{self, ComponentLoader, Incomplete, failed};
 use super::component_tools::component_tools;
 use super::preflight::Ready;
-use super::staff::{self, Incomplete, Staff, failed};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, Editor, TaskInput};
 use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
@@ -25,8 +25,8 @@ use act_workspace::{
 /// How much of a log the model gets at once.
 const LOG: u64 = 16 * 1024;
 
-/// What the team works for.
-pub(super) struct Work {
+/// The parts that an Editor is built from.
+pub(super) struct EditorParts {
     pub(super) ready: Ready,
     /// Of the repository, held since its lock was taken.
     pub(super) held: HeldRoot,
@@ -41,7 +41,7 @@ pub(super) struct Work {
 }
 
 /// The Editor, and the writer of its tools.
-pub(super) struct Team {
+pub(super) struct AssembledEditor {
     pub(super) editor: Editor,
     pub(super) writer: Arc<RepoWriter>,
     /// Of a dry run.
@@ -49,25 +49,31 @@ pub(super) struct Team {
 }
 
 /// May take seconds, when components are compiled for the first time; so not on the runtime's own threads.
-pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
-    let Work { ready, held, brief, notes, gate, audit, ledger, events, cancel } = work;
+pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete> {
+    let EditorParts { ready, held, brief, notes, gate, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
-    let model = staff::model(&ready.access, &ledger, &events)?;
-    let overlay = (ready.errand == Errand::DryRun).then(Overlay::default);
-    let staff = Staff {
+    let model = component_loader::model(&ready.access, &ledger, &events)?;
+    let overlay = (ready.mode == Mode::DryRun).then(Overlay::default);
+    let component_loader = ComponentLoader {
         host: ready.host.clone().below(ready.ceiling.clone()).audited(audit.clone()),
         members: &ready.members,
         model: Some(Arc::clone(&model)),
-        view: staff::view(root)?.over_if(overlay.as_ref()),
+        view: component_loader::view(root)?.over_if(overlay.as_ref()),
         wall: config.scout_timeout,
         events: &events,
     };
-    let scouts = [staff.load_scout(builtin::SCOUT_A)?, staff.load_scout(builtin::SCOUT_B)?];
-    let tools = staff.load_tools(builtin::FILE_TOOLS)?;
-    let added = staff.others(Kind::Scout).map(|scout| staff.load_member_scout(scout, &scout.name));
+    let scouts = [
+        component_loader.load_scout(builtin::SCOUT_A)?,
+        component_loader.load_scout(builtin::SCOUT_B)?,
+    ];
+    let tools = component_loader.load_tools(builtin::FILE_TOOLS)?;
+    let added = component_loader
+        .others(Kind::Scout)
+        .map(|scout| component_loader.load_member_scout(scout, &scout.name));
     let added = added.collect::<Result<Vec<_>, _>>()?;
-    let more_tools = staff.others(Kind::Tool).map(|tool| staff.load_member_tool(tool));
+    let more_tools =
+        component_loader.others(Kind::Tool).map(|tool| component_loader.load_member_tool(tool));
     let more_tools = more_tools.collect::<Result<Vec<_>, _>>()?;
     let mut components: Vec<_> = scouts.iter().map(|scout| digest(scout)).collect();
     components.push(digest(&tools));
@@ -81,17 +87,18 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
     };
     let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
     // As Scouts see it: what others brought along is not what the project is tested by.
-    let (view, package) = (staff.view.clone(), config.monorepo_package.clone());
+    let (view, package) = (component_loader.view.clone(), config.monorepo_package.clone());
     let tools = component_tools(tools, more_tools, &writer, &model, &events);
-    let mut check = Grounded::new(staff.view.clone());
+    let mut check = Grounded::new(component_loader.view.clone());
     for scout in &added {
         let manifest = &scout.manifest;
         check = check
             .with(&manifest.name, manifest.report.as_deref())
             .map_err(failed(&format!("the report schema of {} cannot be used", manifest.name)))?;
     }
-    let scouts = scouts.into_iter().map(|component| staff.scout(component));
-    let scouts = scouts.chain(added.into_iter().map(|added| staff.added_scout(added))).collect();
+    let scouts = scouts.into_iter().map(|component| component_loader.scout(component));
+    let scouts =
+        scouts.chain(added.into_iter().map(|added| component_loader.added_scout(added))).collect();
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
@@ -144,11 +151,11 @@ pub(super) fn assemble(work: Work) -> Result<Team, Incomplete> {
         notes,
         aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },
         draft: None,
-        baseline: ready.errand == Errand::Run { baseline: true },
+        baseline: ready.mode == Mode::Run { baseline: true },
         events: events.clone(),
         cancel: cancel.clone(),
     };
-    Ok(Team { editor, writer, overlay })
+    Ok(AssembledEditor { editor, writer, overlay })
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {
