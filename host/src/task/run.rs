@@ -540,7 +540,7 @@ impl FinishGuard {
             }
         }
         self.events.emit(EventKind::TaskFinished {
-            state: state.as_str().to_owned(),
+            state,
             exit_code: exit as u8,
             run_id: finished.run_id,
             reason: finished.reason,

@@ -99,7 +99,7 @@ mod tests {
 
     fn finished() -> EventKind {
         EventKind::TaskFinished {
-            state: "SUCCESS".into(),
+            state: crate::TaskState::Success,
             exit_code: 0,
             run_id: None,
             reason: None,

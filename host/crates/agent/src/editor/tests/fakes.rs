@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use act_audit::{Audit, Beginning, Head, Keeper, Unkept};
+use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
 use act_config::Step;
 use act_core::RunId;
 use act_core::event::Events;
@@ -152,7 +151,7 @@ impl Story {
     /// Runs the task to its end; every turn of the script must be used.
     pub(super) fn run(mut self) -> Told {
         let root = self.root();
-        let state = OwnedFd::from(fs::File::open(self.dir.path()).unwrap());
+        let state = act_fs::Dir::open(self.dir.path()).unwrap();
         let audit = Audit::new(state, self.dir.path(), Arc::new(Memory), Secrets::default());
         let model = Arc::new(Script {
             turns: Mutex::new(std::mem::take(&mut self.turns)),
@@ -443,31 +442,31 @@ impl Tool for FileTool {
     }
 }
 
-/// A keeper that remembers nothing: each test has a log of its own.
+/// A store that remembers nothing: each test has a log of its own.
 struct Memory;
 
-impl Keeper for Memory {
-    fn head(&self) -> Result<Option<Head>, Unkept> {
+impl CheckpointStore for Memory {
+    fn head(&self) -> Result<Option<Head>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep(&self, _: &Head) -> Result<(), Unkept> {
+    fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarted(&self, _: &Head, _: &str) -> Result<(), Unkept> {
+    fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 
-    fn restarts(&self) -> Result<BTreeMap<u64, Beginning>, Unkept> {
+    fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
         Ok(BTreeMap::new())
     }
 
-    fn grants(&self) -> Result<Option<String>, Unkept> {
+    fn grants(&self) -> Result<Option<String>, CheckpointError> {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), Unkept> {
+    fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 }

@@ -1,17 +1,21 @@
-//! Deleting a tree that a step made: by handle, through no link, at any depth, whatever its modes.
+//! Trees that a step made, or that are made for one: creating, sweeping and deleting them by handle, through no link.
+//!
+//! What a step leaves must not be dangerous on the host: no setuid or setgid file, no file of another owner, no directory
+//! that its owner cannot delete. A tree is deleted at any depth and whatever its modes are.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
+use std::ops::AddAssign;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use act_fs::{DIRECTORY, Entry, Walk};
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, chmodat, mkdirat, openat, renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, Mode, chmodat, fchmod, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use act_fs::DIRECTORY;
-
-/// Removes `name` below `parent` with all it holds. A missing name is fine; a link is removed, not followed.
+/// Removes `name` below `parent` with everything in it. A missing name is not an error; a link is removed, not followed.
 ///
 /// A step can nest deeper than handles or stack allow. So nothing recurses: a directory that is found inside
 /// another is moved up beside it and has its turn later, which keeps three handles open at any depth.
@@ -135,8 +139,118 @@ pub(super) fn open_any(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedF
     Ok(handle)
 }
 
+/// Deeper trees are removed: a build does not need them, and each level costs a handle.
+pub(super) const MAX_DEPTH: usize = 100;
+
+/// What a sweep found and corrected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Files that lost a setuid or setgid bit.
+    pub privileged: u64,
+    /// Files of another owner, removed.
+    pub foreign: u64,
+    /// Directories nested too deep, removed.
+    pub too_deep: u64,
+}
+
+impl AddAssign for Swept {
+    fn add_assign(&mut self, more: Self) {
+        self.privileged += more.privileged;
+        self.foreign += more.foreign;
+        self.too_deep += more.too_deep;
+    }
+}
+
+/// Walks a directory that nothing writes any more. Names are judged without following links.
+pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
+    let own = geteuid().as_raw();
+    let mut swept = Swept::default();
+    let mut names = Walk::new(directory)?;
+    while let Some(Entry { name, .. }) = names.next_entry()? {
+        let stat = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if stat.st_uid != own {
+            remove_named(names.here(), &name)?;
+            swept.foreign += 1;
+            continue;
+        }
+        if kind != FileType::Symlink && mode.intersects(Mode::SUID | Mode::SGID) {
+            chmodat(names.here(), &name, mode - Mode::SUID - Mode::SGID, AtFlags::empty())?;
+            swept.privileged += u64::from(kind != FileType::Directory);
+        }
+        if kind == FileType::Directory {
+            if names.depth() >= MAX_DEPTH {
+                remove_named(names.here(), &name)?;
+                swept.too_deep += 1;
+            } else {
+                let deeper = open_any(names.here(), &name)?;
+                names.enter(&name, deeper)?;
+            }
+        }
+    }
+    Ok(swept)
+}
+
+pub(super) fn remove_named(parent: impl AsFd, name: &CString) -> io::Result<()> {
+    let parent = parent.as_fd();
+    // A name that is not UTF-8 is renamed first; `remove_tree` takes text.
+    match name.to_str() {
+        Ok(text) => remove_tree(parent, text),
+        Err(_) => {
+            let fresh = format!(".removing-{}", act_core::RunId::generate(act_core::clock::now()));
+            rustix::fs::renameat(parent, name, parent, fresh.as_str())?;
+            remove_tree(parent, &fresh)
+        }
+    }
+}
+
+/// Creates directories on the way to the entries of a tree. The entries are in order, so most share their parents with the
+/// one before.
+pub struct Descent {
+    root: OwnedFd,
+    below: Vec<(OsString, OwnedFd)>,
+}
+
+impl Descent {
+    pub fn new(root: OwnedFd) -> Self {
+        Self { root, below: vec![] }
+    }
+
+    pub fn here(&self) -> &OwnedFd {
+        self.below.last().map_or(&self.root, |(_, handle)| handle)
+    }
+
+    /// Moves from the root to `parents`, and creates what is missing with mode 0755. The names are plain ones.
+    ///
+    /// # Errors
+    /// A directory cannot be created or opened; a link in its place is refused.
+    pub fn move_to(&mut self, parents: &[&OsStr]) -> io::Result<()> {
+        let common = self.below.iter().zip(parents).take_while(|(at, to)| at.0 == **to).count();
+        self.below.truncate(common);
+        for &name in parents.iter().skip(common) {
+            let handle = make_directory(self.here(), name)?;
+            self.below.push((name.to_owned(), handle));
+        }
+        Ok(())
+    }
+}
+
+pub fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let created = mkdirat(parent, name, Mode::RWXU);
+    let handle = match created {
+        Ok(()) | Err(Errno::EXIST) => openat(parent, name, DIRECTORY, Mode::empty())?,
+        Err(error) => return Err(error.into()),
+    };
+    if created.is_ok() {
+        // The umask must not decide what others see.
+        fchmod(&handle, Mode::from_raw_mode(0o755))?;
+    }
+    Ok(handle)
+}
+
 #[cfg(test)]
-mod tests {
+mod remove_tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -192,5 +306,53 @@ mod tests {
         assert!((50..100).contains(&left), "{left}");
         assert!(remove_tree_while(&parent, "tree", &|| true).unwrap());
         assert!(!dir.path().join("tree").exists());
+    }
+}
+
+#[cfg(test)]
+mod sweep_tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    // security line 95
+    #[test]
+    fn takes_setuid_bits_away_opens_closed_directories_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (outside, part) = (dir.path().join("outside"), dir.path().join("part"));
+        fs::create_dir_all(part.join("closed/inner")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        for file in [outside.join("su"), part.join("su"), part.join("closed/inner/su\n2")] {
+            fs::write(&file, "x").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o6755)).unwrap();
+        }
+        symlink(outside.join("su"), part.join("link")).unwrap();
+        symlink(&outside, part.join("dir-link")).unwrap();
+        fs::set_permissions(part.join("closed"), fs::Permissions::from_mode(0o0)).unwrap();
+
+        let swept = sweep(fs::File::open(&part).unwrap().into()).unwrap();
+
+        assert_eq!(swept, Swept { privileged: 2, ..Swept::default() });
+        let mode =
+            |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&part.join("su")), 0o755);
+        assert_eq!(mode(&part.join("closed/inner/su\n2")), 0o755);
+        assert_eq!(
+            mode(&outside.join("su")),
+            0o6755,
+            "what a link points to is not ours to change"
+        );
+        assert_eq!(mode(&part.join("closed")), 0o700);
+    }
+
+    #[test]
+    fn removes_what_is_nested_too_deep() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep: std::path::PathBuf = std::iter::repeat_n("d", MAX_DEPTH + 50).collect();
+        fs::create_dir_all(dir.path().join(&deep)).unwrap();
+        let swept = sweep(fs::File::open(dir.path()).unwrap().into()).unwrap();
+        assert_eq!(swept.too_deep, 1);
+        assert!(!dir.path().join(&deep).exists());
     }
 }

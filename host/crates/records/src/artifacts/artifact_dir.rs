@@ -1,4 +1,5 @@
-//! ARTIFACT_DIR itself: which directory it is, which directories it must not be, and its top level.
+//! ARTIFACT_DIR itself: which directory it is, which directories it must not be, its top level, and the small files that
+//! belong to no run: `state/proposals/` with what dry runs would change, and the `/etc/passwd` of images beside their caches.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -7,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, io};
 
-use rustix::fs::{Access, Mode, fchmod, fstat};
-
-use super::run_dir::RunDir;
-use super::spread::spread;
 use act_core::RunId;
 use act_fs::lock::{self, Kind};
-use act_fs::{Dir, Identity};
+use act_fs::{Dir, Durability, Identity};
+use rustix::fs::{Access, AtFlags, Mode, fchmod, fstat, unlinkat};
+
+use super::cache::image_name;
+use super::run_dir::RunDir;
 
 /// A remover that looks whether a run is live holds its lock for microseconds; one that holds it longer has stopped.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
@@ -50,7 +51,10 @@ impl ArtifactDirError {
 }
 
 impl ArtifactDir {
-    /// The configured place, else `.agent-artifacts` in the home directory. An empty value is no value.
+    /// Returns the configured path, else `.agent-artifacts` in the home directory. An empty value counts as none.
+    ///
+    /// # Errors
+    /// Neither is set.
     pub fn locate(
         configured: Option<OsString>,
         home: Option<OsString>,
@@ -64,13 +68,19 @@ impl ArtifactDir {
         }
     }
 
-    /// Refuses what must not be an ARTIFACT_DIR before anything is created, then creates what is missing
-    /// with mode 0700. An existing directory keeps its mode; what we put into it is closed by itself.
+    /// Opens ARTIFACT_DIR. Refuses what must not be one before anything is created, then creates what is missing with mode
+    /// 0700. An existing directory keeps its mode; everything that is created in it is closed to other users.
+    ///
+    /// # Errors
+    /// The path is relative, the root of the file system, inside the repository or not a writable directory.
     pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
         Self::open_for(path, Some(repo))
     }
 
-    /// The same for a command that may be used outside every repository.
+    /// Opens ARTIFACT_DIR like [`ArtifactDir::open`], for a command that works without a repository as well.
+    ///
+    /// # Errors
+    /// As for [`ArtifactDir::open`].
     pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         let (existing, missing) = Self::judge(path, repo)?;
@@ -78,13 +88,16 @@ impl ArtifactDir {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
         let top = Dir::open(&path).map_err(unusable)?;
         let runs = top.private_subdirectory("runs").map_err(unusable)?;
-        spread(&runs);
+        spread_over_block_groups(&runs);
         let cache = top.private_subdirectory("cache").map_err(unusable)?;
         probe(&runs).map_err(unusable)?;
         Ok(Self { path, top, runs, cache, live: Mutex::default() })
     }
 
-    /// What `open_for` would refuse, without making anything; and the handle of `state/` where there is one.
+    /// Judges the path like [`ArtifactDir::open_for`] without creating anything, and opens `state/` if it exists.
+    ///
+    /// # Errors
+    /// As for [`ArtifactDir::open`].
     pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<Dir>, ArtifactDirError> {
         let unusable =
             |source: io::Error| ArtifactDirError::Unusable { path: path.to_owned(), source };
@@ -130,8 +143,11 @@ impl ArtifactDir {
         &self.path
     }
 
-    /// A fresh run directory under a fresh id. The run is live until `release_runs`, or as long as the
+    /// Creates a run directory under a new id. The run is live until [`ArtifactDir::release_runs`], or as long as the
     /// process.
+    ///
+    /// # Errors
+    /// The directory cannot be created, or another process holds the lock on it for too long.
     pub fn create_run(&self, at: chrono::DateTime<chrono::Utc>) -> io::Result<RunDir> {
         // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
         for _ in 0..20 {
@@ -167,14 +183,15 @@ impl ArtifactDir {
         Ok(Some(handle))
     }
 
-    /// The task has ended: its runs are live no longer, but for those that something still works on.
+    /// Ends the task's claim on its runs, so that they may be pruned unless something else holds them.
     pub fn release_runs(&self) {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// `state/`, made when it is missing: what outlives runs.
+    /// Opens `state/`, which outlives runs, and creates it when it is missing. An existing one is closed to other users.
     ///
-    /// Whatever its mode was when it was found: it is closed to everybody else.
+    /// # Errors
+    /// It cannot be created or opened; a link in its place is refused.
     pub fn state(&self) -> io::Result<Dir> {
         let state = self.top.private_subdirectory("state")?;
         let mode = Mode::from_raw_mode(fstat(&state)?.st_mode);
@@ -184,12 +201,15 @@ impl ArtifactDir {
         Ok(state)
     }
 
-    /// The same for one who only looks; none when nothing was ever kept.
+    /// Opens `state/`, or returns `None` when nothing was ever stored.
     pub(super) fn existing_state(&self) -> io::Result<Option<Dir>> {
         self.top.existing_subdirectory("state")
     }
 
-    /// Runs that are there, oldest first.
+    /// Returns the ids of all runs, the oldest first.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
     pub fn run_ids(&self) -> io::Result<Vec<RunId>> {
         let names = self.runs.names(usize::MAX)?;
         let ids = names.iter().filter_map(|name| RunId::parse(name.to_str().ok()?).ok());
@@ -202,7 +222,7 @@ impl ArtifactDir {
         &self.runs
     }
 
-    /// The handle of an existing run, never through a link.
+    /// Opens an existing run, never through a link.
     pub(super) fn run(&self, id: &RunId) -> io::Result<Dir> {
         self.runs.subdirectory(id.as_str())
     }
@@ -225,7 +245,7 @@ fn existing_part(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     Err(io::ErrorKind::NotFound.into())
 }
 
-/// By identity, not by spelling: another letter case or a second mount is the same directory.
+/// Compares by identity, not by spelling: another letter case or a second mount is the same directory.
 fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
     let repo = fs::metadata(repo)?;
     for ancestor in path.ancestors() {
@@ -237,7 +257,7 @@ fn lies_in(path: &Path, repo: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Permission bits and read-only mounts lie in too many ways; a file that was made does not.
+/// Creates a file, because permission bits do not show read-only mounts, quotas and access lists.
 fn probe(directory: &Dir) -> io::Result<()> {
     directory.stage("probe").map(drop)
 }
@@ -250,8 +270,93 @@ impl From<ArtifactDirError> for act_core::Failure {
     }
 }
 
+/// Asks ext4 to give each directory that is created in `parent` a block group of its own. Other file systems ignore it.
+///
+/// ext4 reuses the number of a removed file only minutes later, and for each new file it first looks at all such numbers of
+/// its block group: creating ten thousand files where ten thousand were just removed takes seconds instead of a fifth of
+/// one. Each run removes its view and the next one creates it again, so runs should lie apart.
+#[cfg(target_os = "linux")]
+pub(super) fn spread_over_block_groups(parent: &Dir) {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    if let Ok(flags) = ioctl_getflags(parent)
+        && !flags.contains(IFlags::TOPDIR)
+    {
+        let _ = ioctl_setflags(parent, flags | IFlags::TOPDIR);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn spread_over_block_groups(_: &Dir) {}
+
+const PASSWD: &str = "passwd";
+const MAX_PASSWD: u64 = 1 << 20;
+
+impl ArtifactDir {
+    /// Returns the `/etc/passwd` of an image that a run has looked at. It is empty for an image without one.
+    pub fn image_passwd(&self, image_id: &str) -> Option<Vec<u8>> {
+        let image = self.cache.private_subdirectory(&*image_name(image_id)).ok()?;
+        image.read(PASSWD, MAX_PASSWD).ok()
+    }
+
+    /// Stores the `/etc/passwd` of an image, atomically, because several runs may do so at once.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn remember_passwd(&self, image_id: &str, text: &[u8]) -> io::Result<()> {
+        let image = self.cache.private_subdirectory(&*image_name(image_id))?;
+        image.replace(PASSWD, text, Durability::Unsynced)
+    }
+
+    pub(super) fn forget_image(&self, image: &str) -> io::Result<()> {
+        self.cache.private_subdirectory(image)?.remove_file(PASSWD)?;
+        // Not empty as long as a run has its cache there.
+        let _ = unlinkat(&self.cache, image, AtFlags::REMOVEDIR);
+        Ok(())
+    }
+}
+
+/// Maximum number of bytes of a proposal, far above what a dry run may hold.
+const MAX_PROPOSAL: u64 = 256 << 20;
+
+impl ArtifactDir {
+    /// Stores a proposal atomically and durably, in place of an older one of the same task.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_proposal(&self, task_id: &str, bytes: &[u8]) -> io::Result<()> {
+        let dir = self.proposals()?;
+        let mut staged = dir.stage_as(format!(".new-{task_id}"))?;
+        staged.write(bytes)?;
+        staged.publish(proposal_name(task_id), Durability::ContentsAndName)
+    }
+
+    /// Returns a proposal, or `None` when the task has none.
+    ///
+    /// # Errors
+    /// A link, a FIFO or a file larger than any proposal is refused.
+    pub fn read_proposal(&self, task_id: &str) -> io::Result<Option<Vec<u8>>> {
+        self.proposals()?.read_existing(proposal_name(task_id), MAX_PROPOSAL)
+    }
+
+    /// Removes a proposal. A missing one is not an error.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn remove_proposal(&self, task_id: &str) -> io::Result<()> {
+        self.proposals()?.remove_file(proposal_name(task_id))
+    }
+
+    fn proposals(&self) -> io::Result<Dir> {
+        self.state()?.private_subdirectory("proposals")
+    }
+}
+
+fn proposal_name(task_id: &str) -> String {
+    format!("{task_id}.json")
+}
+
 #[cfg(test)]
-mod tests {
+mod layout_tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -346,5 +451,76 @@ mod tests {
             let found = fs::metadata(place.join("state")).unwrap().permissions().mode();
             assert_eq!(found & 0o777, 0o700);
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod spread_tests {
+    use super::*;
+    use rustix::fs::{IFlags, fstatfs, ioctl_getflags};
+
+    const EXT4: u64 = 0xef53;
+
+    #[test]
+    fn a_directory_is_marked_where_the_file_system_knows_the_mark() {
+        // ARTIFACT-3
+        let place = tempfile::tempdir().unwrap();
+        let handle = Dir::open(place.path()).unwrap();
+        spread_over_block_groups(&handle);
+        spread_over_block_groups(&handle);
+        if u64::try_from(fstatfs(&handle).unwrap().f_type) == Ok(EXT4) {
+            assert!(ioctl_getflags(&handle).unwrap().contains(IFlags::TOPDIR));
+        }
+    }
+}
+
+#[cfg(test)]
+mod image_memory_tests {
+    use super::*;
+
+    // ARTIFACT-10
+    #[test]
+    fn an_images_passwd_is_remembered_until_the_caches_are_cleared() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("repo")).unwrap();
+        let artifacts = ArtifactDir::open(&dir.path().join("a"), &dir.path().join("repo")).unwrap();
+        assert_eq!(artifacts.image_passwd("sha256:aa"), None);
+        artifacts.remember_passwd("sha256:aa", b"root").unwrap();
+        artifacts.remember_passwd("sha256:aa", b"").unwrap();
+        artifacts.remember_passwd("sha256:bb", b"other").unwrap();
+        assert_eq!(artifacts.image_passwd("sha256:aa").as_deref(), Some(&b""[..]));
+        assert!(artifacts.cache_sizes().unwrap().is_empty(), "no cache of a run");
+        // A link in its place is not followed.
+        let kept = artifacts.path().join("cache/bb/passwd");
+        std::fs::remove_file(&kept).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &kept).unwrap();
+        assert_eq!(artifacts.image_passwd("sha256:bb"), None);
+        artifacts.clear_caches().unwrap();
+        assert_eq!(std::fs::read_dir(artifacts.path().join("cache")).unwrap().count(), 0);
+    }
+}
+
+#[cfg(test)]
+mod proposals_tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_proposal_is_for_its_owner_and_never_reached_through_a_link() {
+        // ARTIFACT-20
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = ArtifactDir::open_for(&dir.path().join("artifacts"), None).unwrap();
+        assert_eq!(artifacts.read_proposal("t-aaaaaa").unwrap(), None);
+        artifacts.write_proposal("t-aaaaaa", b"one").unwrap();
+        artifacts.write_proposal("t-aaaaaa", b"two").unwrap();
+        assert_eq!(artifacts.read_proposal("t-aaaaaa").unwrap().unwrap(), b"two");
+        let path = artifacts.path().join("state/proposals/t-aaaaaa.json");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        artifacts.remove_proposal("t-aaaaaa").unwrap();
+        artifacts.remove_proposal("t-aaaaaa").unwrap();
+        symlink("/etc/passwd", &path).unwrap();
+        assert!(artifacts.read_proposal("t-aaaaaa").is_err());
     }
 }
