@@ -74,7 +74,7 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
         let shown = refused(&importing(import)).to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
     }
-    let edits = refused(&importing("agentcommand:repo/edit@1.2.0"));
+    let edits = refused(&importing("agentcommand:repo/edit@1.3.0"));
     assert!(
         matches!(edits, LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. }),
         "{edits}"
@@ -104,7 +104,7 @@ fn built_against(from: &str, to: &str) -> Vec<u8> {
 // COMPONENT-2
 #[tokio::test]
 async fn a_component_built_against_an_older_minor_version_still_runs() {
-    let older = built_against("agentcommand:repo/read@1.2.0", "agentcommand:repo/read@1.0.0");
+    let older = built_against("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@1.0.0");
     let loaded = host().load(&older, Grant::builtin_scout(), &Events::silent()).unwrap();
     let loaded = loaded.into_scout().unwrap();
     assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.0.0"));
@@ -118,8 +118,8 @@ async fn a_component_built_against_an_older_minor_version_still_runs() {
 #[test]
 fn a_newer_minor_and_another_major_version_are_refused_with_both_versions() {
     for (from, to, code) in [
-        ("agentcommand:repo/read@1.2.0", "agentcommand:repo/read@1.3.0", "interface_newer"),
-        ("agentcommand:repo/read@1.2.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
+        ("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@1.4.0", "interface_newer"),
+        ("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@1.1.0", "interface_newer"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@0.1.0", "interface_foreign"),
     ] {
@@ -153,7 +153,7 @@ fn loading_tells_what_it_found() {
     let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
     assert_eq!(loaded.world, "agentcommand:worlds/scout@1.1.0");
     assert_eq!(loaded.sha256, act_workspace::digest(&packed("hostile", &["repo.read"])));
-    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.2.0"));
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.3.0"));
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
 

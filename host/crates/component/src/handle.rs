@@ -97,8 +97,6 @@ pub struct ScoutQuestion {
 pub struct ToolOutcome {
     /// For the model.
     pub text: String,
-    /// For events and diffs, as JSON text.
-    pub data: Option<String>,
     pub is_error: bool,
 }
 
@@ -162,13 +160,6 @@ impl LoadedComponent {
     fn other_kind(&self, wanted: Kind) -> LoadError {
         let name = self.manifest.name.clone();
         LoadError::OtherKind { name, kind: self.manifest.kind, wanted }
-    }
-
-    /// Records an edit that the tool itself refused, of which the writer never heard.
-    pub fn record_refused_edit(&self, path: &str, op: &str, reason: &str) {
-        if let Some(audit) = &self.audit {
-            audit.edit_refused(path, op, reason);
-        }
     }
 }
 
@@ -273,7 +264,7 @@ impl Call for ToolCall {
     }
 
     fn bytes(outcome: &ToolOutcome) -> usize {
-        outcome.text.len() + outcome.data.as_ref().map_or(0, String::len)
+        outcome.text.len()
     }
 
     async fn run(
@@ -290,7 +281,8 @@ impl Call for ToolCall {
         let instance = code.instantiate_async(&mut *store).await?;
         let answer = instance.agentcommand_tool_tool().call_call(store, &tool, &arguments).await?;
         Ok(match answer {
-            Ok(tool::Outcome { text, data, is_error }) => Ok(ToolOutcome { text, data, is_error }),
+            // `data` has no reader: a tool reports what it refuses through `repo/edit.report-refusal`.
+            Ok(tool::Outcome { text, is_error, .. }) => Ok(ToolOutcome { text, is_error }),
             Err(tool::Failure::UnknownTool) => Err(GuestFailure::UnknownTool),
             Err(tool::Failure::BadArguments(why)) => Err(GuestFailure::BadArguments(line(&why))),
             Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),

@@ -5,14 +5,20 @@
 use wasmtime::component::{HasSelf, Linker};
 
 use super::{Access, Bounds, Capability, Grant, Import, Metered, NoCeiling, version};
-use crate::bindings::edit::{self, EditError, Host};
+use crate::bindings::edit::{self, EditError, Host, Operation};
 use crate::bindings::types::{self, Refusal};
 use crate::call::{CallContext, State};
 use crate::failure::Ended;
 use crate::limits::Limits;
-use crate::meter::Count;
+use crate::meter::{Count, Meter};
 use act_core::event::EventKind;
 use act_workspace::{Applied, Change, Version};
+use edit_protocol::Reason;
+
+/// Refusals that one call may report. A tool call is one edit, so that a tool needs few.
+const REPORTED_REFUSALS: u64 = 8;
+/// Bytes of the path in a report.
+const REPORTED_PATH: usize = 200;
 
 impl Bounds for bool {
     type Ceiling = NoCeiling;
@@ -50,10 +56,12 @@ impl super::Rules for Rules {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WriteMeters {
     edits: Count,
     used: Count,
+    /// Edits that the component reports as refused by itself.
+    reports: Meter,
 }
 
 impl WriteMeters {
@@ -69,7 +77,8 @@ impl WriteMeters {
 
 impl Metered<bool> for WriteMeters {
     fn new(_bounds: &bool, _limits: &Limits) -> Self {
-        Self::default()
+        let reports = Meter::new("repo.write.reports", REPORTED_REFUSALS);
+        Self { edits: Count::default(), used: Count::default(), reports }
     }
 
     fn is_used(&self) -> bool {
@@ -95,6 +104,32 @@ impl Host for State {
             Some(Err(error)) => Err(refusal(error)),
         })
     }
+
+    fn report_refusal(
+        &mut self,
+        operation: Operation,
+        path: String,
+        reason: types::Reason,
+    ) -> wasmtime::Result<()> {
+        let op = match operation {
+            Operation::Create => "create",
+            Operation::Replace => "replace",
+            Operation::Delete => "delete",
+            Operation::Move => "move",
+        };
+        Ok(self.call.record_refusal(op, &path, from_wit(reason))?)
+    }
+}
+
+fn from_wit(reason: types::Reason) -> Reason {
+    macro_rules! convert {
+        ($($case:ident $word:literal,)*) => {
+            match reason {
+                $(types::Reason::$case => Reason::$case,)*
+            }
+        };
+    }
+    edit_protocol::for_each_reason!(convert)
 }
 
 impl CallContext {
@@ -131,7 +166,10 @@ impl CallContext {
         let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
         let mut named = changes.iter().flat_map(Change::names);
         let path = named.find(|path| !self.grant.may_write(&plain(path)))?;
-        Some(act_workspace::EditError::Forbidden { path: path.to_owned(), reason: "boundary" })
+        Some(act_workspace::EditError::Forbidden {
+            path: path.to_owned(),
+            reason: Reason::Boundary,
+        })
     }
 
     /// Records a change and emits an event for it. A move has a record for each of its two names.
@@ -152,6 +190,27 @@ impl CallContext {
                 edit(to, version, None, after);
             }
         }
+    }
+
+    /// Counts and records an edit that the component refused by itself. The component decides what it reports, so the
+    /// number of reports and the length of a path are bounded.
+    fn record_refusal(&mut self, op: &str, path: &str, reason: Reason) -> Result<(), Ended> {
+        self.go_on()?;
+        let Some(writer) = self.writer.clone() else { return Ok(()) };
+        if !self.meters.repo_write.reports.take(1) {
+            return Ok(());
+        }
+        writer.refuse(reason);
+        let path = &path[..path.floor_char_boundary(REPORTED_PATH.min(path.len()))];
+        if let Some(audit) = &self.audit {
+            audit.edit_refused(path, op, reason.word());
+        }
+        self.emit(EventKind::EditRefused {
+            path: path.to_owned(),
+            op: op.to_owned(),
+            reason: reason.word().to_owned(),
+        });
+        Ok(())
     }
 
     fn record_refused(&mut self, changes: &[Change], error: &act_workspace::EditError) {
@@ -218,7 +277,9 @@ fn refusal(error: act_workspace::EditError) -> EditError {
         Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),
         Error::Exists { path } => EditError::Exists(path),
         Error::NotFound { .. } => EditError::Refused(Refusal::NotFound),
-        Error::Forbidden { reason: "excluded", .. } => EditError::Refused(Refusal::Denied(text)),
+        Error::Forbidden { reason: Reason::Excluded, .. } => {
+            EditError::Refused(Refusal::Denied(text))
+        }
         Error::Untested { .. } => EditError::Refused(Refusal::Denied(text)),
         Error::Forbidden { path, .. } => EditError::Protected((path, text)),
         Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {

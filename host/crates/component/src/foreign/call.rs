@@ -47,7 +47,7 @@ pub(crate) async fn call(
     if !is_error {
         is_error = !hand_over(&mut store.data_mut().call, &mut answer)?;
     }
-    Ok(Ok(ToolOutcome { text: answer.to_string(), data: None, is_error }))
+    Ok(Ok(ToolOutcome { text: answer.to_string(), is_error }))
 }
 
 /// Has what was written in the scratch copy changed in the repository, all or nothing, and says so in the answer.
