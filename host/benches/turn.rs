@@ -10,6 +10,9 @@
     reason = "a measurement that cannot go on panics"
 )]
 
+#[allow(dead_code, reason = "a bench needs a part of it")]
+#[path = "../../tests/harness/engine.rs"]
+mod engine;
 #[path = "../../tests/harness/mod.rs"]
 mod harness;
 #[path = "../../tests/container/image.rs"]

@@ -1,55 +1,12 @@
 //! Looking before leaping: what a dry run leaves, shows and keeps, and what becomes of it.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::json::lines as events;
-use crate::harness::proposals::{every_change, proposal, repository};
+use crate::harness::program;
+use crate::harness::proposals::{proposal, repository};
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::tree::{committed, fingerprint, git, with_attributes};
-use crate::harness::{CANARY, program};
-
-/// Security line 174, CLI-50, EDITOR-50, WORKSPACE-50, WORKSPACE-53.
-#[test]
-fn a_dry_run_leaves_no_trace_and_its_patch_is_what_was_meant() {
-    let mut turns = every_change();
-    turns.extend([call("verify", json!({})), done()]);
-    let act = repository().without_engine();
-    fs::set_permissions(act.repo().join("old.txt"), fs::Permissions::from_mode(0o755)).unwrap();
-    committed(&act);
-    with_attributes(&act.repo());
-    let before = fingerprint(&act.repo());
-    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "write the answer"]);
-    let told = told.status(0).script_used_up();
-    assert_eq!(fingerprint(&act.repo()), before, "{told}");
-    assert!(told.agent_files().is_empty() && told.runs().is_empty(), "{told}");
-    let last = told.requests_of("editor").pop().unwrap().body.to_string();
-    assert!(last.contains("dry_run"), "the model is told that nothing is verified: {last}");
-    let told = told
-        .stderr_has("Proposed: 6 files")
-        .stderr_has("- move old.txt to sub/moved.sh")
-        .stderr_has("Wrote the answer.")
-        .stderr_has("PROPOSED: nothing was verified")
-        .stderr_lacks("Running verification");
-
-    let (patch, repo) = (told.stdout_text(), act.repo());
-    assert!(patch.starts_with("diff --git a/answer.txt b/answer.txt\n"), "{told}");
-    git(&repo, &["apply", "--check", "-"], &patch);
-    git(&repo, &["apply", "-"], &patch);
-    let text = |path: &str| fs::read_to_string(repo.join(path)).unwrap();
-    assert_eq!(text("answer.txt"), "right\n");
-    assert_eq!(text("new/ä b.txt"), "no end");
-    assert_eq!(text("empty.txt"), "");
-    assert_eq!(text("sub/moved.sh"), "one\ntwo\nthree\n");
-    assert_eq!(text("dos.txt"), "a\r\nB\r\nc");
-    assert!(!repo.join("gone.txt").exists() && !repo.join("old.txt").exists());
-    let mode = fs::metadata(repo.join("sub/moved.sh")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o111, 0o111);
-}
 
 /// WORKSPACE-30, TASK-10: found before the task is accepted, and not in the way of who only looks.
 #[test]
@@ -76,44 +33,6 @@ fn a_repository_that_cannot_be_written_is_refused_with_a_hint() {
     let history = act.script("turns: []").act(["history", "--json"]).status(0).stdout_text();
     let history: Value = serde_json::from_str(&history).unwrap();
     assert_eq!(history["tasks"].as_array().unwrap().len(), 1, "{history}");
-}
-
-/// CLI-50: for a program every line is an event, the patch among them.
-#[test]
-fn a_dry_run_for_programs() {
-    let act = repository().without_engine();
-    let told = act.script(&script(proposal())).act(["run", "--dry-run", "--json", "write it"]);
-    let told = told.status(0);
-    let events = events(&told);
-    let proposed = events.iter().find(|event| event["type"] == "proposed").unwrap();
-    assert!(proposed["diff"].as_str().unwrap().starts_with("diff --git "), "{told}");
-    assert_eq!(proposed["files"].as_array().unwrap().len(), 6);
-    let last = events.last().unwrap();
-    assert_eq!((&last["state"], &last["exit_code"]), (&json!("PROPOSED"), &json!(0)));
-}
-
-/// EDITOR-50: nothing to change is an end as well, and leaves nothing to apply.
-#[test]
-fn a_dry_run_without_a_change_has_an_empty_patch() {
-    let act = repository().without_engine();
-    let turns =
-        opening("look").into_iter().chain([json!({"role": "editor", "text": "all is well"})]);
-    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "look"]).status(0);
-    let told = told.stdout("").stderr_has("Proposed: no change").stderr_lacks("act apply");
-    drop(told);
-    act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
-}
-
-/// EDITOR-50: a dry run that comes to nothing leaves nothing either, and says why.
-#[test]
-fn a_dry_run_that_gets_stuck_writes_no_report() {
-    let act = repository().without_engine();
-    let silent = json!({"role": "editor", "text": "hm"});
-    let before = fingerprint(&act.repo());
-    let turns = [silent.clone(), silent.clone(), silent];
-    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(3);
-    assert_eq!(fingerprint(&act.repo()), before, "{told}");
-    told.stdout("").stderr_has("STUCK: model_idle").stderr_has("Tokens: editor ");
 }
 
 /// TASK-41, line 55: what the user allowed for the dry run is allowed for its proposal, and nothing else.
@@ -157,30 +76,4 @@ fn a_baseline_is_no_attempt_and_stands_in_the_summary() {
     assert!(requests.iter().any(|request| {
         request.body.to_string().contains("it failed so before your first edit")
     }));
-}
-
-/// CLI-7, security line 169: a reader that wants the first line only changes nothing.
-#[test]
-fn a_patch_that_nobody_reads_to_its_end_is_no_trouble() {
-    let act = repository().without_engine().script(&script(proposal()));
-    let mut shell = Command::new("/bin/sh");
-    let line = "{ \"$0\" run --dry-run x; echo \"code $?\" >&2; } | head -n 1";
-    shell.args(["-c", line, crate::harness::program()]);
-    let told = act.start_command(shell).wait();
-    told.stderr_has("code 0")
-        .stderr_lacks("panic")
-        .stdout("diff --git a/answer.txt b/answer.txt\n");
-}
-
-/// EVENT-5, security line 162: what a model says about its proposal holds no key, wherever it is kept.
-#[test]
-fn a_key_that_the_model_says_is_not_kept_with_the_proposal() {
-    let text = format!("the key is {CANARY}");
-    let turns = every_change()
-        .into_iter()
-        .chain([call("done", json!({"what": text, "why": text, "tests": text}))]);
-    let act = repository().env("OPENAI_API_KEY", CANARY).without_engine();
-    let told = act.script(&script(turns)).act(["run", "--dry-run", "x"]).status(0);
-    assert_eq!(told.files_with(CANARY), Vec::<PathBuf>::new(), "{told}");
-    assert!(!told.to_string().contains(CANARY), "{told}");
 }

@@ -16,6 +16,7 @@ mod applying;
 mod audit;
 mod boundaries;
 mod clumsy_model;
+mod command_line;
 mod components;
 mod conversation;
 mod doctor;

@@ -42,15 +42,6 @@ fn a_patch_from_below_the_top_of_git_applies_from_both() {
     assert_eq!(fs::read_to_string(package.join("answer.txt")).unwrap(), "right\n");
 }
 
-/// CLI-50: whatever becomes of a dry run, stdout is for its patch alone.
-#[test]
-fn a_dry_run_that_fails_says_so_beside_an_empty_patch() {
-    let act = repository().without_engine();
-    let broken = json!({"role": "editor", "status": 400});
-    let told = act.clone().script(&script([broken])).act(["run", "--dry-run", "x"]).status(4);
-    told.stdout("").stderr_has("INFRA_ERROR: ").stderr_lacks("Changes made");
-}
-
 /// CLI-51: a proposal can be looked at for as long as it can be applied, also one of a dry run without a terminal.
 #[test]
 fn a_proposal_is_shown_again_byte_for_byte() {

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 
-use crate::harness::script::script;
-use crate::harness::{Act, image, program};
+use crate::harness::{Act, program};
 
 #[test]
 fn version_is_one_line_and_leaves_nothing_behind() {
@@ -41,7 +40,7 @@ fn help_is_a_result_and_names_every_exit_code() {
     for row in [
         "  0    SUCCESS",
         "  1    refused",
-        "  2    the",
+        "  2    invalid",
         "  3    STUCK",
         "  4    INFRA",
         "  130  CAN",
@@ -73,19 +72,6 @@ fn a_command_line_that_makes_no_sense_is_exit_code_2() {
         let done = Act::new().act(arguments.iter().copied()).status(2).stdout("");
         assert!(!done.stderr_text().is_empty(), "{arguments:?}");
     }
-}
-
-/// CLI-4: an item of a list is a task as well.
-#[test]
-fn a_task_that_begins_with_a_dash_is_taken_behind_two_and_told_about_elsewhere() {
-    let told = Act::new().act(["run", "- fix the parser"]).status(2).stdout("");
-    told.stderr_has("stands behind `--`, after all options: act run -- \"- fix the parser\"");
-    let silent = || serde_json::json!({"role": "editor", "text": "hm"});
-    let act = Act::new().pipeline(image(), &[("test", "true")]);
-    let told = act.script(&script([silent(), silent(), silent()]));
-    let told = told.act(["run", "--json", "--", "- fix the parser"]).status(3);
-    assert!(told.stdout_text().contains("\"text\":\"- fix the parser\""), "{told}");
-    assert!(told.requests()[0].body.to_string().contains("- fix the parser"), "{told}");
 }
 
 #[test]
@@ -151,7 +137,7 @@ fn completions_and_manual_page_are_made_from_the_arguments() {
         "130",
         ".SH SYNOPSIS\n\\fBact\\fR [OPTIONS] <COMMAND>\n",
         ".SH \"ACT AUDIT EXPLAIN\"\n\\fBact audit explain\\fR [OPTIONS] <RUN_ID>\n",
-        ".SH \"ACT RUN\"\n\\fBact run\\fR [OPTIONS] <TEXT|\\-\\-file <FILE>>\n",
+        ".SH \"ACT RUN\"\n\\fBact run\\fR [OPTIONS] <TEXT|\\-\\-file <FILE>|\\-\\-again <TASK>>\n",
         ".SH \"EXIT STATUS\"\n.PP\n.nf\n  0    SUCCESS",
         ".SH \"ENVIRONMENT\"\n.PP\n.nf\nModel access",
         ".SH \"EXAMPLES\"\n.PP\n.nf\n  act demo",

@@ -11,6 +11,7 @@ mod comparison;
 mod components;
 mod decisions;
 mod documents;
+mod dry_run;
 mod engine;
 mod first_version;
 mod grants;

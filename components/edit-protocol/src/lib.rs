@@ -1,9 +1,12 @@
-//! Line edits under a version, over the bytes of a file and over document snapshots. Pure: what there is
-//! and what is expected in, what there is then or a refusal out.
+//! Line edits under a version, of files and of document snapshots. Pure functions: they take the content, the expected
+//! version and the edit, and return the new content or a refusal.
 //!
-//! The decisions it owns: what a line is ([`lines`]), what an edit does to the bytes and to nothing but its
-//! own lines ([`edit`]), what a document is and what becomes of it ([`snapshot`]), and which words a refusal
-//! has ([`refusal`]). Rules EDIT-1 to EDIT-23.
+//! - [`Document`] splits bytes into lines and keeps every line ending.
+//! - [`edit_line`], [`edit_lines`], [`edit_many`] and [`full_rewrite`] compute the bytes after an edit.
+//! - [`Snapshot`] is a document of `act edit`, with its lines and its version.
+//! - [`Refusal`] says why an edit was refused, and [`Reason`] is its stable word.
+//!
+//! The host and the file tools use this crate. The rules are EDIT-1 to EDIT-23 in `specs/edit-protocol.md`.
 
 mod edit;
 mod lines;
@@ -16,10 +19,14 @@ mod snapshot;
 pub use edit::{Edit, check_text, edit_line, edit_lines, edit_many, full_rewrite};
 pub use lines::{BYTE_ORDER_MARK, Document, Line, SNIFFED, is_binary};
 pub use number::{index, version};
-pub use refusal::Refusal;
+pub use refusal::{Reason, Refusal};
 pub use snapshot::{BadDocument, Decision, MAX_VERSION, Snapshot};
 
-/// Whether `current` is the version that the caller has read.
+/// Checks that `current` is the version that the caller has read.
+///
+/// # Errors
+///
+/// `version_mismatch` when it is another one.
 pub fn expect(expected: u64, current: u64) -> Result<(), Refusal> {
     if expected == current {
         Ok(())

@@ -1,24 +1,24 @@
-//! What a line is: text and the ending that belongs to it.
+//! Splits a file into lines, each with its text and its ending.
 //!
-//! A file is its lines put together and nothing else, so whatever is not edited stays byte for byte: mixed
-//! endings, a missing last one, a byte order mark, bytes that are no UTF-8.
+//! The lines put together are the file, so that everything which is not edited stays byte for byte: mixed endings, a missing
+//! last one, a byte order mark, bytes that are no UTF-8.
 
 use crate::Refusal;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A file counts as text when no NUL is found in this many bytes.
+/// Number of bytes that are searched for a NUL. A file without one there counts as text.
 pub const SNIFFED: usize = 8 * 1024;
 pub const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-/// Lines on either side of the place that a refusal shows.
+/// Number of lines on either side of an edit that a refusal shows.
 const AROUND: usize = 3;
-/// Bytes of a line that a refusal shows.
+/// Maximum number of bytes of a line that a refusal shows.
 const SHOWN: usize = 400;
 
-/// Whether a file that begins like this is no text.
+/// Returns whether a file is binary, by its first bytes.
 pub fn is_binary(head: &[u8]) -> bool {
-    // Not `any`: this one looks at many bytes at once, and every file of a repository passes here.
+    // `contains` compares many bytes at once, unlike `any`, and every file of a repository is searched.
     head[..head.len().min(SNIFFED)].contains(&0)
 }
 
@@ -30,7 +30,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Of its bytes with what ends it.
+    /// Splits the bytes of a line into text and ending.
     pub fn of(raw: &'a [u8]) -> Self {
         let ending = match raw {
             [.., b'\r', b'\n'] => 2,
@@ -41,22 +41,26 @@ impl<'a> Line<'a> {
         Self { text, ending }
     }
 
-    /// For people and models; bytes that are no UTF-8 are replaced in what is shown, never in the file.
+    /// Returns the text for people and models. Bytes that are no UTF-8 are replaced here, and never in the file.
     pub fn shown(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.text)
     }
 }
 
-/// A text file as lines, counted from 0. A final line ending ends the last line and begins no other.
+/// A text file as lines, counted from 0. A final line ending belongs to the last line and starts no further one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<'a> {
-    /// The byte order mark, or nothing. Part of no line.
+    /// The byte order mark, or nothing. It belongs to no line.
     pub mark: &'a [u8],
     pub lines: Vec<Line<'a>>,
 }
 
 impl<'a> Document<'a> {
-    /// Refuses what is not text.
+    /// Splits a file into lines.
+    ///
+    /// # Errors
+    ///
+    /// `binary` when the file is no text.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         if is_binary(bytes) {
             return Err(Refusal::Binary);
@@ -67,19 +71,19 @@ impl<'a> Document<'a> {
         Ok(Self { mark, lines })
     }
 
-    /// The last index that there is; -1 for an empty file.
+    /// Returns the index of the last line; -1 for an empty file.
     pub fn max_index(&self) -> i64 {
         max_index(self.lines.len())
     }
 
-    /// Whether every line that ends does so with `\r\n`.
+    /// Returns whether all line endings are `\r\n`.
     pub(crate) fn is_crlf(&self) -> bool {
         let mut endings =
             self.lines.iter().map(|line| line.ending).filter(|ending| !ending.is_empty());
         endings.next() == Some(b"\r\n") && endings.all(|ending| ending == b"\r\n")
     }
 
-    /// The lines around a place as index → text, for a refusal: enough to see what is there now.
+    /// Returns the lines around a range by index, so that a refusal shows the current lines.
     pub fn around(&self, place: Range<usize>) -> BTreeMap<usize, String> {
         let count = self.lines.len();
         let start = place.start.min(count).saturating_sub(AROUND);
@@ -95,7 +99,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The last of `count` indices; -1 when there is none.
+/// Returns the last of `count` indices; -1 when there is none.
 pub(crate) fn max_index(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX) - 1
 }

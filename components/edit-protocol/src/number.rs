@@ -1,23 +1,31 @@
-//! Versions and indices as callers write them. One that no file can have stands for a number that none has, so that
-//! it is refused with what there is.
+//! Reads versions and indices as callers write them. A whole number that no file can have, such as -1 or 2^64, becomes the
+//! maximum, so that the refusal shows the lines of the file.
 
 use serde::Deserializer;
 use serde::de::{Error, Visitor};
 use std::fmt;
 
-/// Any whole number.
+/// Reads any whole number.
+///
+/// # Errors
+///
+/// When the value is no whole number.
 pub fn version<'de, D: Deserializer<'de>>(text: D) -> Result<u64, D::Error> {
     text.deserialize_u64(Whole)
 }
 
-/// Any whole number.
+/// Reads any whole number.
+///
+/// # Errors
+///
+/// When the value is no whole number.
 pub fn index<'de, D: Deserializer<'de>>(text: D) -> Result<usize, D::Error> {
     version(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 struct Whole;
 
-/// From here on numbers are read as fractions, and are whole.
+/// From 2^63 on, the parser reads whole numbers as floating point numbers.
 const BEYOND: f64 = 9_223_372_036_854_775_808.0;
 
 impl Visitor<'_> for Whole {

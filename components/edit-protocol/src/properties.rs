@@ -1,4 +1,4 @@
-//! What holds for any text and any edit.
+//! Properties of any edit of any text.
 
 use crate::{Document, Edit, edit_line, edit_many};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 // The licences of a repository's projects and of what their lock files bring in. Facts alone, without a model.
 
 import { step } from 'agentcommand:progress/progress@1.0.0';
-import { listEntries, readText } from 'agentcommand:repo/read@1.2.0';
+import { listEntries, readText } from 'agentcommand:repo/read@1.3.0';
 
 const COPYLEFT = /\b(A?GPL|LGPL|MPL|EPL|CDDL|EUPL)\b/i;
 const MOST = 2000;

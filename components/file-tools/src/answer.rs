@@ -2,25 +2,32 @@
 
 use act_kit::tool::{EditError, Outcome};
 use act_kit::world::Refusal;
-use edit_protocol::Document;
+use edit_protocol::{Document, Reason};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// A refusal that the model can act on, as it grows facts on its way out.
+/// A refusal that the model can act on, with the facts that help it to do better.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
-    pub(crate) reason: String,
+    pub(crate) reason: Reason,
+    /// The host refused a change and has recorded that already.
+    pub(crate) by_host: bool,
     facts: Map<String, Value>,
 }
 
 impl Refused {
-    pub(crate) fn new(reason: &str) -> Self {
-        Self { reason: reason.to_owned(), facts: Map::new() }
+    pub(crate) fn new(reason: Reason) -> Self {
+        Self { reason, by_host: false, facts: Map::new() }
     }
 
     /// The file is at another version than the one that the model has read.
     pub(crate) fn stale(current: u64) -> Self {
-        Self::new("version_mismatch").with("current_version", current)
+        Self::new(Reason::VersionMismatch).with("current_version", current)
+    }
+
+    /// The host refused a change and has recorded that already.
+    pub(crate) fn by_host(self) -> Self {
+        Self { by_host: true, ..self }
     }
 
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -42,7 +49,7 @@ impl Refused {
     pub(crate) fn into_answer(self) -> Outcome {
         let mut text = Map::new();
         text.insert("ok".to_owned(), Value::from(false));
-        text.insert("reason".to_owned(), Value::from(self.reason));
+        text.insert("reason".to_owned(), Value::from(self.reason.word()));
         text.extend(self.facts);
         Outcome::refusal(Value::Object(text).to_string())
     }
@@ -55,15 +62,26 @@ impl From<edit_protocol::Refusal> for Refused {
             _ => Map::new(),
         };
         facts.remove("reason");
-        Self { reason: refusal.reason().to_owned(), facts }
+        let reason = Reason::of_word(refusal.reason()).unwrap_or(Reason::BadArguments);
+        Self { facts, ..Self::new(reason) }
     }
 }
 
-/// Either a refusal for the model, or trouble that is nobody's argument.
+/// Why a tool did not do what was asked: a refusal for the model, or a failure of the machine, which is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Refused(Refused),
     Failed(String),
+}
+
+impl Trouble {
+    /// The host refused a change and has recorded that already.
+    fn by_host(self) -> Self {
+        match self {
+            Self::Refused(refused) => Self::Refused(refused.by_host()),
+            failed => failed,
+        }
+    }
 }
 
 impl From<Refused> for Trouble {
@@ -80,15 +98,15 @@ impl From<edit_protocol::Refusal> for Trouble {
 
 impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
-        let refused = |text: String, otherwise: &str| {
+        let refused = |text: String, otherwise: Reason| {
             let (reason, message) = reason_of(&text, otherwise);
             Self::Refused(Refused::new(reason).message(message))
         };
         match refusal {
-            Refusal::NotFound => Refused::new("not_found").into(),
-            Refusal::Invalid(text) => refused(text, "bad_arguments"),
-            Refusal::Denied(text) => refused(text, "excluded"),
-            Refusal::Limit(text) => refused(text, "budget"),
+            Refusal::NotFound => Refused::new(Reason::NotFound).into(),
+            Refusal::Invalid(text) => refused(text, Reason::BadArguments),
+            Refusal::Denied(text) => refused(text, Reason::Excluded),
+            Refusal::Limit(text) => refused(text, Reason::Budget),
             Refusal::Stale => Self::Failed("the repository changed during the call".to_owned()),
             Refusal::Failed(text) => Self::Failed(text),
         }
@@ -97,39 +115,29 @@ impl From<Refusal> for Trouble {
 
 impl From<EditError> for Trouble {
     fn from(error: EditError) -> Self {
-        match error {
+        let refused: Self = match error {
             EditError::Conflict((_, Some(now))) => Refused::stale(now.number).into(),
             EditError::Conflict((_, None)) => {
-                Refused::new("not_found").message("the file is gone").into()
+                Refused::new(Reason::NotFound).message("the file is gone").into()
             }
-            EditError::Exists(path) => Refused::new("exists").with("path", path).into(),
+            EditError::Exists(path) => Refused::new(Reason::Exists).with("path", path).into(),
             EditError::Protected((path, text)) => {
-                let (reason, message) = reason_of(&text, "protected");
+                let (reason, message) = reason_of(&text, Reason::Protected);
                 Refused::new(reason).with("path", path).message(message).into()
             }
             EditError::Refused(refusal) => refusal.into(),
-        }
+        };
+        refused.by_host()
     }
 }
 
-/// The stable word that the host's text begins with, and the rest; else the whole text under `otherwise`.
-fn reason_of<'a>(text: &'a str, otherwise: &'a str) -> (&'a str, &'a str) {
-    const KNOWN: [&str; 10] = [
-        "protected",
-        "guarded",
-        "boundary",
-        "outside_repo",
-        "excluded",
-        "binary",
-        "too_large",
-        "not_a_file",
-        "budget",
-        "bad_arguments",
-    ];
-    match text.split_once(':').map(|(word, rest)| (word.trim(), rest.trim())) {
-        Some((word, rest)) if KNOWN.contains(&word) => (word, rest),
-        _ if KNOWN.contains(&text) => (text, text),
-        _ => (otherwise, text),
+/// Splits the host's text into the reason that it begins with and the rest. Without a known word the whole text is the
+/// message, and the reason is `otherwise`.
+fn reason_of(text: &str, otherwise: Reason) -> (Reason, &str) {
+    let (word, rest) = text.split_once(':').unwrap_or((text, text));
+    match Reason::of_word(word.trim()) {
+        Some(reason) => (reason, rest.trim()),
+        None => (otherwise, text),
     }
 }
 

@@ -6,12 +6,12 @@ use crate::reading::{MAX_FILE, slice, whole};
 use act_kit::tool::{Change, EditError, EditableRepository, Outcome};
 use act_kit::world::{Refusal, Version};
 use edit_protocol::{
-    Document, Edit, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
+    Document, Edit, Reason, check_text, edit_line, edit_lines, edit_many, expect, full_rewrite,
 };
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// What becomes of a file's bytes.
+/// An edit of an existing file.
 pub(crate) enum Rewrite {
     Line { index: usize, new: String },
     Lines(Edit),
@@ -20,7 +20,7 @@ pub(crate) enum Rewrite {
 }
 
 impl Rewrite {
-    /// The lines that it is about, for a refusal that concerns the whole.
+    /// Returns the lines that the edit is about, for the lines that a refusal shows.
     fn place(&self) -> Range<usize> {
         match self {
             Self::Line { index, .. } => *index..index.saturating_add(1),
@@ -32,7 +32,7 @@ impl Rewrite {
         }
     }
 
-    /// The new bytes, or the refusal as it is shown to the model.
+    /// Computes the new bytes of the file.
     fn bytes(&self, document: &Document<'_>) -> Result<Vec<u8>, Refused> {
         let here =
             |refusal: edit_protocol::Refusal| Refused::from(refusal).around(document, self.place());
@@ -48,7 +48,11 @@ impl Rewrite {
     }
 }
 
-/// Edits a file that exists.
+/// Edits an existing file.
+///
+/// # Errors
+///
+/// A refusal with the current lines around the edit.
 pub(crate) fn rewrite(
     repository: &impl EditableRepository,
     path: &str,
@@ -70,10 +74,10 @@ pub(crate) fn rewrite(
     }
 }
 
-/// What an edit leaves can be edited again.
+/// Checks that the result of an edit is small enough to be edited again.
 fn within(size: usize) -> Result<(), Refused> {
     match size as u64 > MAX_FILE {
-        true => Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE)),
+        true => Err(Refused::new(Reason::TooLarge).with("size", size).with("max_size", MAX_FILE)),
         false => Ok(()),
     }
 }
@@ -86,7 +90,7 @@ fn fresh(
 ) -> Result<Trouble, Trouble> {
     let file = whole(repository, path)?;
     let document = Document::parse(&file.bytes)?;
-    Ok(Refused::stale(file.version.number).around(&document, place).into())
+    Ok(Refused::stale(file.version.number).by_host().around(&document, place).into())
 }
 
 pub(crate) fn create(
@@ -128,7 +132,11 @@ pub(crate) fn rename(
     Ok(changed(&to, now.as_ref(), None))
 }
 
-/// The version of a file of any content and size, if it is the expected one.
+/// Returns the version of a file of any content and size.
+///
+/// # Errors
+///
+/// `version_mismatch` when it is not the expected one, or the host's refusal.
 fn expected_version(
     repository: &impl EditableRepository,
     path: &str,
@@ -145,13 +153,13 @@ fn expected_version(
 fn stale(repository: &impl EditableRepository, path: &str, error: EditError) -> Trouble {
     match error {
         EditError::Conflict((_, Some(now))) => {
-            with_lines(repository, path, Refused::stale(now.number)).into()
+            with_lines(repository, path, Refused::stale(now.number).by_host()).into()
         }
         error => error.into(),
     }
 }
 
-/// How the file begins now, if it is text of a size that is shown.
+/// Adds the first lines of the file, if it is text and small enough.
 fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused) -> Refused {
     let Ok(file) = whole(repository, path) else { return refused };
     match Document::parse(&file.bytes) {
@@ -163,16 +171,16 @@ fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused
 /// A file that the component cannot see may still have a protected name. The host knows the rule, so it is asked to write;
 /// no file has an empty digest, so it never does.
 fn unseen(repository: &impl EditableRepository, path: &str, trouble: Trouble) -> Trouble {
-    match &trouble {
-        Trouble::Refused(refused) if refused.reason == "not_found" => {}
-        _ => return trouble,
+    let Trouble::Refused(refused) = trouble else { return trouble };
+    if refused.reason != Reason::NotFound {
+        return refused.into();
     }
     let nothing = Version { number: 0, digest: String::new() };
     match repository.apply(Change::Replace((path.to_owned(), nothing, vec![]))) {
         Err(error @ (EditError::Protected(_) | EditError::Refused(Refusal::Denied(_)))) => {
             error.into()
         }
-        _ => trouble,
+        _ => refused.by_host().into(),
     }
 }
 

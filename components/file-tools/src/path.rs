@@ -2,6 +2,7 @@
 
 use crate::answer::Refused;
 use act_kit::paths;
+use edit_protocol::Reason;
 
 /// Cleans a path: `./a//b/` is `a/b`, and `.` is the root.
 ///
@@ -9,7 +10,7 @@ use act_kit::paths;
 ///
 /// `outside_repo` for a path that is absolute or contains `..`.
 pub(crate) fn clean(path: &str) -> Result<String, Refused> {
-    let outside = |message: &str| Refused::new("outside_repo").message(message);
+    let outside = |message: &str| Refused::new(Reason::OutsideRepo).message(message);
     if path.starts_with('/') {
         return Err(outside("the path is absolute; name it from the repository's root"));
     }
@@ -27,13 +28,13 @@ pub(crate) fn clean(path: &str) -> Result<String, Refused> {
 pub(crate) fn clean_file(path: &str) -> Result<String, Refused> {
     match clean(path)? {
         _ if path.is_empty() => {
-            Err(Refused::new("not_a_file").message("the path is empty; name a file"))
+            Err(Refused::new(Reason::NotAFile).message("the path is empty; name a file"))
         }
         root if root.is_empty() => {
-            Err(Refused::new("not_a_file").message("the path names the root; name a file"))
+            Err(Refused::new(Reason::NotAFile).message("the path names the root; name a file"))
         }
         _ if path.ends_with('/') => {
-            Err(Refused::new("not_a_file").message("a path that ends with / names a directory"))
+            Err(Refused::new(Reason::NotAFile).message("a path that ends with / names a directory"))
         }
         file => Ok(file),
     }

@@ -4,30 +4,35 @@ use crate::answer::{Refused, Trouble};
 use crate::path;
 use act_kit::tool::Outcome;
 use act_kit::world::{Entry, Kind, Repository, Selection, Slice, Version};
-use edit_protocol::Document;
+use edit_protocol::{Document, Reason};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// More names than this are folded into directories.
+/// With more names than this, a listing shows directories with their numbers of files.
 const LISTED: usize = 200;
-/// Names that are looked at before a listing says that it is cut.
+/// Maximum number of names that a listing reads.
 const SEEN: usize = 50_000;
-/// Lines and bytes of text in one answer of `read`.
+/// Maximum number of lines and of bytes of text in one answer of `read`.
 const READ_LINES: usize = 500;
 const READ_BYTES: usize = 24 * 1024;
-/// Of one line; one that is longer can only be replaced whole.
+/// Maximum number of bytes of a line that are shown. A longer line can only be replaced as a whole.
 const LINE_BYTES: usize = 2_000;
-/// Hits in one answer of `search`, and bytes of their text.
+/// Maximum number of hits in one answer of `search`, and of bytes of the text of each.
 const HITS: usize = 100;
 const HIT_BYTES: usize = 200;
-/// Larger files are not for line edits.
+/// Maximum size of a file that can be read or edited, in bytes.
 pub(crate) const MAX_FILE: u64 = 4 << 20;
 
 fn answer(value: &Value) -> Outcome {
     Outcome::text(value.to_string())
 }
 
-/// Every file below `path`; when those are too many, its own names, directories with how much is in them.
+/// Lists every file below `path`. With too many files it lists the names in `path`, and directories with their numbers of
+/// files.
+///
+/// # Errors
+///
+/// `outside_repo`, `not_found`, or the host's refusal.
 pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, Trouble> {
     let path = path::clean(path)?;
     let under = if path.is_empty() { vec![] } else { vec![path.clone()] };
@@ -35,7 +40,9 @@ pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, 
     let found = repository.list_all(&want, SEEN)?;
     let (entries, mut truncated) = (found.items, found.truncated);
     if entries.is_empty() && !path.is_empty() {
-        return Err(Refused::new("not_found").message("nothing there, or nothing in view").into());
+        return Err(Refused::new(Reason::NotFound)
+            .message("nothing there, or nothing in view")
+            .into());
     }
     let leaves = entries.iter().filter(|entry| entry.kind != Kind::Directory).collect::<Vec<_>>();
     let names = match leaves.len() > LISTED {
@@ -58,8 +65,8 @@ fn name(entry: &Entry) -> String {
     }
 }
 
-/// The real name of the directory that was listed as `path`. Behind a link the entries lie elsewhere; the first
-/// of them, in path order, stands in the directory itself.
+/// Returns the real path of the directory that was listed as `path`, which may be a link. The first entry in path order lies
+/// in the directory itself.
 fn base<'a>(path: &'a str, entries: &'a [Entry]) -> &'a str {
     let in_path =
         |entry: &Entry| entry.path.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
@@ -71,7 +78,7 @@ fn base<'a>(path: &'a str, entries: &'a [Entry]) -> &'a str {
     }
 }
 
-/// One level: files by name, directories as `dir/ (12 files)`.
+/// Folds a listing to one level: files by name, directories as `dir/ (12 files)`.
 fn folded(path: &str, leaves: &[&Entry]) -> Vec<String> {
     let below = if path.is_empty() { 0 } else { path.len() + 1 };
     let mut names = BTreeMap::<String, usize>::new();
@@ -91,7 +98,11 @@ fn folded(path: &str, leaves: &[&Entry]) -> Vec<String> {
     names.into_iter().map(named).collect()
 }
 
-/// The lines `start..end` of a file as index → text, with its version.
+/// Reads the lines `start..end` of a file by index, with the file's version.
+///
+/// # Errors
+///
+/// As [`whole`]; `binary`, `index_out_of_bounds`, or `bad_arguments` for a range that ends before it starts.
 pub(crate) fn read(
     repository: &impl Repository,
     path: &str,
@@ -105,10 +116,10 @@ pub(crate) fn read(
     let (start, end) = (start.unwrap_or(0), end.unwrap_or(usize::MAX));
     if start > end {
         let message = format!("start {start} is behind end {end}");
-        return Err(Refused::new("bad_arguments").message(&message).into());
+        return Err(Refused::new(Reason::BadArguments).message(&message).into());
     }
     if start > count {
-        return Err(Refused::new("index_out_of_bounds")
+        return Err(Refused::new(Reason::IndexOutOfBounds)
             .with("max_index", document.max_index())
             .into());
     }
@@ -138,7 +149,11 @@ pub(crate) fn read(
     Ok(answer(&value))
 }
 
-/// Matching lines by path, as index → text.
+/// Searches for lines that match. The answer has them by path and index.
+///
+/// # Errors
+///
+/// The host's refusal.
 pub(crate) fn search(
     repository: &impl Repository,
     pattern: &str,
@@ -181,7 +196,10 @@ pub(crate) struct Whole {
 pub(crate) fn whole(repository: &impl Repository, path: &str) -> Result<Whole, Trouble> {
     let (mut bytes, size, version) = slice(repository, path, 0, MAX_FILE)?;
     if size > MAX_FILE {
-        return Err(Refused::new("too_large").with("size", size).with("max_size", MAX_FILE).into());
+        return Err(Refused::new(Reason::TooLarge)
+            .with("size", size)
+            .with("max_size", MAX_FILE)
+            .into());
     }
     while (bytes.len() as u64) < size {
         let (more, _, now) = slice(repository, path, bytes.len() as u64, MAX_FILE)?;

@@ -2,7 +2,7 @@
 
 use crate::run;
 use act_kit::testing::Files;
-use act_kit::tool::{NotRun, Outcome};
+use act_kit::tool::{NotRun, Operation, Outcome, Reason};
 use serde_json::{Value, json};
 
 trait Call {
@@ -365,4 +365,39 @@ fn the_manifest_offers_exactly_the_tools_that_exist_and_stays_small() {
     assert_eq!(tools.len(), 10);
     let size: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
     assert!(size <= 3_072, "{size} bytes of every first prompt");
+}
+
+// EDITOR-14
+#[test]
+fn an_edit_that_is_refused_here_is_reported_to_the_host_and_one_that_the_host_refused_is_not() {
+    let repository = Files::of(&[("a", "one\n")]);
+    let reported = |tool: &str, arguments: &str| {
+        run(&repository, tool, arguments).ok();
+        repository.take_refusals()
+    };
+    let one = |operation, path: &str, reason| vec![(operation, path.to_owned(), reason)];
+    for (tool, arguments, expected) in [
+        (
+            "edit_line",
+            r#"{"path":"a","expect_version":2,"index":0,"new":"x"}"#,
+            one(Operation::Replace, "a", Reason::VersionMismatch),
+        ),
+        (
+            "move",
+            r#"{"from":"a","to":"../b","expect_version":1}"#,
+            one(Operation::Move, "a", Reason::OutsideRepo),
+        ),
+        ("create", r#"{"path":"b"}"#, one(Operation::Create, "b", Reason::BadArguments)),
+        ("delete", "no json", one(Operation::Delete, "", Reason::BadArguments)),
+        ("create", r#"{"path":"agent.yaml","content":"x"}"#, vec![]),
+        ("create", r#"{"path":"a","content":"x"}"#, vec![]),
+        ("delete", r#"{"path":"gone","expect_version":1}"#, vec![]),
+        ("read", r#"{"path":"gone"}"#, vec![]),
+        ("edit_line", r#"{"path":"a","expect_version":1,"index":0,"new":"x"}"#, vec![]),
+    ] {
+        assert_eq!(reported(tool, arguments), expected, "{tool} {arguments}");
+    }
+    repository.write_before_next_change("a", b"theirs\n");
+    let stale = r#"{"path":"a","expect_version":2,"index":0,"new":"mine"}"#;
+    assert_eq!(reported("edit_line", stale), vec![]);
 }

@@ -3,9 +3,10 @@
 use crate::answer::Trouble;
 use crate::editing::{self, Rewrite};
 use crate::reading;
-use act_kit::tool::{EditableRepository, NotRun, Outcome, arguments as parse};
-use edit_protocol::{Edit, index, version};
+use act_kit::tool::{self, EditableRepository, NotRun, Operation, Outcome, arguments as parse};
+use edit_protocol::{Edit, Reason, index, version};
 use serde::Deserialize;
+use serde_json::Value;
 
 macro_rules! arguments {
     ($($name:ident { $($(#[$as:meta])? $field:ident: $type:ty),* })*) => {
@@ -51,7 +52,7 @@ arguments! {
     }
 }
 
-/// Runs the tool `name` with the arguments that the model wrote.
+/// Runs the tool `name` with the arguments that the model wrote, and reports an edit that was refused here to the host.
 ///
 /// # Errors
 ///
@@ -62,7 +63,57 @@ pub fn run(
     name: &str,
     arguments: &str,
 ) -> Result<Outcome, NotRun> {
-    let outcome = match name {
+    let called = call(repository, name, arguments);
+    let reason = match &called {
+        Ok(Err(Trouble::Refused(refused))) => (!refused.by_host).then_some(refused.reason),
+        Err(NotRun::BadArguments(_)) => Some(Reason::BadArguments),
+        _ => None,
+    };
+    if let (Some(operation), Some(reason)) = (operation(name), reason) {
+        repository.report_refusal(operation, &path_of(arguments), wit_reason(reason));
+    }
+    called?.or_else(|trouble| match trouble {
+        Trouble::Refused(refused) => Ok(refused.into_answer()),
+        Trouble::Failed(why) => Err(NotRun::Failed(why)),
+    })
+}
+
+/// Returns what a tool does to a file, or `None` for a tool that changes nothing.
+fn operation(tool: &str) -> Option<Operation> {
+    match tool {
+        "edit_line" | "edit_lines" | "edit_many" | "full_rewrite" => Some(Operation::Replace),
+        "create" => Some(Operation::Create),
+        "delete" => Some(Operation::Delete),
+        "move" => Some(Operation::Move),
+        _ => None,
+    }
+}
+
+/// Returns the path in arguments, which may not fit the tool's schema.
+fn path_of(arguments: &str) -> String {
+    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let text = |name: &str| arguments.get(name)?.as_str().map(str::to_owned);
+    text("path").or_else(|| text("from")).unwrap_or_default()
+}
+
+fn wit_reason(reason: Reason) -> tool::Reason {
+    macro_rules! convert {
+        ($($case:ident $word:literal,)*) => {
+            match reason {
+                $(Reason::$case => tool::Reason::$case,)*
+            }
+        };
+    }
+    edit_protocol::for_each_reason!(convert)
+}
+
+/// Runs a tool. The outer error means that no tool ran.
+fn call(
+    repository: &impl EditableRepository,
+    name: &str,
+    arguments: &str,
+) -> Result<Result<Outcome, Trouble>, NotRun> {
+    Ok(match name {
         "list" => {
             let List { path } = parse(arguments)?;
             reading::list(repository, &path.unwrap_or_default())
@@ -105,9 +156,5 @@ pub fn run(
             editing::rename(repository, &from, &to, expect_version)
         }
         _ => return Err(NotRun::UnknownTool),
-    };
-    outcome.or_else(|trouble| match trouble {
-        Trouble::Refused(refused) => Ok(refused.into_answer()),
-        Trouble::Failed(why) => Err(NotRun::Failed(why)),
     })
 }

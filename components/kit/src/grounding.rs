@@ -1,10 +1,10 @@
-//! What a report may name: files in view, lines inside them. The host checks the same afterwards; here it is
-//! cheaper to drop one entry than to ask everything again.
+//! Checks that a report names existing files and lines. The host checks the same afterwards. Here it is cheaper to drop one
+//! entry than to ask the model again.
 
 use crate::inventory::Inventory;
 use crate::world::World;
 
-/// Of a file whose lines are counted.
+/// Maximum number of bytes of a file that are read to count its lines.
 const COUNTED: u64 = 4 << 20;
 
 pub struct Ground<'a> {
@@ -13,7 +13,7 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// Whether a report may name it: a file in view, or a link that leads to one whose text can be read.
+    /// Returns whether a report may name a path: a file in view, or a link to a readable file.
     pub fn has(&self, path: &str) -> bool {
         let leads_to_text = || {
             let read = self.world.repository.read(&[path], 1).pop();
@@ -22,7 +22,7 @@ impl Ground<'_> {
         self.inventory.has(path) || (self.inventory.is_link(path) && leads_to_text())
     }
 
-    /// What is wrong with a path that it does not have.
+    /// Says why a report may not name a path.
     pub fn fault(&self, path: &str) -> String {
         match self.inventory.is_link(path) {
             true => format!("{path:?} is a link that leads to no file in view"),
@@ -30,7 +30,7 @@ impl Ground<'_> {
         }
     }
 
-    /// The path as the repository has it, or nothing when it is not there.
+    /// Returns the path as the repository has it. Logs a warning and returns `None` when there is no such file.
     pub fn path(&self, path: &str) -> Option<String> {
         let clean = path.trim().trim_start_matches("./");
         if self.has(clean) {
@@ -50,7 +50,7 @@ impl Ground<'_> {
         });
     }
 
-    /// A range of lines, from 1 and inclusive, cut to what the file has; nothing when it lies outside.
+    /// Cuts a range of lines, from 1 and inclusive, to the lines of the file. Returns `None` when it lies outside.
     pub fn lines(&self, path: &str, start: u32, end: u32) -> Option<(u32, u32)> {
         let bytes = self.world.repository.read(&[path], COUNTED).pop()?.ok()?;
         let count = bytes.split_inclusive(|byte| *byte == b'\n').count();

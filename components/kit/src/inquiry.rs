@@ -1,6 +1,6 @@
-//! The conversation that ends with a report: a few turns, each of which reads something or reports.
+//! The conversation with the model that ends with a report. In each turn the model reads something or reports.
 //!
-//! Decides when enough was read, and how often a report may be wrong: once, then the attempt has failed.
+//! It is bounded: at most ten turns, and a report may be wrong once.
 
 pub use crate::json::report as parse;
 
@@ -8,20 +8,24 @@ use crate::inventory::Inventory;
 use crate::reading::{Reader, tools};
 use crate::world::{Advice, Answer, Call, Failure, Stop, Tool, Turn, World};
 
-/// Requests to the model in one inquiry, and after which of them it is told to come to an end.
+/// Maximum number of turns, and the turn after which the model is asked to report.
 const TURNS: usize = 10;
 const LAST_READING_TURN: usize = 7;
 
-/// What makes one Scout's inquiry its own.
+/// The texts that one Scout's inquiry starts with.
 pub struct Brief<'a> {
     pub system: &'a str,
-    /// The first thing that is said: question, context, facts.
+    /// The first message: question, context, facts.
     pub opening: &'a str,
     /// JSON Schema of the report.
     pub schema: &'a str,
 }
 
-/// Asks until `accept` takes a report. What `accept` refuses goes back to the model with the reason, once.
+/// Asks the model until `accept` takes a report. A report that `accept` refuses goes back to the model once, with the reason.
+///
+/// # Errors
+///
+/// [`Failure::Model`] when the model declines, fails, reports wrongly twice or gives no report in ten turns.
 pub fn inquire<T>(
     world: World<'_>,
     inventory: &Inventory,
@@ -37,7 +41,7 @@ pub fn inquire<T>(
     let conversation = world.model.open(brief.system, &offered);
     conversation.say(brief.opening);
     let mut reader = Reader::new(world.repository, inventory);
-    let mut patience = Patience { wrong: false, told_to_end: false };
+    let mut patience = Patience { wrong: false, asked_to_report: false };
     let mut advice = world.progress.step("asking the model");
 
     for turn in 1..=TURNS {
@@ -76,18 +80,18 @@ pub fn inquire<T>(
         }
         conversation.answer(answers).map_err(Failure::Model)?;
         let late = turn >= LAST_READING_TURN || advice == Advice::WrapUp || reader.is_spent();
-        if late && !patience.told_to_end {
-            patience.told_to_end = true;
+        if late && !patience.asked_to_report {
+            patience.asked_to_report = true;
             conversation.say("Time is nearly up: call report now with what you know.");
         }
     }
     Err(Failure::Model(format!("the model gave no report in {TURNS} turns")))
 }
 
-/// What the model has used up.
+/// What the model has already been allowed once.
 struct Patience {
     wrong: bool,
-    told_to_end: bool,
+    asked_to_report: bool,
 }
 
 impl Patience {
@@ -99,7 +103,7 @@ impl Patience {
     }
 }
 
-/// The JSON object in a text: small models put prose or a code fence around it.
+/// Returns the JSON object in a text. Small models put prose or a code fence around it.
 fn json_in(text: &str) -> &str {
     match (text.find('{'), text.rfind('}')) {
         (Some(start), Some(end)) if start < end => &text[start..=end],
@@ -161,7 +165,7 @@ mod tests {
 
     // SCOUT-6
     #[test]
-    fn a_model_that_only_reads_is_told_to_end_and_ended_after_ten_turns() {
+    fn a_model_that_only_reads_is_asked_to_report_and_ended_after_ten_turns() {
         let mut host = FakeHost::new(files());
         for _ in 0..20 {
             host = host.calls(&[("read", r#"{"path":"a.py"}"#)]);

@@ -1,20 +1,20 @@
-//! What is there: the files in view, what they are written in, which of them a question seems to be about.
+//! The files of the repository: their names, their languages, and which of them a question seems to be about.
 
 pub use act_reports::source::{is_test, language, name};
 
 use crate::world::{Entry, Kind, Repository};
 use std::collections::BTreeMap;
 
-/// More names than this, of files and links, are not looked at one by one.
+/// Maximum number of files and links that are listed, so that memory stays bounded.
 const MOST_NAMES: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// Sorted by path.
     pub files: Vec<Entry>,
-    /// Names of links, sorted; wherever they lead.
+    /// Paths of links, sorted, whatever their targets are.
     pub links: Vec<String>,
-    /// There are more, files or links.
+    /// Whether there are more files or links.
     pub truncated: bool,
 }
 
@@ -45,7 +45,7 @@ impl Inventory {
         self.files.iter().map(|file| file.path.as_str())
     }
 
-    /// Languages with their numbers of files, most files first.
+    /// Returns the languages with their numbers of files, most files first.
     pub fn languages(&self) -> Vec<(&'static str, usize)> {
         let mut counts = BTreeMap::new();
         for language in self.paths().filter_map(language) {
@@ -56,7 +56,7 @@ impl Inventory {
         counts
     }
 
-    /// Files where a program or a package begins, by the names that its tools look for.
+    /// Returns the files in which a program or a package starts, by the names that tools look for.
     pub fn entry_points(&self) -> Vec<String> {
         const NAMES: [&str; 12] = [
             "main.rs",
@@ -78,7 +78,8 @@ impl Inventory {
         self.paths().filter(entry).take(12).map(str::to_owned).collect()
     }
 
-    /// How the Scouts describe the repository: every path if they fit, else directories with their numbers of files.
+    /// Describes the repository for a prompt: every path if they fit into `most` bytes, else directories with their numbers of
+    /// files.
     pub fn outline(&self, most: usize) -> String {
         let languages = self.languages().into_iter().take(6);
         let languages =
@@ -109,7 +110,7 @@ impl Inventory {
         out
     }
 
-    /// Files whose path shares words with the question, best first; nothing that shares none.
+    /// Returns the files whose path shares words with the question, best first, with their scores.
     pub fn ranked(&self, question: &str) -> Vec<(&Entry, usize)> {
         let words = words(question);
         let score = |file: &Entry| {
@@ -130,7 +131,7 @@ impl Inventory {
     }
 }
 
-/// The words of a question that could be part of a name.
+/// Returns the words of a question that could be part of a name.
 fn words(question: &str) -> Vec<String> {
     const COMMON: [&str; 24] = [
         "that", "this", "with", "from", "when", "what", "which", "where", "file", "files", "test",
@@ -145,7 +146,7 @@ fn words(question: &str) -> Vec<String> {
     words
 }
 
-/// Identifiers in a question: what is written like code, worth a search.
+/// Returns the words of a question that are written like identifiers. They are worth a search.
 pub fn identifiers(question: &str) -> Vec<String> {
     let split = question.split(|c: char| !c.is_alphanumeric() && c != '_');
     let like_code = |word: &&str| {
@@ -161,7 +162,7 @@ pub fn identifiers(question: &str) -> Vec<String> {
     found
 }
 
-/// Written as `word` or word().
+/// Returns whether the question writes a word as code: in backticks, or followed by `(`.
 fn called(question: &str, word: &str) -> bool {
     question.contains(&format!("`{word}`")) || question.contains(&format!("{word}("))
 }

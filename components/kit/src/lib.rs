@@ -39,9 +39,9 @@ pub mod bindings {
         default_bindings_module: "act_kit::bindings",
         additional_derives: [PartialEq, Eq],
         additional_type_attributes: {
-            "agentcommand:repo/symbols@1.2.0/edge": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.2.0/outline": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.2.0/symbol": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.3.0/edge": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.3.0/outline": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.3.0/symbol": [#[derive(Default)]],
             "agentcommand:scout/scout@1.0.0/question": [#[derive(Default)]],
         },
     });
@@ -54,10 +54,10 @@ pub mod tool_bindings {
         path: "../../wit",
         world: "agentcommand:worlds/tool@1.1.0",
         with: {
-            "agentcommand:types/types@1.0.0": crate::bindings::agentcommand::types::types,
+            "agentcommand:types/types@1.1.0": crate::bindings::agentcommand::types::types,
             "agentcommand:progress/progress@1.0.0": crate::bindings::agentcommand::progress::progress,
-            "agentcommand:repo/read@1.2.0": crate::bindings::agentcommand::repo::read,
-            "agentcommand:repo/symbols@1.2.0": crate::bindings::agentcommand::repo::symbols,
+            "agentcommand:repo/read@1.3.0": crate::bindings::agentcommand::repo::read,
+            "agentcommand:repo/symbols@1.3.0": crate::bindings::agentcommand::repo::symbols,
             "agentcommand:model/chat@1.0.0": crate::bindings::agentcommand::model::chat,
         },
         generate_all,

@@ -1,6 +1,6 @@
-//! How text of the repository reaches a prompt: as data, of bounded size, that cannot pretend to be anything else.
+//! Quotes text of the repository for a prompt: bounded, and marked as data so that no line can close its tag.
 
-/// Cuts at a character boundary and says so.
+/// Cuts a text to `most` bytes at a character boundary and appends `…`.
 pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -8,8 +8,8 @@ pub fn cut(text: &str, most: usize) -> String {
     format!("{}…", &text[..text.floor_char_boundary(most)])
 }
 
-/// Lines `first..=last` (from 1) with their numbers. The number in front of each also keeps a line from closing the
-/// tag that encloses it.
+/// Returns the lines `first..=last` (from 1) with their numbers. The number in front also keeps a line from closing the tag
+/// that encloses it.
 pub fn numbered(text: &str, first: usize, last: usize, most: usize) -> String {
     let mut out = String::new();
     let wanted = text.lines().enumerate().skip(first.saturating_sub(1));
@@ -24,12 +24,12 @@ pub fn numbered(text: &str, first: usize, last: usize, most: usize) -> String {
     out
 }
 
-/// A whole small file between tags.
+/// Quotes a whole file between tags.
 pub fn file(path: &str, text: &str) -> String {
     format!("<file path={path:?}>\n{}</file>\n", numbered(text, 1, usize::MAX, usize::MAX))
 }
 
-/// The end of a log between tags, each line marked.
+/// Quotes the end of a log between tags, with a mark before each line.
 pub fn log(name: &str, text: &str, most: usize) -> String {
     let mut kept = Vec::new();
     let mut size = 0;

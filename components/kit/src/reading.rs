@@ -1,4 +1,5 @@
-//! The tools with which the model looks around: bounded answers in plain text, lines from 1 as in reports.
+//! The tools with which a Scout's model reads the repository. Answers are bounded plain text; lines are counted from 1 as in
+//! reports.
 
 use crate::inventory::Inventory;
 use crate::json;
@@ -8,10 +9,10 @@ use crate::world::{Entry, Repository, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// One answer, and all answers of an inquiry.
+/// Maximum size of one answer, and of all answers of an inquiry, in bytes.
 const ANSWER: usize = 6 * 1024;
 const ALL_ANSWERS: usize = 24 * 1024;
-/// Read of a file; further lines are not for a Scout to see.
+/// Maximum number of bytes of a file that are read. A Scout does not see what follows.
 const FILE: u64 = 256 * 1024;
 const HITS: usize = 60;
 
@@ -59,7 +60,7 @@ struct Search {
     glob: Option<String>,
 }
 
-/// Runs reading tools until their budget is spent.
+/// Runs the reading tools until their budget is spent.
 pub(crate) struct Reader<'a> {
     pub(crate) repository: &'a dyn Repository,
     pub(crate) inventory: &'a Inventory,
@@ -71,7 +72,7 @@ impl<'a> Reader<'a> {
         Self { repository, inventory, spent: 0 }
     }
 
-    /// Nothing more will be read.
+    /// Returns whether the budget is spent.
     pub(crate) fn is_spent(&self) -> bool {
         self.spent >= ALL_ANSWERS
     }
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
             "search" => self.search(&parse::<Search>(arguments)?, most)?,
             _ => return Err(format!("no tool {name}: there are list, read, search and report")),
         };
-        // A little is charged for every answer, so that empty ones end as well.
+        // Every answer costs at least 512 bytes of the budget, so that empty answers end as well.
         self.spent += answer.len().max(512);
         Ok(answer)
     }

@@ -1,6 +1,6 @@
 //! A host in memory for a component's own tests: files, a model that follows a script, and a record of what was sent.
 
-use crate::tool::{Change, EditError, EditableRepository};
+use crate::tool::{Change, EditError, EditableRepository, Operation, Reason};
 use crate::world::{
     Advice, Answer, Call, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind, Model, Outline,
     Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary, Symbol, Tool, Turn,
@@ -28,6 +28,7 @@ pub struct Files {
     links: BTreeMap<String, String>,
     read_limit: Option<usize>,
     foreign_write: RefCell<Option<(String, Vec<u8>)>>,
+    refusals: RefCell<Vec<(Operation, String, Reason)>>,
 }
 
 impl Files {
@@ -95,6 +96,11 @@ impl Files {
         let files = self.files.borrow();
         let File { bytes, version } = files.get(path)?;
         Some(Version { number: *version, digest: format!("{bytes:?}") })
+    }
+
+    /// Takes the refusals that were reported since the last call.
+    pub fn take_refusals(&self) -> Vec<(Operation, String, Reason)> {
+        self.refusals.take()
     }
 
     fn expect(&self, path: &str, version: &Version) -> Result<(), EditError> {
@@ -239,6 +245,10 @@ impl EditableRepository for Files {
             }
         };
         Ok(self.version(&path))
+    }
+
+    fn report_refusal(&self, operation: Operation, path: &str, reason: Reason) {
+        self.refusals.borrow_mut().push((operation, path.to_owned(), reason));
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a tool component is called with and what it answers, and the repository as it may change it.
 
+pub use crate::bindings::agentcommand::types::types::Reason;
 use crate::host::Host;
 use crate::json;
-pub use crate::tool_bindings::agentcommand::repo::edit::{self, Change, EditError};
+pub use crate::tool_bindings::agentcommand::repo::edit::{self, Change, EditError, Operation};
 use crate::tool_bindings::exports::agentcommand::tool::tool as export;
 use crate::world::{Refusal, Repository, Version};
 use serde::de::DeserializeOwned;
@@ -15,11 +16,19 @@ pub trait EditableRepository: Repository {
     ///
     /// The host's refusal. Nothing was changed then.
     fn apply(&self, change: Change) -> Result<Option<Version>, EditError>;
+
+    /// Reports an edit that the component refused by itself, so that the host counts and records it. What the host refused
+    /// is not to be reported again.
+    fn report_refusal(&self, operation: Operation, path: &str, reason: Reason);
 }
 
 impl EditableRepository for Host {
     fn apply(&self, change: Change) -> Result<Option<Version>, EditError> {
         Ok(edit::apply(&[change])?.into_iter().next().flatten())
+    }
+
+    fn report_refusal(&self, operation: Operation, path: &str, reason: Reason) {
+        edit::report_refusal(operation, path, reason);
     }
 }
 

@@ -1,39 +1,39 @@
-//! What the model named and is not there. What is clearly meant is put right; what is no file at all is left out; the
-//! rest is told to the model, which has one more try.
+//! Checks the files that the model named. A path that clearly means a file is corrected, and a name that is no path is left
+//! out. The model is shown the other faults and may report once more.
 
 use act_kit::grounding::Ground;
 use act_kit::inventory::{language, name};
 
-/// Faults that are told at a time.
-const TOLD: usize = 8;
+/// Maximum number of faults in one message.
+const SHOWN: usize = 8;
 
 pub(crate) struct Faults<'g> {
     ground: &'g Ground<'g>,
-    told: Vec<String>,
+    faults: Vec<String>,
 }
 
 impl<'g> Faults<'g> {
     pub(crate) fn new(ground: &'g Ground<'g>) -> Self {
-        Self { ground, told: vec![] }
+        Self { ground, faults: vec![] }
     }
 
     pub(crate) fn outcome(self) -> Result<(), String> {
-        if self.told.is_empty() {
+        if self.faults.is_empty() {
             return Ok(());
         }
-        let more = self.told.len().saturating_sub(TOLD);
-        let mut told = self.told[..self.told.len().min(TOLD)].join("; ");
+        let more = self.faults.len().saturating_sub(SHOWN);
+        let mut faults = self.faults[..self.faults.len().min(SHOWN)].join("; ");
         if more > 0 {
-            told.push_str(&format!("; and {more} more"));
+            faults.push_str(&format!("; and {more} more"));
         }
-        Err(told)
+        Err(faults)
     }
 
     pub(crate) fn add(&mut self, fault: String) {
-        self.told.push(fault);
+        self.faults.push(fault);
     }
 
-    /// The file that is meant, or a fault.
+    /// Replaces a path by the file that it means, or adds a fault. Returns whether there is such a file.
     pub(crate) fn path(&mut self, field: &str, path: &mut String) -> bool {
         match self.meant(path) {
             Some(meant) => {
@@ -48,7 +48,7 @@ impl<'g> Faults<'g> {
         }
     }
 
-    /// The same for lists in which models also name what is no file: packages, functions.
+    /// Replaces the paths of a list. Models also put packages and functions into these lists; those are left out.
     pub(crate) fn paths(&mut self, field: &str, paths: &mut Vec<String>) {
         let mut kept: Vec<String> = vec![];
         for mut path in std::mem::take(paths) {
@@ -60,7 +60,7 @@ impl<'g> Faults<'g> {
         *paths = kept;
     }
 
-    /// As the repository has it; also for a path that begins in the middle, if only one file ends like that.
+    /// Returns the file that a path means. A path that starts in the middle means the only file with that ending.
     fn meant(&self, path: &str) -> Option<String> {
         let clean =
             path.trim().trim_matches(['`', '"']).trim_start_matches("./").trim_start_matches('/');
@@ -81,7 +81,7 @@ impl<'g> Faults<'g> {
     }
 }
 
-/// Written like a path rather than like a name.
+/// Returns whether a text is written like a path.
 pub(crate) fn is_path(text: &str) -> bool {
     text.contains('/') || language(text).is_some()
 }

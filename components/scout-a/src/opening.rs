@@ -1,4 +1,4 @@
-//! The first message: question, what the host added, and of the facts what the question seems to be about.
+//! Composes the first message: the question, the host's context, and the facts that the question seems to be about.
 
 use crate::facts::Known;
 use crate::survey::Survey;
@@ -8,7 +8,7 @@ use act_kit::reports::facts_a::Convention;
 use act_kit::world::{Question, Repository, World};
 use std::collections::HashSet;
 
-/// Bytes of the parts. Together with the tools they leave a small repository's prompt near 6 kB.
+/// Maximum sizes of the parts in bytes. With the tools they make a first prompt of about 6 kB for a small repository.
 const QUESTION: usize = 4_000;
 const MAP: usize = 1_400;
 const MAP_FILES: usize = 24;
@@ -38,7 +38,7 @@ pub(crate) fn opening(world: World<'_>, known: &Known, question: &Question) -> S
     text
 }
 
-/// What was computed: the best files for the question, each with its lines, importers, tests and names.
+/// Lists the best files for the question, each with its lines, importers, tests and names.
 fn map(world: World<'_>, known: &Known) -> String {
     let survey = &known.survey;
     let languages = known.languages().into_iter().take(6);
@@ -63,7 +63,7 @@ fn map(world: World<'_>, known: &Known) -> String {
     text
 }
 
-/// What the map does not name: by name where that is short, else by directory.
+/// Lists the files that the map does not name: by name when that is short, else by directory.
 fn others(survey: &Survey, shown: &HashSet<&str>) -> String {
     let rest = survey.inventory.paths().filter(|path| !shown.contains(path)).collect::<Vec<_>>();
     let size = rest.iter().map(|path| path.len() + 2).sum::<usize>();
@@ -91,7 +91,7 @@ fn conventions(found: &[Convention]) -> String {
     if text.is_empty() { text } else { format!("Measured: {}\n", text.trim_end_matches("; ")) }
 }
 
-/// Where the identifiers of the question stand.
+/// Lists the lines that contain the question's identifiers.
 fn hits(repository: &dyn Repository, question: &str) -> String {
     let identifiers = identifiers(question);
     if identifiers.is_empty() {
@@ -110,7 +110,7 @@ fn hits(repository: &dyn Repository, question: &str) -> String {
     if lines.is_empty() { lines } else { format!("<hits>\n{lines}</hits>\n") }
 }
 
-/// The files of the map, whole, as far as they are small; what no question and no import leads to is named above.
+/// Shows small files of the map as a whole. Files with rank 0 are only listed by name.
 fn contents(repository: &dyn Repository, known: &Known) -> String {
     let files = &known.survey.inventory.files;
     let about = known.order.iter().filter(|at| known.ranks[**at as usize] > 0.0);
@@ -128,7 +128,7 @@ fn contents(repository: &dyn Repository, known: &Known) -> String {
     text
 }
 
-/// On one line, whatever a name is made of.
+/// Replaces control characters, so that a name stays on its line.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,16 +1,17 @@
-//! How central each file is, and which files a question is about: the random walk of PageRank over imports, started at
-//! what the question names. It goes from a file to what that imports, and now and then to who imports it.
+//! Ranks the files by PageRank: a random walk over imports that starts at the files which the question names. It steps from
+//! a file to one that it imports, and sometimes back to an importer.
 
 use crate::survey::Survey;
 
 const STEPS: usize = 24;
-/// Of the walk that goes on rather than starting anew: far where nothing is asked, near to what is asked about.
+/// Probability that the walk continues instead of starting again. It is smaller with a question, so that the walk stays near
+/// the files that the question is about.
 const ON: f64 = 0.7;
 const ON_ABOUT: f64 = 0.4;
-/// What a way back counts against a way along an import.
+/// Weight of a step back to an importer, against a step along an import.
 const BACK: f64 = 0.35;
 
-/// One number for each file, of which the largest is 1.
+/// Returns the rank of each file. The largest is 1.
 pub(crate) fn ranks(survey: &Survey, about: &[f64]) -> Vec<f64> {
     let count = survey.units.len();
     let on = if about.iter().any(|about| *about > 0.0) { ON_ABOUT } else { ON };
@@ -35,7 +36,7 @@ pub(crate) fn ranks(survey: &Survey, about: &[f64]) -> Vec<f64> {
             next[to] += on * rank[from] / out[from];
             next[from] += on * rank[to] * BACK / out[to];
         }
-        // Who has nowhere to go starts anew.
+        // A file without imports and importers starts the walk again.
         for at in 0..count {
             next[at] += on * stuck * start[at];
         }
@@ -48,7 +49,8 @@ pub(crate) fn ranks(survey: &Survey, about: &[f64]) -> Vec<f64> {
     rank
 }
 
-/// Source counts for something, tests and what machines write for less; what the question is about for a lot.
+/// Returns how likely the walk starts at a file: unlikely for tests and generated files, likely for those that the question is
+/// about.
 fn start(survey: &Survey, at: u32, about: &[f64]) -> f64 {
     let unit = survey.unit(at);
     let about = about.get(at as usize).copied().unwrap_or_default();
@@ -68,7 +70,7 @@ fn normalize(shares: &mut [f64]) {
     shares.iter_mut().for_each(|share| *share = if sum > 0.0 { *share / sum } else { even });
 }
 
-/// Files by rank, best first, equal ones by path.
+/// Returns the indices of the files by rank, best first, equal ranks by path.
 pub(crate) fn order(ranks: &[f64]) -> Vec<u32> {
     let mut order = (0..ranks.len() as u32).collect::<Vec<_>>();
     order.sort_by(|a, b| ranks[*b as usize].total_cmp(&ranks[*a as usize]).then(a.cmp(b)));

@@ -1,26 +1,26 @@
-//! Files that only hand on what others define: `mod.rs`, `lib.rs`, `__init__.py`, `index.ts`. Who takes a name from one of
-//! them leans on the file that defines it, not on the one that hands it on.
+//! Follows names through files that only re-export them: `mod.rs`, `lib.rs`, `__init__.py`, `index.ts`. A file that imports
+//! a name from one of them depends on the file that defines the name.
 
 use crate::survey::Edge;
 use act_kit::inventory::{Inventory, name};
 use act_kit::world::Import;
 use std::collections::HashMap;
 
-/// Names that are followed; with more the files themselves are as good.
+/// Maximum number of names that are followed. Beyond it, the re-exporting file counts as the dependency.
 const MOST: usize = 500_000;
-/// How often something is handed on in a row.
+/// Maximum number of re-exports in a row that are followed.
 const HOPS: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct ReExports {
-    /// File and name to where that file has it from.
+    /// Maps a file and a name to the file that the name is re-exported from.
     from: HashMap<(u32, String), u32>,
-    /// Who takes what from which such file.
+    /// Imports from re-exporting files: importer, re-exporting file, name.
     taken: Vec<(u32, u32, String)>,
 }
 
 impl ReExports {
-    /// An import of `to`, which is an edge now or will be when everything was seen.
+    /// Adds an import of `to`: as an edge at once, or to be resolved after all files were read.
     pub(crate) fn add(
         &mut self,
         at: u32,
@@ -45,7 +45,7 @@ impl ReExports {
         }
     }
 
-    /// Adds what was taken as edges to where it comes from.
+    /// Adds an edge for each import from a re-exporting file.
     pub(crate) fn resolve(self, edges: &mut Vec<Edge>) {
         for (at, mut to, name) in self.taken {
             let mut key = (to, name);
@@ -60,7 +60,7 @@ impl ReExports {
     }
 }
 
-/// What is taken: the names beside the target, or the end of a path.
+/// Returns the imported names: those beside the target, or the last part of a path.
 fn names(import: &Import) -> Vec<String> {
     if !import.names.is_empty() {
         return import.names.clone();
@@ -80,7 +80,7 @@ mod tests {
     use act_kit::testing::Files;
 
     #[test]
-    fn what_is_re_exports_leads_to_where_it_is_defined() {
+    fn a_re_exported_name_leads_to_where_it_is_defined() {
         let paths = ["a.rs", "lib.rs", "store/mod.rs", "store/open.rs"].map(|path| (path, ""));
         let inventory = Inventory::of(&Files::of(&paths)).unwrap();
         let (a, lib, store, open) = (0, 1, 2, 3);

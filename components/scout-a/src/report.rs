@@ -1,5 +1,4 @@
-//! What becomes of the model's report: files and lines are checked against the repository, and what the model left out is
-//! filled in from the facts.
+//! Checks the model's report against the repository, and fills what the model left out from the facts.
 
 use crate::grounding::Faults;
 use act_kit::grounding::Ground;

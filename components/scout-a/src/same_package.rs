@@ -1,26 +1,26 @@
-//! Files of one Go package: they name each other's things without an import. Only when all of a directory were seen is
-//! it known who defines what; then it is forgotten, so memory is that of one directory.
+//! Finds dependencies between files of one Go package, which use each other's names without an import. They are known
+//! when all files of a directory were read. Then the names are dropped, so that memory is bounded by one directory.
 
 use crate::survey::Edge;
 use act_kit::paths::directory;
 use act_kit::world::Outline;
 use std::collections::HashMap;
 
-/// How an outline calls the package that the file is of.
+/// The target that an outline uses for the file's own package.
 pub(crate) const OWN_PACKAGE: &str = ".";
-/// A name that more files define is one for each of many systems, and says little.
+/// A name that more files define has a variant for each platform and says nothing about dependencies.
 const DEFINED: usize = 8;
 
 #[derive(Default)]
 pub(crate) struct SamePackage {
     directory: String,
-    /// Name to the files that define it, and whether these are tests.
+    /// Maps a name to the files that define it, and whether each is a test.
     defined: HashMap<String, Vec<(u32, bool)>>,
     used: Vec<(u32, bool, Vec<String>)>,
 }
 
 impl SamePackage {
-    /// Files come directory by directory.
+    /// Adds a file. All files of a directory must be added in a row.
     pub(crate) fn add(&mut self, at: u32, path: &str, outline: &Outline, edges: &mut Vec<Edge>) {
         if outline.language != "go" {
             return;
@@ -37,7 +37,7 @@ impl SamePackage {
         self.used.extend(own.map(|import| (at, is_test, import.names.clone())));
     }
 
-    /// The directory is complete.
+    /// Adds the edges between the files of a directory, after the last file of it.
     pub(crate) fn finish_directory(&mut self, edges: &mut Vec<Edge>) {
         for (from, from_test, names) in self.used.drain(..) {
             for name in names {
@@ -45,7 +45,7 @@ impl SamePackage {
                 else {
                     continue;
                 };
-                // What tests define is not there for the rest.
+                // Only tests can use names that tests define.
                 let seen = files.iter().filter(|(to, test)| *to != from && (from_test || !test));
                 edges.extend(seen.map(|(to, _)| (from, *to)));
             }

@@ -1,6 +1,6 @@
-//! One look at everything: the files, what parsers say about them, and which file imports which. Outlines come in
-//! parts, most of them summed up, and are let go again, so that memory grows with the number of files and not with what
-//! stands in them.
+//! Looks at every file once: its language and size, its outline, and the files that it imports. Outlines are requested in
+//! parts, most of them as summaries, and dropped again, so that memory grows with the number of files and not with their
+//! contents.
 
 use crate::re_exports::ReExports;
 use crate::resolve::Resolver;
@@ -11,33 +11,33 @@ use act_kit::paths::directory;
 use act_kit::reports::source::{is_parsed, parsed_language};
 use act_kit::world::{Summary, World};
 
-/// Outlines that are asked for at a time.
+/// Number of outlines in one request.
 const PART: usize = 128;
-/// Bytes that are read to count the lines of files that no parser is for.
+/// Maximum number of bytes that are read to count the lines of files without a parser.
 const COUNTED: u64 = 64 << 20;
-/// A file larger than this is not worth its lines, and no parser takes it (SYMBOLS-2).
+/// Lines of a larger file are not counted. No parser takes it either (SYMBOLS-2).
 const COUNTED_FILE: u64 = 1 << 20;
-/// More bytes in a line than this on average, and a machine wrote it.
+/// A file with more bytes per line on average counts as generated.
 const LONG_LINES: u64 = 300;
 
-/// Where a program begins.
+/// The function with which a program starts.
 const MAIN: &str = "main";
 const GO: Option<&str> = Some("Go");
 
-/// What is known of a file; in the order of the inventory.
+/// What is known about a file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Unit {
     pub(crate) language: Option<&'static str>,
     pub(crate) lines: u32,
-    /// A parser read it.
+    /// Whether a parser read the file.
     pub(crate) parsed: bool,
     pub(crate) symbols: u32,
     pub(crate) exported: u32,
-    /// Tests that stand in it.
+    /// Number of tests inside the file.
     pub(crate) tests: u32,
-    /// A program begins in it.
+    /// Whether the file has a `main`.
     pub(crate) has_main: bool,
-    /// By its place or name.
+    /// Whether the path names a test.
     pub(crate) is_test: bool,
     pub(crate) generated: bool,
     pub(crate) matches: Matches,
@@ -57,23 +57,23 @@ impl Unit {
     }
 }
 
-/// From, to; places in the inventory.
+/// An import: the importing and the imported file, as indices into the inventory.
 pub(crate) type Edge = (u32, u32);
 
 pub(crate) struct Survey {
     pub(crate) inventory: Inventory,
     pub(crate) units: Vec<Unit>,
-    /// Sorted, each once, none to itself.
+    /// Sorted, without duplicates, and without imports of the own file.
     pub(crate) edges: Vec<Edge>,
-    /// Not everything was looked at.
+    /// Whether files were left out.
     pub(crate) truncated: bool,
-    /// Files that are too large for a parser, and files of which it did not see everything.
+    /// Numbers of files that are too large for a parser, and of files that were not parsed as a whole.
     pub(crate) too_large: usize,
     pub(crate) incomplete: usize,
 }
 
 impl Survey {
-    /// Stops, and says so, when of the query's time less than `reserve` milliseconds are left.
+    /// Surveys the repository. Stops and sets `truncated` when less than `reserve` milliseconds of the query's time are left.
     pub(crate) fn of(world: World<'_>, inventory: Inventory, terms: &Terms, reserve: u64) -> Self {
         let mut units =
             inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
@@ -84,7 +84,7 @@ impl Survey {
         let parseable = (0..units.len()).filter(|at| units[*at].language.is_some_and(is_parsed));
         let mut parseable = parseable.collect::<Vec<_>>();
         let wanted = terms.texts().chain([MAIN]).collect::<Vec<_>>();
-        // Directory by directory.
+        // `SamePackage` needs the files of a directory in a row.
         parseable.sort_by_key(|at| directory(&inventory.files[*at].path));
         for part in parseable.chunks(PART) {
             if world.progress.time_left() < reserve {
@@ -133,7 +133,7 @@ impl Survey {
         survey
     }
 
-    /// Lines of what no parser is for, as far as it is called source.
+    /// Counts the lines of source files without a parser.
     fn count_the_rest(&mut self, world: World<'_>, reserve: u64) {
         let mut left = COUNTED;
         let rest = (0..self.units.len())
@@ -165,7 +165,7 @@ impl Survey {
         &self.units[at as usize]
     }
 
-    /// Source that people wrote and that is no test.
+    /// Returns whether a file is source code that people wrote and no test.
     pub(crate) fn is_product(&self, at: u32) -> bool {
         let unit = self.unit(at);
         unit.language.is_some() && !unit.is_test && !unit.generated
@@ -191,7 +191,7 @@ fn unit(path: &str, terms: &Terms) -> Unit {
     }
 }
 
-/// By the customs of those who generate.
+/// Returns whether a path names generated or vendored code, by custom.
 fn is_generated(path: &str) -> bool {
     let lower = path.to_lowercase();
     let name = act_kit::inventory::name(&lower);

@@ -1,13 +1,13 @@
-//! Which words of a question a file is about. Words are counted by how few files have them.
+//! Finds the words of a question in the names of files and symbols. A word that few files have weighs more.
 
 use std::collections::BTreeSet;
 
-/// Words of a question that are looked for.
+/// Maximum number of words of a question that count.
 const MOST: usize = 32;
-/// A longer one is data, and no name that anybody gave.
+/// Maximum length of a word in bytes. A longer one is data and no name.
 const LONGEST: usize = 80;
 
-/// Words that say nothing about code.
+/// Words that are ignored.
 const COMMON: [&str; 62] = [
     "about",
     "after",
@@ -73,20 +73,20 @@ const COMMON: [&str; 62] = [
     "would",
 ];
 
-/// The words of a question, and names that it writes like code.
+/// The words and names of a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
     words: Vec<String>,
-    /// Whole names, lower case.
+    /// Whole names, in lower case.
     names: Vec<String>,
 }
 
-/// Which words a file has, by where it has them; one bit each.
+/// The words that a file matches, one bit for each, by where they were found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Matches {
     stem: u32,
     directories: u32,
-    /// Names of the question that are names of symbols.
+    /// Names of the question that are symbols of the file.
     named: u32,
     parts: u32,
 }
@@ -111,7 +111,7 @@ impl Terms {
         self.words.is_empty()
     }
 
-    /// A name that matches holds one of these, in either case.
+    /// Returns the texts that the name of a matching symbol contains, in either case.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.words.iter().chain(&self.names).map(String::as_str)
     }
@@ -125,7 +125,7 @@ impl Matches {
         Self { stem: bits(stem), directories: bits(directories), ..Self::default() }
     }
 
-    /// Adds what the name of a symbol matches.
+    /// Adds the matches of a symbol's name.
     pub(crate) fn symbol(&mut self, terms: &Terms, name: &str) {
         if terms.is_empty() {
             return;
@@ -137,7 +137,7 @@ impl Matches {
         self.parts |= terms.bits(&parts(name));
     }
 
-    /// Whether the name alone matches, for picking symbols.
+    /// Returns how well the name of a symbol matches.
     pub(crate) fn of_symbol(terms: &Terms, name: &str) -> usize {
         let mut matches = Self::default();
         matches.symbol(terms, name);
@@ -154,7 +154,7 @@ impl Terms {
     }
 }
 
-/// How much each file is about the question: 0 for nothing.
+/// Returns how much each file is about the question; 0 for no match.
 pub(crate) fn scores(terms: &Terms, matches: &[Matches]) -> Vec<f64> {
     let rarity = |bits: &dyn Fn(&Matches) -> u32, at: usize| {
         let having = matches.iter().filter(|matches| bits(matches) & 1 << at != 0).count();
@@ -176,8 +176,8 @@ pub(crate) fn scores(terms: &Terms, matches: &[Matches]) -> Vec<f64> {
     matches.iter().map(score).collect()
 }
 
-/// The words in a name: `parsePrice`, `parse_price` and `parse-price` are `parse` and `price`. What is shorter than
-/// three letters, and a plural's `s`, is left out.
+/// Splits a name into words: `parsePrice`, `parse_price` and `parse-price` are `parse` and `price`. Words of fewer than three
+/// letters, and a plural's `s`, are left out.
 pub(crate) fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![];
     let mut part = String::new();
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    // What the host takes to look for is bounded, and one text that is not would hide all the others.
+    // The host refuses all search texts when one of them is too long.
     #[test]
     fn data_in_a_question_is_no_name() {
         let blob = "0a".repeat(200);

@@ -49,9 +49,9 @@ fn every_field_of_the_schema_is_there_however_little_the_model_says() {
 fn the_first_message_holds_question_outline_hits_and_small_files_as_data() {
     let host = FakeHost::new(shop()).calls(&[("report", r#"{"hypotheses":["x"]}"#)]);
     asked(&host, "Why does total() lose cents in price.py?");
-    let heard = host.sent();
-    assert!(heard[0].contains("schema version 1"));
-    let opening = &heard[1];
+    let sent = host.sent();
+    assert!(sent[0].contains("schema version 1"));
+    let opening = &sent[1];
     assert!(opening.starts_with("say: Question: Why does total() lose cents"));
     assert!(opening.contains("<repository>\n| 4 files; Python 3\n"));
     assert!(opening.contains("| src/price.py\n"));

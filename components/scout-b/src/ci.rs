@@ -1,6 +1,6 @@
-//! What CI runs, on which versions, in which images: GitHub Actions, GitLab, CircleCI, Azure, Travis and their like.
+//! Reads what CI runs, with which versions and images: GitHub Actions, GitLab, CircleCI, Azure, Travis and similar ones.
 //!
-//! One walk for all of them: they differ in where a key stands, hardly in what it means.
+//! One walk serves all of them: the same keys mean the same in different places.
 
 use crate::draft::Rank;
 use crate::facts::{Place, Prerequisite};
@@ -23,7 +23,7 @@ pub(crate) struct Ci {
 const MOST: usize = 30;
 const DEPTH: usize = 40;
 
-/// Keys whose values are lines of shell.
+/// Keys with lines of shell as values.
 const SCRIPTS: [&str; 9] = [
     "run",
     "script",
@@ -36,7 +36,7 @@ const SCRIPTS: [&str; 9] = [
     "sh",
 ];
 
-/// Key of a version, the tool.
+/// Keys with a version as value, and the tool.
 const VERSIONS: [(&str, &str); 6] = [
     ("node-version", "node"),
     ("python-version", "python"),
@@ -62,7 +62,7 @@ pub(crate) fn read(tree: &Tree<'_>) -> Ci {
     let workflows = tree.below(".github/workflows").filter(yaml);
     let mut paths =
         workflows.chain(single.into_iter().filter(|path| tree.has(path))).collect::<Vec<_>>();
-    // What releases or publishes says less about how one tests.
+    // Workflows that release or publish say less about testing.
     let other = |path: &str| {
         ["release", "publish", "deploy", "docs", "pages", "nightly", "codeql", "lint"]
             .iter()
@@ -79,11 +79,11 @@ pub(crate) fn read(tree: &Tree<'_>) -> Ci {
     ci
 }
 
-/// What holds for everything below a node.
+/// Settings that apply to everything below a node.
 #[derive(Clone, Default)]
 struct Scope<'a> {
     directory: String,
-    /// Directory is not in the repository, or not known.
+    /// Whether the directory is outside of the repository or unknown.
     away: bool,
     matrix: Option<&'a Node>,
 }
@@ -135,8 +135,8 @@ impl Walk<'_> {
             match &part.value {
                 Value::Text(text) if !scope.away => {
                     self.packages(text, part.line);
-                    let said = script(text, self.path, part.line, &scope.directory, Rank::Ci);
-                    self.ci.statements.extend(said);
+                    let parsed = script(text, self.path, part.line, &scope.directory, Rank::Ci);
+                    self.ci.statements.extend(parsed);
                 }
                 Value::Text(_) | Value::Null => {}
                 _ => self.node(part, scope, depth + 1),
@@ -171,7 +171,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `with:` of an action that sets up a language.
+    /// Reads `with:` of an action that sets up a language.
     fn versions(&mut self, with: &Node, matrix: Option<&Node>) {
         for entry in with.entries() {
             let Some((_, tool)) = VERSIONS.iter().find(|(key, _)| *key == entry.key) else {
@@ -212,7 +212,7 @@ impl Walk<'_> {
         self.ci.claims.push(if among { claim.among() } else { claim });
     }
 
-    /// `dtolnay/rust-toolchain@1.80`.
+    /// Reads a version behind an action's name: `dtolnay/rust-toolchain@1.80`.
     fn action(&mut self, action: &str, line: u32) {
         if let Some((name, version)) = action.split_once('@')
             && name.ends_with("rust-toolchain")
@@ -222,7 +222,7 @@ impl Walk<'_> {
     }
 }
 
-/// Packages of the system that a script installs.
+/// Returns the system packages that a script installs.
 pub(crate) fn packages(text: &str, line: u32, path: &str) -> Vec<Prerequisite> {
     let mut out = Vec::new();
     let mut joined = String::new();
@@ -233,8 +233,8 @@ pub(crate) fn packages(text: &str, line: u32, path: &str) -> Vec<Prerequisite> {
             continue;
         }
         joined.push_str(part);
-        let said = std::mem::take(&mut joined);
-        for command in said.split(['&', ';', '|']) {
+        let parsed = std::mem::take(&mut joined);
+        for command in parsed.split(['&', ';', '|']) {
             let words =
                 command.split_whitespace().filter(|word| *word != "sudo" && !word.contains('='));
             let words =

@@ -1,13 +1,13 @@
-//! What the repository says about itself in two ways: package managers, versions, commands that are not there.
+//! Finds contradictions in what the repository says about itself: package managers, versions, commands that do not exist.
 //!
-//! Decides what counts as a contradiction. What is only unusual is none.
+//! An unusual choice is no contradiction.
 
 use crate::draft::Draft;
 use crate::ecosystem::{node, python};
 use crate::facts::{Conflict, Kind, Place, Topic};
 use crate::located::Node;
 use crate::proof::{self, Doubt};
-use crate::shell::{Family, Needs, spoken};
+use crate::shell::{Family, Needs, parse_line};
 use crate::statement::Statement;
 use crate::survey::Survey;
 use crate::tasks::{self, Makefile, Target};
@@ -16,7 +16,7 @@ use crate::version::{Claim, contradict};
 use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeMap;
 
-/// Places named for one conflict.
+/// Maximum number of sources that one conflict lists.
 const SOURCES: usize = 8;
 
 pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
@@ -29,12 +29,12 @@ pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
         out.extend(frameworks(survey, draft));
         out.extend(versions(survey, draft));
     }
-    let gone = survey.statements.iter().filter_map(|said| {
-        let message = missing(tree, said)?;
+    let gone = survey.statements.iter().filter_map(|parsed| {
+        let message = missing(tree, parsed)?;
         Some(Conflict {
             topic: Topic::Command.word().to_owned(),
             message,
-            sources: vec![said.place.clone()],
+            sources: vec![parsed.place.clone()],
         })
     });
     out.extend(gone);
@@ -84,7 +84,7 @@ fn lock_files(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
     out
 }
 
-/// The manager that a command belongs to, where it matters which.
+/// Returns the package manager that a command belongs to, if the choice matters.
 pub(crate) fn manager(command: &str) -> Option<&'static str> {
     let first = command.split_whitespace().find(|word| !word.contains('='))?;
     let known = ["npm", "yarn", "pnpm", "bun", "poetry", "pipenv", "pdm", "uv"];
@@ -94,14 +94,15 @@ pub(crate) fn manager(command: &str) -> Option<&'static str> {
 fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     let mut others = BTreeMap::<&str, Vec<Place>>::new();
     for statement in &survey.statements {
-        let here = statement.directory == draft.root && statement.said.family == draft.family;
+        let here = statement.directory == draft.root && statement.parsed.family == draft.family;
         let tells =
-            statement.said.kind.is_some() || matches!(statement.said.needs, Needs::Script(_));
-        let Some(manager) = manager(&statement.said.command).filter(|_| here && tells) else {
+            statement.parsed.kind.is_some() || matches!(statement.parsed.needs, Needs::Script(_));
+        let Some(manager) = manager(&statement.parsed.command).filter(|_| here && tells) else {
             continue;
         };
-        // `uv pip` and `npx` do without the project's manager.
-        let apart = statement.said.command.starts_with("uv pip") || draft.package_manager == "pip";
+        // `uv pip` and `npx` do not use the project's manager.
+        let apart =
+            statement.parsed.command.starts_with("uv pip") || draft.package_manager == "pip";
         if manager != draft.package_manager && !apart {
             others.entry(manager).or_default().push(statement.place.clone());
         }
@@ -118,35 +119,35 @@ fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     others.into_iter().map(conflict_with).collect()
 }
 
-/// What a command needs and is not there, in words.
+/// Says what a command needs and does not exist.
 pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> {
     let at = format!("{}:{}", statement.place.path, statement.place.line);
-    let said = &statement.said;
+    let parsed = &statement.parsed;
     let root = &statement.directory;
-    match &said.needs {
+    match &parsed.needs {
         Needs::Nothing => None,
         Needs::Target(target) => match tasks::makefile(tree, root) {
             None => Some(format!(
                 "{at} says `{}`, but there is no Makefile{}",
-                said.command,
+                parsed.command,
                 within(root)
             )),
             Some(makefile) if makefile.open || makefile.target(target).is_some() => None,
             Some(makefile) => Some(format!(
                 "{at} says `{}`, but {} has no such target",
-                said.command, makefile.path
+                parsed.command, makefile.path
             )),
         },
         Needs::Recipe(recipe) => match tasks::justfile(tree, root) {
             None => Some(format!(
                 "{at} says `{}`, but there is no justfile{}",
-                said.command,
+                parsed.command,
                 within(root)
             )),
             Some(justfile) if justfile.open || justfile.target(recipe).is_some() => None,
             Some(justfile) => Some(format!(
                 "{at} says `{}`, but {} has no such recipe",
-                said.command, justfile.path
+                parsed.command, justfile.path
             )),
         },
         Needs::Script(script) => {
@@ -156,30 +157,31 @@ pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> 
             }
             let manifest = tree.manifest(&path)?;
             let there = manifest.get(&["scripts", script]).is_some();
-            // `yarn x` and `bun x` may also be a program of a dependency.
-            let direct = said.command.contains(" run ") || script == "test";
-            (!there && direct && manager(&said.command).is_some())
-                .then(|| format!("{at} says `{}`, but {path} has no script {script}", said.command))
+            // `yarn x` and `bun x` may also run a program of a dependency.
+            let direct = parsed.command.contains(" run ") || script == "test";
+            (!there && direct && manager(&parsed.command).is_some()).then(|| {
+                format!("{at} says `{}`, but {path} has no script {script}", parsed.command)
+            })
         }
         Needs::File(file) => {
-            // A module's path or a program of the system is no file that one misses.
-            let path = absent(tree, root, file).filter(|_| said.kind.is_some())?;
-            Some(format!("{at} says `{}`, but there is no file {path}", said.command))
+            // A module's path or a program of the system is no missing file.
+            let path = absent(tree, root, file).filter(|_| parsed.kind.is_some())?;
+            Some(format!("{at} says `{}`, but there is no file {path}", parsed.command))
         }
     }
 }
 
-/// Whether a command that should test only stands for something that proves nothing: its target, script or file.
+/// Returns why a command that should test proves nothing, by its target, script or file.
 pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
-    let said = &statement.said;
+    let parsed = &statement.parsed;
     let root = &statement.directory;
-    if !said.kind.is_some_and(Kind::tests) {
+    if !parsed.kind.is_some_and(Kind::tests) {
         return false;
     }
     let within = |tasks: Option<Makefile>, name: &str| {
         tasks.is_some_and(|tasks| tasks.target(name).is_some_and(|t| tasks.hollow(t).is_some()))
     };
-    match &said.needs {
+    match &parsed.needs {
         Needs::Nothing => false,
         Needs::Target(target) => within(tasks::makefile(tree, root), target),
         Needs::Recipe(recipe) => within(tasks::justfile(tree, root), recipe),
@@ -196,7 +198,7 @@ pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
     }
 }
 
-/// A shell script in which nothing is done.
+/// Returns whether a shell script does nothing.
 fn only_talks(text: &str) -> bool {
     let shell = text.lines().next().is_none_or(|first| {
         !first.starts_with("#!") || first.ends_with("sh") || first.contains("sh ")
@@ -206,7 +208,7 @@ fn only_talks(text: &str) -> bool {
     !text.is_empty() && shell && lines.all(talks)
 }
 
-/// Scripts of package.json that are called tests and are none.
+/// Finds scripts of package.json that are called tests and run none.
 fn lying_scripts(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
     let path = join(&draft.root, "package.json");
     if draft.family != Family::Node {
@@ -216,14 +218,14 @@ fn lying_scripts(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     let lies = scripts.iter().filter_map(|script| {
         Kind::of_task(&script.key).filter(|kind| kind.tests())?;
-        let why = node::doubt(&manifest, &script.key)?.said()?;
+        let why = node::doubt(&manifest, &script.key)?.text()?;
         let message = format!("{path} has a script {}, but {why}", script.key);
         Some(conflict(Topic::Command, message, vec![place(&path, script.line)]))
     });
     lies.collect()
 }
 
-/// The path that a command names, if it is one of the repository and nothing is there.
+/// Returns the path that a command names, if it is one of the repository and does not exist.
 fn absent(tree: &Tree<'_>, root: &str, file: &str) -> Option<String> {
     const BUILT: [&str; 8] =
         ["build/", "dist/", "target/", "bin/", "out/", "node_modules/", ".venv/", "venv/"];
@@ -239,7 +241,7 @@ fn within(root: &str) -> String {
     if root.is_empty() { String::new() } else { format!(" in {root}") }
 }
 
-/// Why a target does not do what its name says.
+/// Says why a target does not do what its name says.
 pub(crate) fn doubt(
     tree: &Tree<'_>,
     root: &str,
@@ -256,25 +258,25 @@ pub(crate) fn doubt(
         return Some(why.to_owned());
     }
     for (line, _) in &target.recipe {
-        for said in spoken(line.trim_start_matches(['@', '-', '+'])) {
+        for parsed in parse_line(line.trim_start_matches(['@', '-', '+'])) {
             let needed = [
                 (Family::Node, "package.json"),
                 (Family::Cargo, "Cargo.toml"),
                 (Family::Go, "go.mod"),
                 (Family::Maven, "pom.xml"),
             ];
-            let foreign = needed.iter().find(|(family, _)| *family == said.family);
-            if said.directory.is_empty()
-                && said.kind.is_some()
+            let foreign = needed.iter().find(|(family, _)| *family == parsed.family);
+            if parsed.directory.is_empty()
+                && parsed.kind.is_some()
                 && let Some((family, manifest)) = foreign
                 && !families.contains(family)
                 && !tree.has(&join(root, manifest))
             {
-                return Some(format!("it runs `{}`, and there is no {manifest}", said.command));
+                return Some(format!("it runs `{}`, and there is no {manifest}", parsed.command));
             }
-            if let Needs::File(file) = &said.needs
-                && said.directory.is_empty()
-                && said.kind.is_some()
+            if let Needs::File(file) = &parsed.needs
+                && parsed.directory.is_empty()
+                && parsed.kind.is_some()
                 && let Some(path) = absent(tree, root, file)
                 && makefile.target(file).is_none()
             {
@@ -295,7 +297,7 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
     let lies = targets.filter_map(|(makefile, target)| {
         let kind = Kind::of_task(&target.name)?;
         let why = doubt(tree, &draft.root, &families, makefile, target)?;
-        // A target that others extend, or a build of nothing, misleads nobody.
+        // A target that other rules extend, and an empty build, are no conflict.
         let matters = kind == Kind::Test || !why.contains("only prints");
         matters.then(|| {
             let message = format!("{} has a target {}, but {why}", makefile.path, target.name);
@@ -314,17 +316,17 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
     lies.chain(talk).collect()
 }
 
-/// One place tests with another framework than the next.
+/// Finds files that test with different frameworks.
 fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
     let names = ["pytest", "unittest", "jest", "vitest", "mocha"];
     let mut by = BTreeMap::<&str, Vec<Place>>::new();
     for statement in &survey.statements {
-        let said = &statement.said;
-        let tests = matches!(said.kind, Some(Kind::Test | Kind::Coverage));
+        let parsed = &statement.parsed;
+        let tests = matches!(parsed.kind, Some(Kind::Test | Kind::Coverage));
         if statement.directory == draft.root
-            && said.family == draft.family
+            && parsed.family == draft.family
             && tests
-            && let Some(name) = names.iter().find(|name| **name == said.program)
+            && let Some(name) = names.iter().find(|name| **name == parsed.program)
         {
             by.entry(name).or_default().push(statement.place.clone());
         }
@@ -332,15 +334,15 @@ fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
     if by.len() < 2 {
         return None;
     }
-    let said = by.iter().map(|(name, places)| {
+    let parsed = by.iter().map(|(name, places)| {
         let at = places.iter().min().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
         format!("{at} tests with {name}")
     });
-    let message = said.collect::<Vec<_>>().join(", ");
+    let message = parsed.collect::<Vec<_>>().join(", ");
     Some(conflict(Topic::Command, message, by.into_values().flatten().collect()))
 }
 
-/// Everything that is said about one tool's version for a project.
+/// Finds contradictions between statements about one tool's version in a project.
 fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     let near = |place: &Place| {
         let at = directory(&place.path);
@@ -368,18 +370,18 @@ fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
         if disagree.is_empty() || !own && disagree.len() < 2 {
             continue;
         }
-        let said = disagree
+        let parsed = disagree
             .iter()
             .take(SOURCES)
             .map(|claim| format!("{}:{} says {}", claim.place.path, claim.place.line, claim.spec));
-        let message = format!("{tool}: {}", said.collect::<Vec<_>>().join(", "));
+        let message = format!("{tool}: {}", parsed.collect::<Vec<_>>().join(", "));
         let sources = disagree.iter().map(|claim| claim.place.clone()).collect();
         out.push(conflict(Topic::Version, message, sources));
     }
     out
 }
 
-/// Two versions of a matrix are meant to differ, and a pinned one need only be among them.
+/// Versions of a matrix differ on purpose, and a pinned version only has to be one of them.
 fn clash(a: &Claim, b: &Claim, all: &[&Claim]) -> bool {
     if a.among && b.among {
         return false;

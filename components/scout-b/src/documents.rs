@@ -1,4 +1,4 @@
-//! Commands in READMEs and their like: in blocks of code, and named in passing.
+//! Reads commands in READMEs and similar documents: in blocks of code, and inside of sentences.
 
 use crate::draft::Rank;
 use crate::statement::{Statement, line_of};
@@ -8,7 +8,7 @@ use act_kit::paths::directory;
 
 const MOST: usize = 30;
 
-/// By name without extension, the most telling first.
+/// Names of documents without extension, the most reliable first.
 const NAMES: [&str; 8] = [
     "readme",
     "contributing",
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] = [
     "testing",
 ];
 
-/// Languages of a block that is shell, and those of blocks that nobody named.
+/// Languages of code blocks that are shell; an unnamed block counts.
 const SHELLS: [&str; 10] = [
     "",
     "sh",
@@ -60,7 +60,7 @@ pub(crate) fn read(tree: &Tree<'_>) -> Vec<Statement> {
             document.markdown(&text, &mut out)
         }
     }
-    // What is shown in a block is meant to be typed; what is named in passing comes after it.
+    // Commands in blocks are meant to be typed. Those inside of sentences rank lower.
     out.sort_by_key(|statement| statement.inline);
     out
 }
@@ -127,7 +127,7 @@ impl Document<'_> {
         self.block(&block.unwrap_or_default(), out);
     }
 
-    /// Lines with a prompt are commands and the others output; without any prompt all are commands.
+    /// Returns the commands of a block. With a prompt in the block, lines without one are output.
     fn block(&self, lines: &[(String, u32)], out: &mut Vec<Statement>) {
         let prompted = lines.iter().any(|(line, _)| line.starts_with("$ "));
         let mut here = String::new();
@@ -140,10 +140,10 @@ impl Document<'_> {
             if command.starts_with(['#', ':']) {
                 continue;
             }
-            // What stands far to the right says what the command does.
+            // A text far to the right is a remark about the command.
             let command = command.split("  ").next().unwrap_or(command).trim();
             if let Some(to) = command.strip_prefix("cd ").filter(|to| !to.contains(['&', ';'])) {
-                // Into the clone that the lines before made.
+                // The directory is the clone that the lines above made.
                 here = to.trim().trim_end_matches('/').to_owned();
                 continue;
             }
@@ -156,9 +156,9 @@ impl Document<'_> {
     fn passing(&self, line: &str, number: u32, mark: &str, out: &mut Vec<Statement>) {
         for code in line.split(mark).skip(1).step_by(2) {
             if code.contains(' ') || code.contains('/') {
-                let said = line_of(code, self.path, number, self.about, Rank::Documents);
+                let parsed = line_of(code, self.path, number, self.about, Rank::Documents);
                 out.extend(
-                    said.into_iter().map(|statement| Statement { inline: true, ..statement }),
+                    parsed.into_iter().map(|statement| Statement { inline: true, ..statement }),
                 );
             }
         }

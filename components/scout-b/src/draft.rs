@@ -1,23 +1,23 @@
-//! A project while it is put together: what offers a command for what, and how much that says.
+//! A project under construction: which sources offer a command for which purpose, and how reliable each source is.
 
 use crate::facts::{Command, Commands, Kind, Place, Prerequisite, Project, System};
 use crate::shell::Family;
 use crate::version::Claim;
 
-/// Who says that a command is the one; the first speaks.
+/// The source of a command, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// The manifest or its lock file.
     Declared,
     /// The user's own gate, `agent.yaml`.
     Gate,
-    /// What CI runs.
+    /// CI.
     Ci,
-    /// README and its like.
+    /// README and similar documents.
     Documents,
     /// A target of a Makefile or justfile, a session of tox or nox.
     Task,
-    /// What one does with such a manifest.
+    /// The custom for manifests of this kind.
     Custom,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Offer {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
-    /// `""` for the repository's directory.
+    /// `""` for the repository's root.
     pub(crate) root: String,
     pub(crate) system: System,
     pub(crate) family: Family,
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     pub(crate) source: Place,
     pub(crate) offers: Vec<Offer>,
     pub(crate) prerequisites: Vec<Prerequisite>,
-    /// What is said about versions of the language, for the image and for contradictions.
+    /// Statements about versions of the language, for the image and for conflicts.
     pub(crate) claims: Vec<Claim>,
     pub(crate) has_tests: bool,
 }
@@ -65,7 +65,7 @@ impl Draft {
         self.offers.push(Offer { kind, rank, command: command.to_owned(), source });
     }
 
-    /// What one does with the manifest that makes the project.
+    /// Offers the command that is custom for the project's manifest.
     pub(crate) fn custom(&mut self, kind: Kind, command: &str) {
         self.offer(kind, Rank::Custom, command, self.source.clone());
     }
@@ -78,7 +78,7 @@ impl Draft {
         });
     }
 
-    /// The first offer of the best rank for each kind.
+    /// Returns the project, with the first offer of the best rank for each kind of command.
     pub(crate) fn project(&self) -> Project {
         let mut commands = Commands::default();
         for kind in Kind::ALL {

@@ -1,17 +1,17 @@
-//! The user's own pipeline in `agent.yaml`: what decides when a change is done.
+//! Reads the user's own verification pipeline in `agent.yaml`.
 
 use crate::draft::{Offer, Rank};
 use crate::facts::{Kind, Place};
 use crate::located::Node;
-use crate::shell::spoken;
+use crate::shell::parse_line;
 use crate::tree::{Tree, place};
 
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     pub(crate) image: Option<String>,
-    /// The directory that its steps run in.
+    /// The directory in which the steps run.
     pub(crate) root: String,
-    /// Name, command, place. Commands over several lines are left out.
+    /// Name, command and location of each step. Commands over several lines are left out.
     pub(crate) steps: Vec<(String, String, Place)>,
 }
 
@@ -37,14 +37,14 @@ pub(crate) fn read(tree: &Tree<'_>) -> Gate {
 }
 
 impl Gate {
-    /// What its steps are for, by what they run or else by their names. What only fits the gate's own container is
-    /// left out.
+    /// Offers the steps as commands, by what they run or else by their names. Steps that only fit the pipeline's own container
+    /// are left out.
     pub(crate) fn offers(&self) -> Vec<Offer> {
         let fitting = self.steps.iter().filter(|(_, command, _)| {
             !command.contains("/artifacts/") && !command.contains("$TMPDIR")
         });
         let offer = |(name, command, source): &(String, String, Place)| {
-            let kind = spoken(command).into_iter().rev().find_map(|said| said.kind);
+            let kind = parse_line(command).into_iter().rev().find_map(|parsed| parsed.kind);
             let kind = kind.or_else(|| Kind::of_task(name))?;
             Some(Offer { kind, rank: Rank::Gate, command: command.clone(), source: source.clone() })
         };

@@ -1,26 +1,26 @@
-//! Words that make a tool do something else than test: it lists, waits, rewrites what it compares with, or runs a part.
+//! Words that make a test tool do something else: it lists, watches, rewrites its expectations, or runs a part of the tests.
 //!
-//! Decides which commands of a test tool prove nothing. One table for all of them.
+//! One table decides for all tools which commands prove nothing.
 
-/// What a command does that looks like a test.
+/// What a command does although it looks like a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instead {
-    /// It lists, explains or compiles.
+    /// It lists, explains or compiles tests.
     NoTest,
-    /// It ends with success, whatever fails.
+    /// It succeeds whatever fails.
     Ignores,
-    /// It does not end.
+    /// It does not end, because it watches files.
     Waits,
-    /// It writes what was found as what is expected.
+    /// It writes the results as the new expectations.
     Rewrites,
-    /// Only some of the tests.
+    /// It runs only some of the tests.
     Part,
 }
 
 use Instead::{Ignores, NoTest, Part, Rewrites, Waits};
 
 impl Instead {
-    pub(crate) fn said(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             NoTest => "it runs no test",
             Ignores => "it succeeds whatever fails",
@@ -49,7 +49,7 @@ const NODE: &[&str] = &[
     "nyc",
 ];
 
-/// Programs, words, what these mean. A word with a value after `=` is the same, unless that value says no.
+/// Programs, words and what the words mean. A word with a value after `=` counts, unless the value is a negation.
 const WORDS: &[(&[&str], &[&str], Instead)] = &[
     (&["cargo"], &["--no-run", "--list", "--help", "-h", "--version"], NoTest),
     (&["cargo"], &["--ignored", "--exact", "--target", "--benches", "--examples", "--bins"], Part),
@@ -167,7 +167,7 @@ const WORDS: &[(&[&str], &[&str], Instead)] = &[
     (&["gotestsum"], &["--watch"], Waits),
 ];
 
-/// Verbs that make a test tool do something else.
+/// Subcommands that make a test tool do something else.
 const VERBS: &[(&str, &[&str], Instead)] = &[
     ("vitest", &["list", "bench", "init"], NoTest),
     ("vitest", &["watch", "dev"], Waits),
@@ -176,11 +176,11 @@ const VERBS: &[(&str, &[&str], Instead)] = &[
     ("cypress", &["open"], Waits),
 ];
 
-/// Programs that start others again and again.
+/// Programs that start another one again whenever files change.
 const WATCHERS: [&str; 7] =
     ["nodemon", "watchexec", "entr", "chokidar", "onchange", "ptw", "pytest-watch"];
 
-/// What the words behind a program make of it; `before` are those in front, variables among them.
+/// Returns what the words behind a program make it do. `before` are the words in front, variables among them.
 pub(crate) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<Instead> {
     let name = program.rsplit('/').next().unwrap_or(program);
     if WATCHERS.contains(&name) {
@@ -195,7 +195,7 @@ pub(crate) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<I
     let mut found = fitting
         .filter(|(_, words, _)| rest.iter().any(|word| words.iter().any(|w| means(word, w))))
         .map(|(.., what)| *what);
-    // A part is the least of it.
+    // Every other meaning weighs more than running a part.
     let first = by_verb.map(|(.., what)| *what).or_else(|| found.find(|what| *what != Part));
     first.or_else(|| {
         let part = WORDS.iter().any(|(programs, words, what)| {
@@ -219,7 +219,7 @@ fn says_no(value: &str) -> bool {
     ["false", "no", "0", "off", "never", "none"].contains(&value.trim_matches(['"', '\'']))
 }
 
-/// `INSTA_UPDATE=always`, `UPDATE_EXPECT=1`, `TRYBUILD=overwrite`.
+/// Returns whether a variable rewrites expectations: `INSTA_UPDATE=always`, `UPDATE_EXPECT=1`, `TRYBUILD=overwrite`.
 fn rewriting_variable(word: &str) -> bool {
     let Some((name, value)) = word.split_once('=') else { return false };
     let marks = ["UPDATE", "BLESS", "REGEN", "OVERWRITE"];
@@ -232,7 +232,7 @@ fn rewriting_variable(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::shell::spoken;
+    use crate::shell::parse_line;
 
     // SCOUT-B-4
     #[test]
@@ -282,8 +282,8 @@ mod tests {
             "just --dry-run test",
             "gotestsum --watch",
         ] {
-            let said = &spoken(line)[0];
-            assert!(said.kind.is_none() || said.narrow, "{line}: {said:?}");
+            let parsed = &parse_line(line)[0];
+            assert!(parsed.kind.is_none() || parsed.narrow, "{line}: {parsed:?}");
         }
         for line in [
             "cargo test --locked -- --nocapture --quiet",
@@ -304,8 +304,8 @@ mod tests {
             "ctest --test-dir build --output-on-failure",
             "npx vitest --run",
         ] {
-            let said = &spoken(line)[0];
-            assert!(said.kind.is_some() && !said.narrow, "{line}: {said:?}");
+            let parsed = &parse_line(line)[0];
+            assert!(parsed.kind.is_some() && !parsed.narrow, "{line}: {parsed:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Container images: of CI, of Dockerfiles, and the one that is suggested for the gate.
+//! Container images: of CI, of Dockerfiles, and the one that is suggested for verification.
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Place, Prerequisite};
@@ -9,7 +9,7 @@ use crate::version::{Claim, allows, contradict, numbers};
 use act_kit::inventory::name;
 use act_kit::paths::directory;
 
-/// Of one file.
+/// Maximum number of bytes of one Dockerfile that are read.
 const LINES: usize = 400;
 const FILES: usize = 20;
 
@@ -20,7 +20,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Nothing for what is computed, and for what is no image.
+    /// Returns `None` for a computed name and for a text that is no image.
     pub(crate) fn of(reference: &str, place: Place) -> Option<Self> {
         let reference = reference.trim().trim_matches(['"', '\'']);
         let plain = |c: char| c.is_ascii_alphanumeric() || "./:_-@".contains(c);
@@ -28,7 +28,7 @@ impl Image {
         (fits && reference != "scratch").then(|| Self { reference: reference.to_owned(), place })
     }
 
-    /// Last part of the name, without tag.
+    /// Returns the last part of the name, without the tag.
     fn name(&self) -> &str {
         let without = self.reference.split('@').next().unwrap_or_default();
         let last = without.rsplit('/').next().unwrap_or_default();
@@ -65,7 +65,7 @@ impl Image {
         }
     }
 
-    /// Whether projects of that family are built in it.
+    /// Returns whether the image is for projects of a family.
     fn fits(&self, family: Family) -> bool {
         let names: &[&str] = match family {
             Family::Cargo => &["rust"],
@@ -81,7 +81,7 @@ impl Image {
     }
 }
 
-/// What Dockerfiles say.
+/// What was read from Dockerfiles.
 #[derive(Debug, Default)]
 pub(crate) struct Docker {
     pub(crate) images: Vec<Image>,
@@ -144,12 +144,12 @@ impl Docker {
             return;
         }
         self.prerequisites.extend(crate::ci::packages(&body, at, path));
-        // Inside the image it is another directory, by custom the one the Dockerfile lies in.
+        // The directory inside the image is by custom that of the Dockerfile.
         self.statements.extend(script(&body, path, at, directory(path), Rank::Ci));
     }
 }
 
-/// The user's own, then what CI or a Dockerfile builds in, then an official one of a version that fits.
+/// Suggests an image: the user's own, else one that CI or a Dockerfile builds in, else an official one of a fitting version.
 pub(crate) fn suggested(
     own: Option<String>,
     first: Option<&Draft>,
@@ -160,7 +160,7 @@ pub(crate) fn suggested(
         return own;
     }
     let Some(draft) = first else { return "debian:stable-slim".to_owned() };
-    // One of a version that the project rules out is a contradiction and no suggestion.
+    // An image of a version that the project excludes is a conflict and no suggestion.
     let ruled_out = |image: &Image| {
         let claim = image.claim();
         claim.is_some_and(|claim| {
@@ -181,23 +181,23 @@ pub(crate) fn suggested(
         Family::Go => format!("golang:{}", version("go", "1")),
         Family::Node if draft.package_manager == "bun" => "oven/bun:1".to_owned(),
         Family::Node => format!("node:{}", version("node", "22")),
-        // The slim one has no make.
+        // The slim image has no make.
         Family::Python if makes => format!("python:{}", version("python", "3.12")),
         Family::Python => format!("python:{}-slim", version("python", "3.12")),
         Family::Maven => format!("maven:3-eclipse-temurin-{}", version("java", "21")),
         Family::Gradle => format!("gradle:8-jdk{}", version("java", "21")),
-        // No official image has CMake; this one has a compiler, make and pip, which brings it.
+        // No official image has CMake. This one has a compiler, make and pip, which installs CMake.
         Family::Cmake => "python:3.12".to_owned(),
         Family::Any if draft.prerequisites.iter().any(|p| p.name == "c compiler") => {
             "gcc:14".to_owned()
         }
-        // Debian with make, a compiler and what else builds need.
+        // Debian with make, a compiler and other build tools.
         Family::Any if makes => "buildpack-deps:stable".to_owned(),
         Family::Any => "debian:stable-slim".to_owned(),
     }
 }
 
-/// Whether make is what installs, builds or tests it.
+/// Returns whether make installs, builds or tests the project.
 fn makes(draft: &Draft) -> bool {
     let commands = draft.project().commands;
     let used = [commands.install, commands.build, commands.test].into_iter().flatten();
@@ -205,7 +205,7 @@ fn makes(draft: &Draft) -> bool {
     used.into_iter().any(|used| used.command.split(apart).any(|word| word == "make"))
 }
 
-/// A pinned version that the ranges allow; else the usual one if the ranges allow it, else the first that a range names.
+/// Returns a pinned version that the ranges allow, else the usual one if they allow it, else the first that a range names.
 fn version(claims: &[Claim], tool: &str, usual: &str) -> String {
     let claims = claims.iter().filter(|claim| claim.tool == tool).collect::<Vec<_>>();
     let ranges = claims.iter().filter(|claim| !claim.exact).collect::<Vec<_>>();
@@ -221,7 +221,7 @@ fn version(claims: &[Claim], tool: &str, usual: &str) -> String {
         ranges.iter().flat_map(|claim| claim.spec.split(|c: char| !c.is_ascii_digit() && c != '.'));
     let mut named = named.map(|word| word.trim_matches('.')).filter(|word| numbers(word).is_some());
     let fits = named.find(|version| allowed(version));
-    // Images are tagged by two numbers at most in every registry.
+    // Tags with two numbers exist in every registry.
     fits.map_or(usual.to_owned(), |version| {
         let short = version.split('.').take(2).collect::<Vec<_>>().join(".");
         short.trim_end_matches(".0").to_owned()

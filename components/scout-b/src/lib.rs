@@ -1,7 +1,8 @@
 //! Scout B, the Build/Test Detective: how the repository is built and tested, and why a run failed.
 //!
-//! `survey` reads that off manifests, CI, Dockerfiles and documents without a model, `failure` off a log; both have
-//! the last word on what they say. The model judges the rest. Rules SCOUT-B-1 and following.
+//! `survey` reads the first from manifests, CI, Dockerfiles and documents, `failure` reads the second from a log. Neither needs
+//! a model, and the model cannot overrule them. It judges the rest. The rules are SCOUT-B-1 and following in
+//! `specs/scout-b.md`.
 
 mod ci;
 mod conflicts;
@@ -38,7 +39,11 @@ act_kit::scout!(ask);
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Answers one question: with facts as JSON where only these are wanted, else with a report.
+/// Answers one question with facts as JSON when only these are wanted, else with a report.
+///
+/// # Errors
+///
+/// [`Failure::Other`] when the repository cannot be listed, [`Failure::Model`] when the model gave no usable report.
 pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     world.progress.step("reading the manifests");
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;

@@ -1,11 +1,11 @@
-//! The first message to the model: question, the failing run as data, and the facts.
+//! Composes the first message to the model: the question, the failing run as data, and the facts.
 
 use crate::facts::{FactsB, Kind, Project};
 use act_kit::inventory::Inventory;
 use act_kit::quoting::{self, cut};
 use act_kit::world::Question;
 
-/// Bytes of its parts.
+/// Maximum sizes of the parts in bytes.
 const QUESTION: usize = 4_000;
 const OUTLINE: usize = 1_000;
 const LOG: usize = 4_000;
@@ -34,7 +34,7 @@ pub(crate) fn opening(
     text
 }
 
-/// One line for each fact, values as JSON, so that none can end a line or the part.
+/// Writes each fact on one line with its values as JSON, so that no value can end the line or the part.
 fn shown(facts: &FactsB, package: Option<&str>) -> String {
     let mut out = String::new();
     let mut say = |name: &str, value: String| {
@@ -92,7 +92,7 @@ fn shown(facts: &FactsB, package: Option<&str>) -> String {
     out
 }
 
-/// The project that is worked on: of the package if one is named, else the first.
+/// Returns the project that is worked on: that of the package if one is named, else the first.
 pub(crate) fn primary<'a>(facts: &'a FactsB, package: Option<&str>) -> Option<&'a Project> {
     let package =
         package.map(|package| package.trim_matches('/')).filter(|package| !package.is_empty());
@@ -103,7 +103,7 @@ pub(crate) fn primary<'a>(facts: &'a FactsB, package: Option<&str>) -> Option<&'
     of_package.or(facts.projects.first())
 }
 
-/// One line of JSON.
+/// Writes a value as one line of JSON.
 fn json<T: serde::Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

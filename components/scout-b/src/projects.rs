@@ -1,7 +1,6 @@
-//! Which directories are projects: those with a manifest, and those that a workspace names.
+//! Finds the directories that are projects: those with a manifest, and the members of workspaces.
 //!
-//! Decides what is left aside: directories of fixtures, examples and other people's code, unless a workspace
-//! names them.
+//! Directories of fixtures, examples and third-party code are ignored, unless a workspace names them.
 
 use crate::draft::Draft;
 use crate::ecosystem::{MANIFESTS, maven, projects};
@@ -12,7 +11,7 @@ use act_kit::inventory::name;
 use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeSet;
 
-/// More directories are not looked at.
+/// Maximum number of directories that are searched.
 const MOST: usize = 200;
 
 const ASIDE: [&str; 16] = [
@@ -41,7 +40,7 @@ pub(crate) struct Found {
     pub(crate) truncated: bool,
 }
 
-/// A member that a workspace names: a pattern from the repository's root, the manifest it takes, where it is named.
+/// A member of a workspace: a pattern from the repository's root, the manifest that it must have, and where it is named.
 struct Named {
     pattern: String,
     manifest: &'static str,
@@ -50,7 +49,7 @@ struct Named {
 }
 
 pub(crate) fn find(tree: &Tree<'_>) -> Found {
-    // A workspace of Go has a file of its own and need not be a module.
+    // A workspace of Go has its own file and may be no module.
     let known = |path: &&str| MANIFESTS.contains(&name(path)) || name(path) == "go.work";
     let manifests = tree.inventory.paths().filter(known);
     let directories = manifests.map(directory).collect::<BTreeSet<_>>();
@@ -97,7 +96,7 @@ fn members(tree: &Tree<'_>, root: &str) -> Vec<Named> {
     named(tree, root).0
 }
 
-/// Members that are named and lie outside of the repository.
+/// Finds members that are outside of the repository.
 fn outside(tree: &Tree<'_>, root: &str) -> Vec<Conflict> {
     named(tree, root).1
 }
@@ -158,7 +157,7 @@ fn named(tree: &Tree<'_>, root: &str) -> (Vec<Named>, Vec<Conflict>) {
     (named, outside)
 }
 
-/// A path against a pattern: `*` and `?` within a name, `**` over names.
+/// Returns whether a path matches a pattern: `*` and `?` within a name, `**` across names.
 pub(crate) fn glob(pattern: &str, path: &str) -> bool {
     let pattern = pattern.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>();
     let path = path.split('/').filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -178,7 +177,7 @@ fn names(pattern: &[&str], path: &[&str], deep: usize) -> bool {
     }
 }
 
-/// One name, in time that grows with both lengths: a star is taken up again only at the last one.
+/// Matches one name. Only the last star is retried, so that the time is bounded by the product of both lengths.
 fn one(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {

@@ -1,23 +1,23 @@
-//! Whether a line of shell that is called a test can fail for a test: scripts of package.json, recipes.
+//! Judges whether a line of shell that is called a test can fail because of a test: scripts of package.json, recipes.
 //!
-//! Decides by playing the line through with everything failing that may test something. What is not understood may.
+//! It plays the line through and lets every command fail that may run tests. A command that is not understood may.
 
 use crate::facts::Kind;
 use crate::idle::Instead;
-use crate::shell::{After, Needs, Spoken, segments, spoken};
+use crate::shell::{After, Needs, ParsedCommand, parse_line, segments};
 
-/// Why a script proves nothing.
+/// The reason why a script proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
-    /// It fails, to say that there is none yet.
+    /// It only prints that there are no tests, and fails.
     Open,
-    /// It is called a test, but…
+    /// It runs, and this is what it does instead of testing.
     But(&'static str),
 }
 
 impl Doubt {
-    /// What is worth telling.
-    pub(crate) fn said(self) -> Option<&'static str> {
+    /// Returns the sentence that the facts show, if this is worth showing.
+    pub(crate) fn text(self) -> Option<&'static str> {
         match self {
             Self::Open => None,
             Self::But(why) => Some(why),
@@ -29,10 +29,10 @@ pub(crate) const PRINTS: &str = "it only prints";
 pub(crate) const SWALLOWS: &str = "it succeeds whatever fails";
 const CHECKS: &str = "it only builds or checks style and types";
 
-/// Scripts that call each other are followed so far.
+/// Maximum depth to which scripts that call each other are followed.
 const DEPTH: usize = 8;
 
-/// Programs that prepare or talk: they hardly fail, and never for a test.
+/// Programs that prepare or print. They rarely fail, and never because of a test.
 const QUIET: [&str; 41] = [
     "", "#", ":", "true", "echo", "printf", "cd", "pushd", "popd", "export", "unset", "set",
     "trap", "source", ".", "test", "[", "[[", "mkdir", "rm", "rimraf", "cp", "mv", "touch",
@@ -40,7 +40,7 @@ const QUIET: [&str; 41] = [
     "which", "type", "umask", "ulimit", "wait", "shx",
 ];
 
-/// Programs that look at code without running its tests.
+/// Programs that check code without running its tests.
 const CHECKERS: [&str; 24] = [
     "tsc",
     "eslint",
@@ -68,7 +68,7 @@ const CHECKERS: [&str; 24] = [
     "vue-tsc",
 ];
 
-/// Test tools whose commands are known whole: one that is no test runs none.
+/// Test tools whose commands are all known: a command that is not listed as a test runs none.
 const KNOWN: [&str; 13] = [
     "cargo",
     "go",
@@ -85,17 +85,17 @@ const KNOWN: [&str; 13] = [
     "playwright",
 ];
 
-/// What one command adds.
+/// What one command contributes to a line.
 #[derive(Clone, Copy, PartialEq)]
 enum Adds {
     Quiet,
-    /// It may fail for a test, as far as one can see.
+    /// It may fail because of a test.
     Test,
-    /// It may fail, but for something else, and why it does not count.
+    /// It may fail for another reason; the text says why that does not count.
     Other(&'static str),
 }
 
-/// Why the line proves nothing; none where it may. `script` finds other scripts by name.
+/// Returns why the line proves nothing, or `None` when it may prove something. `script` finds other scripts by name.
 pub(crate) fn doubt(line: &str, script: &dyn Fn(&str) -> Option<String>) -> Option<Doubt> {
     judge(line, script, 0)
 }
@@ -106,7 +106,7 @@ fn judge(line: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> O
         if played.over {
             break;
         }
-        played.part(after, part.trim(), &|said| adds(said, script, depth));
+        played.part(after, part.trim(), &|parsed| adds(parsed, script, depth));
     }
     match (played.tests, played.failed) {
         (true, true) => None,
@@ -120,7 +120,7 @@ fn judge(line: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> O
 struct Played {
     failed: bool,
     tests: bool,
-    /// Ends with a failure of its own making.
+    /// It always fails.
     refuses: bool,
     other: Option<&'static str>,
     over: bool,
@@ -136,7 +136,7 @@ impl Played {
             "if" | "then" | "else" | "elif" | "do" | "while" | "until" => {
                 part.get(first.len()..).unwrap_or_default().trim()
             }
-            // They keep the status.
+            // These programs pass the exit status on.
             "fi" | "done" | "esac" => return,
             _ => part,
         };
@@ -179,7 +179,7 @@ impl Played {
             Adds::Test => (self.tests, self.failed) = (true, true),
             Adds::Other(why) => {
                 self.other = self.other.or(Some(why));
-                // What is to be seen is whether a test can be reached and heard.
+                // The line proves something if a test is reached and its failure is passed on.
                 self.failed = after == After::Pipe && self.failed;
             }
         }
@@ -201,18 +201,22 @@ fn adds(command: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) ->
         let code = code.join(" ");
         return if code.contains(['(']) { Adds::Test } else { Adds::Quiet };
     }
-    // What cannot be understood may test.
-    let Some(said) = spoken(command).into_iter().next() else { return Adds::Test };
-    of_spoken(&said, script, depth)
+    // A command that is not understood may run tests.
+    let Some(parsed) = parse_line(command).into_iter().next() else { return Adds::Test };
+    effect_of(&parsed, script, depth)
 }
 
-fn of_spoken(said: &Spoken, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> Adds {
-    let name = said.program.rsplit('/').next().unwrap_or(&said.program);
-    match said.instead {
+fn effect_of(
+    parsed: &ParsedCommand,
+    script: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+) -> Adds {
+    let name = parsed.program.rsplit('/').next().unwrap_or(&parsed.program);
+    match parsed.instead {
         Some(Instead::Part) | None => {}
-        Some(other) => return Adds::Other(other.said()),
+        Some(other) => return Adds::Other(other.text()),
     }
-    if let Needs::Script(wanted) = &said.needs
+    if let Needs::Script(wanted) = &parsed.needs
         && depth < DEPTH
         && let Some(text) = script(wanted)
     {
@@ -222,7 +226,7 @@ fn of_spoken(said: &Spoken, script: &dyn Fn(&str) -> Option<String>, depth: usiz
             Some(_) => Adds::Quiet,
         };
     }
-    match said.kind {
+    match parsed.kind {
         Some(Kind::Build | Kind::Install | Kind::Clean) => Adds::Other(CHECKS),
         Some(_) => Adds::Test,
         None if CHECKERS.contains(&name) => Adds::Other(CHECKS),

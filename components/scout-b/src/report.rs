@@ -24,7 +24,7 @@ pub(crate) fn drop_missing_commands(report: &mut ReportB, tree: &Tree<'_>, packa
     let mut dropped = Vec::new();
     let mut missing = |field: &str, command: &str| {
         let statements = line_of(command, field, 1, root, Rank::Documents);
-        let why = statements.iter().find_map(|said| conflicts::missing(tree, said));
+        let why = statements.iter().find_map(|parsed| conflicts::missing(tree, parsed));
         let why = why.as_ref().and_then(|why| why.split_once(" says ")).map(|(_, why)| why);
         dropped.extend(why.map(|why| format!("{field} is left out: {why}")));
         why.is_some()
@@ -151,8 +151,8 @@ pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
     let analysis = &mut out.failure_analysis;
     fill(&mut analysis.root_cause, known.root_cause);
     // Files that the log names are affected, whatever the model reports; those of the model follow.
-    let said = std::mem::replace(&mut analysis.affected_files, known.affected_files);
-    add_missing(&mut analysis.affected_files, said);
+    let parsed = std::mem::replace(&mut analysis.affected_files, known.affected_files);
+    add_missing(&mut analysis.affected_files, parsed);
     if analysis.suggested_investigation.is_empty() {
         analysis.suggested_investigation = known.suggested_investigation;
     }

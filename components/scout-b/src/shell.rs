@@ -1,11 +1,11 @@
-//! Lines of shell as people write them in documents and CI: which command, in which directory, what for.
+//! Reads lines of shell as people write them in documents and CI: the command, its directory and its purpose.
 //!
-//! Decides what a command is for and whose it is. No shell: what needs one to be understood is left out.
+//! This is no shell: a line that needs one to be understood is left out.
 
 use crate::facts::Kind;
 use crate::idle::{Instead, instead};
 
-/// Whose tool a command is.
+/// The ecosystem that a command belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Family {
     Cargo,
@@ -15,43 +15,43 @@ pub(crate) enum Family {
     Maven,
     Gradle,
     Cmake,
-    /// `make`, `just`, a script of the repository: of whatever lives in the directory.
+    /// `make`, `just` or a script of the repository: the ecosystem of the project in that directory.
     Any,
 }
 
-/// What a command needs to exist.
+/// What must exist for a command to work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
-    /// Of a Makefile.
+    /// A target of a Makefile.
     Target(String),
-    /// Of a justfile.
+    /// A recipe of a justfile.
     Recipe(String),
-    /// Of package.json.
+    /// A script of package.json.
     Script(String),
     /// A file of the repository, as written.
     File(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Spoken {
-    /// As `cd` before it has it, relative to where the line stands.
+pub(crate) struct ParsedCommand {
+    /// The directory after the `cd` commands before it, relative to the directory of the line.
     pub(crate) directory: String,
     pub(crate) command: String,
     pub(crate) program: String,
     pub(crate) kind: Option<Kind>,
     pub(crate) family: Family,
     pub(crate) needs: Needs,
-    /// Only a part of what there is: one test, one package.
+    /// Whether it runs only a part: one test, one package.
     pub(crate) narrow: bool,
-    /// What a tool that tests does instead of it.
+    /// What a test tool does instead of testing.
     pub(crate) instead: Option<Instead>,
 }
 
-/// How a command follows the one before it.
+/// The operator between a command and the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// It comes first, or after `;` or the end of a line.
+    /// `;`, the end of a line, or nothing.
     End,
     /// `&&`
     Success,
@@ -59,12 +59,12 @@ pub(crate) enum After {
     Failure,
     /// `|`
     Pipe,
-    /// `&`: the one before runs aside.
+    /// `&`: the one before runs in the background.
     Aside,
 }
 
-/// The commands of one line, in order.
-pub(crate) fn spoken(line: &str) -> Vec<Spoken> {
+/// Returns the commands of one line, in order.
+pub(crate) fn parse_line(line: &str) -> Vec<ParsedCommand> {
     let mut directory = String::new();
     let mut out = Vec::new();
     for part in parts(line) {
@@ -75,20 +75,20 @@ pub(crate) fn spoken(line: &str) -> Vec<Spoken> {
                 if directory.is_empty() { to.to_owned() } else { format!("{directory}/{to}") };
             continue;
         }
-        if let Some(said) = one(command, &directory) {
-            out.push(said);
+        if let Some(parsed) = one(command, &directory) {
+            out.push(parsed);
         }
     }
     out
 }
 
-/// What a pipe passes on to is no command of its own.
+/// A command behind a pipe does not count as one of its own.
 fn parts(line: &str) -> Vec<&str> {
     let own = segments(line).into_iter().filter(|(after, _)| *after != After::Pipe);
     own.map(|(_, part)| part).collect()
 }
 
-/// Split at `&&`, `||`, `;`, `|`, `&` and ends of lines outside quotes.
+/// Splits a text at `&&`, `||`, `;`, `|`, `&` and ends of lines outside quotes.
 pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
     let (mut quote, mut start, mut after) = (None, 0, After::End);
     let mut out = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
             (None, '"' | '\'') => quote = Some(c),
             (None, ';' | '&' | '|' | '\n') => {
                 let double = line[at + 1..].starts_with(c);
-                // `2>&1` and `&>file` are no ends.
+                // The `&` of `2>&1` and `&>file` is a redirection.
                 let redirects = line[..at].ends_with(['>', '<']) || line[at + 1..].starts_with('>');
                 if c == '&' && !double && redirects {
                     continue;
@@ -125,7 +125,7 @@ pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
     out
 }
 
-fn one(command: &str, directory: &str) -> Option<Spoken> {
+fn one(command: &str, directory: &str) -> Option<ParsedCommand> {
     let unusable = ["${{", "<", "$(", "`", "…", " ...", "path/to", "YOUR", "{{"];
     if command.is_empty()
         || command.len() > 300
@@ -139,7 +139,7 @@ fn one(command: &str, directory: &str) -> Option<Spoken> {
     let (program, rest) = words.split_first()?;
     let before = all.get(..all.len() - words.len()).unwrap_or_default();
     let program = program.trim_start_matches("./");
-    let mut said = Spoken {
+    let mut parsed = ParsedCommand {
         directory: directory.to_owned(),
         command: command.to_owned(),
         program: program.to_owned(),
@@ -149,16 +149,16 @@ fn one(command: &str, directory: &str) -> Option<Spoken> {
         narrow: false,
         instead: instead(program, rest, before),
     };
-    super::tools::understand(program, rest, &mut said);
-    match said.instead {
-        Some(Instead::Part) => said.narrow = true,
-        Some(_) => said.kind = None,
+    super::tools::understand(program, rest, &mut parsed);
+    match parsed.instead {
+        Some(Instead::Part) => parsed.narrow = true,
+        Some(_) => parsed.kind = None,
         None => {}
     }
-    Some(said)
+    Some(parsed)
 }
 
-/// Without what only goes before a command: variables, `sudo`, the runner of an environment.
+/// Removes what only precedes a command: variables, `sudo`, the runner of an environment.
 fn essential<'a, 'b>(mut words: &'b [&'a str]) -> &'b [&'a str] {
     loop {
         let skip = match words {
@@ -195,19 +195,23 @@ mod tests {
     use super::*;
 
     fn kinds(line: &str) -> Vec<(String, Option<Kind>, bool)> {
-        spoken(line).into_iter().map(|said| (said.command, said.kind, said.narrow)).collect()
+        parse_line(line)
+            .into_iter()
+            .map(|parsed| (parsed.command, parsed.kind, parsed.narrow))
+            .collect()
     }
 
     #[test]
     fn a_line_is_split_and_what_only_leads_to_a_command_is_passed_over() {
-        let said = spoken("cd web && FOO=1 npm ci && npx jest --coverage | tee log; echo done");
-        assert_eq!((said[0].directory.as_str(), said[0].kind), ("web", Some(Kind::Install)));
+        let parsed =
+            parse_line("cd web && FOO=1 npm ci && npx jest --coverage | tee log; echo done");
+        assert_eq!((parsed[0].directory.as_str(), parsed[0].kind), ("web", Some(Kind::Install)));
         assert_eq!(
-            (said[1].command.as_str(), said[1].kind),
+            (parsed[1].command.as_str(), parsed[1].kind),
             ("npx jest --coverage", Some(Kind::Coverage))
         );
-        assert_eq!(said[2].kind, None);
-        assert_eq!(said.len(), 3);
+        assert_eq!(parsed[2].kind, None);
+        assert_eq!(parsed.len(), 3);
     }
 
     #[test]
@@ -255,7 +259,7 @@ mod tests {
             ("npm install lodash", None),
             ("cargo install cargo-nextest", None),
         ] {
-            assert_eq!(spoken(line)[0].kind, kind, "{line}");
+            assert_eq!(parse_line(line)[0].kind, kind, "{line}");
         }
     }
 
@@ -276,8 +280,8 @@ mod tests {
             assert!(!kinds(line)[0].2, "{line}");
         }
         assert!(
-            spoken("pytest <file>").is_empty()
-                && spoken("pip install x==${{ matrix.x }}").is_empty()
+            parse_line("pytest <file>").is_empty()
+                && parse_line("pip install x==${{ matrix.x }}").is_empty()
         );
     }
 }

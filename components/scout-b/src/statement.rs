@@ -1,23 +1,23 @@
-//! Commands that somebody writes down: where, for which directory, in which kind of place.
+//! Commands that documents, CI and scripts contain: where they are written, and in which directory they run.
 
 use crate::draft::Rank;
 use crate::facts::Place;
-use crate::shell::{Spoken, spoken};
+use crate::shell::{ParsedCommand, parse_line};
 use crate::tree::place;
 use act_kit::paths::resolve;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
-    pub(crate) said: Spoken,
-    /// In which the command runs, from the repository's root.
+    pub(crate) parsed: ParsedCommand,
+    /// The directory in which the command runs, from the repository's root.
     pub(crate) directory: String,
     pub(crate) rank: Rank,
-    /// Shown in passing, inside a sentence.
+    /// Whether it is written inside a sentence.
     pub(crate) inline: bool,
     pub(crate) place: Place,
 }
 
-/// The commands of a script, a line each; `cd` holds for the lines that follow.
+/// Returns the commands of a script with one command on each line. A `cd` applies to the lines below it.
 pub(crate) fn script(
     text: &str,
     path: &str,
@@ -38,21 +38,21 @@ pub(crate) fn script(
             continue;
         }
         whole.0.push_str(part);
-        let (said, at) = std::mem::take(&mut whole);
-        if said.starts_with('#') {
+        let (parsed, at) = std::mem::take(&mut whole);
+        if parsed.starts_with('#') {
             continue;
         }
-        if let Some(to) = said.strip_prefix("cd ").filter(|to| !to.contains("&&")) {
+        if let Some(to) = parsed.strip_prefix("cd ").filter(|to| !to.contains("&&")) {
             here = here.and_then(|here| resolve(&here, to.trim()));
             continue;
         }
         let Some(here) = &here else { continue };
-        out.extend(line_of(&said, path, at, here, rank));
+        out.extend(line_of(&parsed, path, at, here, rank));
     }
     out
 }
 
-/// The commands of one line.
+/// Returns the commands of one line.
 pub(crate) fn line_of(
     line: &str,
     path: &str,
@@ -60,9 +60,9 @@ pub(crate) fn line_of(
     directory: &str,
     rank: Rank,
 ) -> Vec<Statement> {
-    let statement = |said: Spoken| {
-        let directory = resolve(directory, &said.directory)?;
-        Some(Statement { said, directory, rank, inline: false, place: place(path, at) })
+    let statement = |parsed: ParsedCommand| {
+        let directory = resolve(directory, &parsed.directory)?;
+        Some(Statement { parsed, directory, rank, inline: false, place: place(path, at) })
     };
-    spoken(line).into_iter().filter_map(statement).collect()
+    parse_line(line).into_iter().filter_map(statement).collect()
 }

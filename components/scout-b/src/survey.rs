@@ -1,4 +1,4 @@
-//! The facts: every source is read, each command goes to the project whose it is, what disagrees is listed.
+//! Computes the facts: reads every source, assigns each command to its project, and lists conflicts.
 
 use crate::ci::{self, Ci};
 use crate::conflicts;
@@ -16,10 +16,10 @@ use crate::tree::{Tree, place};
 use act_kit::inventory::is_test;
 use act_kit::reports::version::SCHEMA_VERSION;
 
-/// Conflicts that are listed.
+/// Maximum number of conflicts that are listed.
 const CONFLICTS: usize = 40;
 
-/// Everything that was read, before it is judged.
+/// Everything that was read.
 pub(crate) struct Survey {
     pub(crate) drafts: Vec<Draft>,
     pub(crate) statements: Vec<Statement>,
@@ -67,12 +67,13 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
     (facts, survey)
 }
 
-/// A repository without any manifest, of which somebody says how it is tested.
+/// Returns a project for a repository without manifests that documents or CI say how to test.
 fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
-    let at_root = survey.statements.iter().filter(|said| said.directory.is_empty());
-    let mut usable =
-        at_root.filter(|said| said.said.kind.is_some() && conflicts::missing(tree, said).is_none());
-    let source = usable.next().map(|said| said.place.clone());
+    let at_root = survey.statements.iter().filter(|statement| statement.directory.is_empty());
+    let mut usable = at_root.filter(|statement| {
+        statement.parsed.kind.is_some() && conflicts::missing(tree, statement).is_none()
+    });
+    let source = usable.next().map(|statement| statement.place.clone());
     let source = source.or_else(|| survey.gate.steps.first().map(|(.., place)| place.clone()))?;
     let mut draft = Draft::new("", System::Custom, Family::Any, source);
     draft.has_tests = tree.inventory.paths().any(is_test);
@@ -80,7 +81,7 @@ fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
 }
 
 impl Survey {
-    /// The project that a gate would begin with: the first with tests and a command for them.
+    /// Returns the project that a verification would start with: the first with tests and a command for them.
     fn main(&self) -> Option<&Draft> {
         let tested = |draft: &&Draft| draft.offers.iter().any(|offer| offer.kind == Kind::Test);
         let mut usable = self.drafts.iter().filter(tested);
@@ -95,9 +96,9 @@ impl Survey {
             let mut offers = Vec::new();
             for statement in &self.statements {
                 let fits = statement.directory == draft.root
-                    && (statement.said.family == draft.family
+                    && (statement.parsed.family == draft.family
                         || draft.family == Family::Any
-                        || (statement.said.family == Family::Any && first));
+                        || (statement.parsed.family == Family::Any && first));
                 if fits && let Some(offer) = offered(tree, statement, draft) {
                     offers.push(offer);
                 }
@@ -124,18 +125,19 @@ impl Survey {
         }
     }
 
-    /// Whether it is the first project of its directory.
+    /// Returns whether a project is the first of its directory.
     fn is_first(&self, at: usize) -> bool {
         let root = &self.drafts[at].root;
         self.drafts.iter().position(|draft| draft.root == *root) == Some(at)
     }
 
-    /// A framework that no manifest names, by the commands that test.
+    /// Finds the framework by the commands that test, when no manifest names it.
     fn framework(&self, draft: &Draft) -> Option<String> {
-        let here = self.statements.iter().filter(|said| said.directory == draft.root);
-        let tests = here.filter(|said| matches!(said.said.kind, Some(Kind::Test | Kind::Coverage)));
-        let mut named = tests.filter(|said| said.said.family == draft.family);
-        named.find_map(|said| known(&said.said.program)).map(str::to_owned)
+        let here = self.statements.iter().filter(|statement| statement.directory == draft.root);
+        let tests = here
+            .filter(|statement| matches!(statement.parsed.kind, Some(Kind::Test | Kind::Coverage)));
+        let mut named = tests.filter(|statement| statement.parsed.family == draft.family);
+        named.find_map(|statement| known(&statement.parsed.program)).map(str::to_owned)
     }
 }
 
@@ -143,29 +145,34 @@ fn known(program: &str) -> Option<&'static str> {
     ["pytest", "unittest", "jest", "vitest", "mocha"].into_iter().find(|name| *name == program)
 }
 
-/// A command as an offer, if it is a whole one and what it needs is there.
+/// Offers a command if it is complete and what it needs exists.
 fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offer> {
-    let said = &statement.said;
-    let kind = said.kind?;
+    let parsed = &statement.parsed;
+    let kind = parsed.kind?;
     let there =
         || conflicts::missing(tree, statement).is_none() && !conflicts::hollow(tree, statement);
-    if said.narrow || docker_only(statement) || !there() {
+    if parsed.narrow || docker_only(statement) || !there() {
         return None;
     }
-    // A lock file or a manifest says better what installs; another manager's command is a conflict, not an offer.
-    let foreign = conflicts::manager(&said.command)
+    // A lock file or manifest is more reliable about installing. Another manager's command is a conflict, not an offer.
+    let foreign = conflicts::manager(&parsed.command)
         .is_some_and(|manager| manager != draft.package_manager && draft.package_manager != "pip");
     let source = statement.place.clone();
-    (!foreign).then(|| Offer { kind, rank: statement.rank, command: said.command.clone(), source })
+    (!foreign).then(|| Offer {
+        kind,
+        rank: statement.rank,
+        command: parsed.command.clone(),
+        source,
+    })
 }
 
-/// What a Dockerfile runs prepares an image; it is compared, not recommended.
+/// Commands of a Dockerfile prepare an image. They are compared for conflicts, but not recommended.
 fn docker_only(statement: &Statement) -> bool {
     let name = act_kit::inventory::name(&statement.place.path);
     name.contains("Dockerfile")
 }
 
-/// Whoever is told to run make needs it.
+/// Adds make as a prerequisite when a command runs it.
 fn uses_make(draft: &mut Draft) {
     let best = draft.project().commands;
     let all = [best.install, best.build, best.test, best.unit, best.integration];

@@ -1,6 +1,6 @@
-//! Tasks by name: targets of Makefiles, recipes of justfiles, environments of tox, sessions of nox.
+//! Reads named tasks: targets of Makefiles, recipes of justfiles, environments of tox, sessions of nox.
 //!
-//! Decides whether a target does what its name says as far as its recipe can be read.
+//! It judges by a target's recipe whether the target does what its name says.
 
 use crate::conflicts::doubt;
 use crate::draft::{Draft, Rank};
@@ -19,7 +19,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Why its own recipe proves nothing. A line that starts with `-` may fail unheard.
+    /// The reason why its own recipe proves nothing. make ignores failures of a line that starts with `-`.
     fn hollow(&self) -> Option<&'static str> {
         let mut why = proof::PRINTS;
         let mut lines = self.recipe.iter().map(|(line, _)| line.as_str()).peekable();
@@ -35,14 +35,14 @@ impl Target {
             match proof::doubt(command, &|_| None) {
                 None if ignored => why = proof::SWALLOWS,
                 None => return None,
-                Some(doubt) if why == proof::PRINTS => why = doubt.said().unwrap_or(why),
+                Some(doubt) if why == proof::PRINTS => why = doubt.text().unwrap_or(why),
                 Some(_) => {}
             }
         }
         Some(why)
     }
 
-    /// It does something besides talking, itself or through what it needs.
+    /// Whether it does more than print, itself or through its prerequisites.
     pub(crate) fn acts(&self) -> bool {
         !self.needs.is_empty() || self.recipe.iter().any(|(line, _)| !only_talks(line))
     }
@@ -52,15 +52,15 @@ impl Target {
 pub(crate) struct Makefile {
     pub(crate) path: String,
     pub(crate) targets: Vec<Target>,
-    /// It includes others, or computes names: a target that is not here may exist.
+    /// Whether it includes other files or computes names, so that further targets may exist.
     pub(crate) open: bool,
 }
 
-/// Needs of needs are followed so far.
+/// Maximum depth to which prerequisites are followed.
 const DEPTH: usize = 8;
 
 impl Makefile {
-    /// Why a target that is called a test proves nothing.
+    /// Returns why a target that is called a test proves nothing.
     pub(crate) fn hollow(&self, target: &Target) -> Option<&'static str> {
         self.hollow_at(target, 0)
     }
@@ -68,7 +68,7 @@ impl Makefile {
     fn hollow_at(&self, target: &Target, depth: usize) -> Option<&'static str> {
         let mut why = target.hollow();
         for need in &target.needs {
-            // What is made elsewhere, or goes too deep, may test.
+            // A prerequisite that is defined elsewhere, or is too deep, may run tests.
             let need = self.target(need).filter(|_| depth < DEPTH && !self.open)?;
             why = why.and_then(|why| {
                 let of_need = self.hollow_at(need, depth + 1)?;
@@ -103,12 +103,12 @@ pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
             }
             continue;
         }
-        let said = line.split('#').next().unwrap_or_default();
-        if said.starts_with("include ") || said.starts_with("-include ") {
+        let parsed = line.split('#').next().unwrap_or_default();
+        if parsed.starts_with("include ") || parsed.starts_with("-include ") {
             makefile.open = true;
         }
-        let Some((names, rest)) = said.split_once(':') else { continue };
-        // Assignments and special targets are none that people call; computed ones are not known.
+        let Some((names, rest)) = parsed.split_once(':') else { continue };
+        // Nobody calls assignments and special targets, and computed names are unknown.
         if rest.starts_with(['=', ':'])
             || names.starts_with([' ', '.'])
             || names.contains(['=', '"'])
@@ -134,7 +134,7 @@ pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     Some(makefile)
 }
 
-/// A justfile's recipes: names, lines, needs and bodies as in a Makefile.
+/// Reads a justfile's recipes into the same type as the targets of a Makefile.
 pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     let path = tree.first(root, &["justfile", "Justfile", ".justfile"])?;
     let text = tree.text(&path)?;
@@ -149,8 +149,8 @@ pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
             continue;
         }
         justfile.open |= line.starts_with("import ") || line.starts_with("mod ");
-        let said = line.split('#').next().unwrap_or_default();
-        let Some((head, rest)) = said.split_once(':') else { continue };
+        let parsed = line.split('#').next().unwrap_or_default();
+        let Some((head, rest)) = parsed.split_once(':') else { continue };
         let name = head.trim_start_matches('@').split_whitespace().next().unwrap_or_default();
         inside = !rest.starts_with('=') && !name.is_empty() && plain(name);
         if inside {
@@ -162,13 +162,13 @@ pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     Some(justfile)
 }
 
-/// What the tasks of a directory offer to its project.
+/// Offers the tasks of a directory to its project.
 pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
     let root = draft.root.clone();
     if let Some(makefile) = makefile(tree, &root) {
         for target in &makefile.targets {
             let Some(kind) = Kind::of_task(&target.name) else { continue };
-            // `install` puts what was built into the system.
+            // `install` copies the build result into the system.
             if target.name == "install" || doubt(tree, &root, families, &makefile, target).is_some()
             {
                 continue;

@@ -1,35 +1,35 @@
-//! What the words behind a program mean: one function for each tool that builds or tests.
+//! Interprets the words behind a program: one function for each tool that builds or tests.
 
 use crate::facts::Kind;
-use crate::shell::{Family, Needs, Spoken};
+use crate::shell::{Family, Needs, ParsedCommand};
 
-/// Fills kind, family, what it needs and whether it is narrow.
-pub(super) fn understand(program: &str, rest: &[&str], said: &mut Spoken) {
+/// Fills in kind, family, needs, and whether the command runs only a part.
+pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedCommand) {
     let name = program.rsplit('/').next().unwrap_or(program);
     let verb = rest.iter().find(|word| !word.starts_with(['-', '+'])).copied().unwrap_or_default();
-    (said.family, said.kind) = match name {
-        "cargo" => (Family::Cargo, cargo(verb, rest, said)),
-        "go" => (Family::Go, go(verb, rest, said)),
+    (parsed.family, parsed.kind) = match name {
+        "cargo" => (Family::Cargo, cargo(verb, rest, parsed)),
+        "go" => (Family::Go, go(verb, rest, parsed)),
         "gotestsum" => (Family::Go, Some(Kind::Test)),
-        "npm" | "yarn" | "pnpm" | "bun" => (Family::Node, node(name, rest, said)),
+        "npm" | "yarn" | "pnpm" | "bun" => (Family::Node, node(name, rest, parsed)),
         "jest" | "vitest" | "mocha" | "ava" | "tap" | "c8" | "nyc" | "playwright" | "cypress" => {
             (Family::Node, runner(name, rest))
         }
         "node" if rest.contains(&"--test") => (Family::Node, Some(Kind::Test)),
         "tsc" => (Family::Node, Some(Kind::Build)),
-        "pytest" | "py.test" => (Family::Python, pytest(rest, said)),
-        "manage.py" => (Family::Python, manage(program, rest, said)),
+        "pytest" | "py.test" => (Family::Python, pytest(rest, parsed)),
+        "manage.py" => (Family::Python, manage(program, rest, parsed)),
         "python" | "python3" | "py" if verb.ends_with("manage.py") => {
             let rest = rest.iter().skip_while(|word| **word != verb).skip(1).copied();
-            (Family::Python, manage(verb, &rest.collect::<Vec<_>>(), said))
+            (Family::Python, manage(verb, &rest.collect::<Vec<_>>(), parsed))
         }
         "unittest" => {
             let all = rest.is_empty() || verb == "discover";
-            said.narrow = !all;
+            parsed.narrow = !all;
             (Family::Python, Some(Kind::Test))
         }
         "tox" => {
-            said.narrow = rest.iter().any(|word| *word == "-e" || word.starts_with("-e"));
+            parsed.narrow = rest.iter().any(|word| *word == "-e" || word.starts_with("-e"));
             (Family::Python, Some(Kind::Test))
         }
         "nox" => (Family::Python, Some(nox(rest))),
@@ -39,27 +39,29 @@ pub(super) fn understand(program: &str, rest: &[&str], said: &mut Spoken) {
         "poetry" | "uv" | "pdm" | "pipenv" | "hatch" | "rye" => {
             (Family::Python, python(name, verb))
         }
-        "build" if said.command.contains("-m build") => (Family::Python, Some(Kind::Build)),
+        "build" if parsed.command.contains("-m build") => (Family::Python, Some(Kind::Build)),
         "setup.py" => (Family::Python, setup_py(verb)),
         "python" | "python3" if verb == "setup.py" => {
             let verb = rest.iter().skip_while(|word| **word != "setup.py").nth(1);
             (Family::Python, setup_py(verb.copied().unwrap_or_default()))
         }
-        "mvn" | "mvnw" => (Family::Maven, maven(rest, said)),
-        "gradle" | "gradlew" => (Family::Gradle, gradle(rest, said)),
+        "mvn" | "mvnw" => (Family::Maven, maven(rest, parsed)),
+        "gradle" | "gradlew" => (Family::Gradle, gradle(rest, parsed)),
         "cmake" => (Family::Cmake, rest.contains(&"--build").then_some(Kind::Build)),
         "ctest" => (Family::Cmake, Some(Kind::Test)),
-        "make" | "gmake" => (Family::Any, make(rest, said)),
+        "make" | "gmake" => (Family::Any, make(rest, parsed)),
         "just" | "task" => {
             if name == "just" && !verb.is_empty() {
-                said.needs = Needs::Recipe(verb.to_owned());
+                parsed.needs = Needs::Recipe(verb.to_owned());
             }
             (Family::Any, Kind::of_task(verb))
         }
         "sh" | "bash" | "python" | "python3" | "node" if verb.contains(['/', '.']) => {
-            (family_of(name), script(verb, said))
+            (family_of(name), script(verb, parsed))
         }
-        _ if program.contains('/') || name.ends_with(".sh") => (Family::Any, script(program, said)),
+        _ if program.contains('/') || name.ends_with(".sh") => {
+            (Family::Any, script(program, parsed))
+        }
         _ => (Family::Any, None),
     };
 }
@@ -72,27 +74,27 @@ fn family_of(interpreter: &str) -> Family {
     }
 }
 
-/// A script of the repository, by its name.
-fn script(path: &str, said: &mut Spoken) -> Option<Kind> {
-    said.needs = Needs::File(path.trim_start_matches("./").to_owned());
+/// Interprets a script of the repository by its name.
+fn script(path: &str, parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.needs = Needs::File(path.trim_start_matches("./").to_owned());
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.split('.').next().unwrap_or(name);
     Kind::of_task(stem)
 }
 
-/// Django's.
-fn manage(path: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.needs = Needs::File(path.trim_start_matches("./").to_owned());
+/// Interprets Django's `manage.py`.
+fn manage(path: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.needs = Needs::File(path.trim_start_matches("./").to_owned());
     let mut plain = rest.iter().filter(|word| !word.starts_with('-'));
     if plain.next() != Some(&"test") {
         return None;
     }
-    // Labels name a part; a value that stands apart from its option is taken for one.
-    said.narrow |= plain.next().is_some();
+    // Labels select a part of the tests. A value behind an option is taken for a label.
+    parsed.narrow |= plain.next().is_some();
     Some(Kind::Test)
 }
 
-fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
+fn cargo(verb: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
     let runs = || rest.iter().any(|word| ["run", "r"].contains(word));
     let kind = match verb {
         "build" | "b" => Kind::Build,
@@ -120,7 +122,7 @@ fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
         ["--features", "-F", "--target", "--profile", "-j", "--jobs", "--target-dir", "--color"];
     let values = own.clone().filter(|word| valued.contains(word)).count();
     let allowed = 1 + usize::from(verb == "nextest") + values;
-    // The toolchain of the image is the one there is; `+stable` means it.
+    // An image has one toolchain; `+stable` means that one.
     let toolchain = rest.first().is_some_and(|word| word.starts_with('+') && *word != "+stable");
     let mut names = rest.iter().skip_while(|word| **word != "--").skip(1);
     let mut filtered = false;
@@ -131,7 +133,7 @@ fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
             word => filtered |= !word.starts_with('-'),
         }
     }
-    said.narrow = own.clone().any(|word| part.contains(word))
+    parsed.narrow = own.clone().any(|word| part.contains(word))
         || positional > allowed
         || toolchain
         || filtered;
@@ -141,13 +143,13 @@ fn cargo(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
     if kind == Kind::Test
         && rest.windows(2).any(|pair| pair[0] == "--test" && pair[1].contains('*'))
     {
-        said.narrow = false;
+        parsed.narrow = false;
         return Some(Kind::Integration);
     }
     Some(kind)
 }
 
-fn go(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
+fn go(verb: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
     match verb {
         "build" => Some(Kind::Build),
         "clean" => Some(Kind::Clean),
@@ -156,7 +158,7 @@ fn go(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
             if rest.contains(&"-count=0") {
                 return None;
             }
-            said.narrow = !rest.contains(&"./...");
+            parsed.narrow = !rest.contains(&"./...");
             let tags = rest.iter().any(|word| word.contains("integration"));
             let covers = rest.iter().any(|word| word.starts_with("-cover"));
             Some(match () {
@@ -169,8 +171,8 @@ fn go(verb: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
     }
 }
 
-fn node(manager: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow = rest.iter().any(|word| {
+fn node(manager: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.narrow = rest.iter().any(|word| {
         ["--", "-w", "--filter", "-F", "--prefix", "-C", "--cwd", "workspace"].contains(word)
             || word.starts_with("--workspace=")
             || word.starts_with("--filter=")
@@ -187,17 +189,17 @@ fn node(manager: &str, rest: &[&str], said: &mut Spoken) -> Option<Kind> {
             if manager == "bun" {
                 return Some(Kind::Test);
             }
-            said.needs = Needs::Script("test".to_owned());
+            parsed.needs = Needs::Script("test".to_owned());
             if rest.contains(&"--coverage") { Some(Kind::Coverage) } else { Some(Kind::Test) }
         }
         ["run" | "run-script", script, ..] => {
-            said.needs = Needs::Script((*script).to_owned());
+            parsed.needs = Needs::Script((*script).to_owned());
             Kind::of_task(script)
         }
         [script, ..] if manager != "npm" => {
             let kind = Kind::of_task(script).filter(|kind| *kind != Kind::Install);
             if kind.is_some() {
-                said.needs = Needs::Script((*script).to_owned());
+                parsed.needs = Needs::Script((*script).to_owned());
             }
             kind
         }
@@ -216,8 +218,8 @@ fn runner(name: &str, rest: &[&str]) -> Option<Kind> {
     }
 }
 
-fn pytest(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow = rest.iter().any(|word| word.contains("::") || word.ends_with(".py"));
+fn pytest(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.narrow = rest.iter().any(|word| word.contains("::") || word.ends_with(".py"));
     let below = |name: &str| rest.iter().any(|word| !word.starts_with('-') && word.contains(name));
     Some(match () {
         () if rest.iter().any(|word| word.starts_with("--cov")) => Kind::Coverage,
@@ -232,7 +234,7 @@ fn nox(rest: &[&str]) -> Kind {
     session.skip(1).find_map(|name| Kind::of_task(name)).unwrap_or(Kind::Test)
 }
 
-/// Installing what the project needs, not one tool.
+/// Returns whether a command installs what the project needs, and not a single tool.
 fn pip(rest: &[&str]) -> Option<Kind> {
     let of_project = rest.iter().any(|word| {
         let word = word.trim_matches(['"', '\'']);
@@ -264,8 +266,8 @@ fn setup_py(verb: &str) -> Option<Kind> {
     }
 }
 
-fn maven(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow =
+fn maven(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.narrow =
         rest.iter().any(|word| word.starts_with("-Dtest") || ["-pl", "-f"].contains(word));
     let skips = rest
         .iter()
@@ -281,8 +283,8 @@ fn maven(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
     }
 }
 
-fn gradle(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow =
+fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.narrow =
         rest.iter().any(|word| *word == "--tests" || (word.starts_with(':') && word.len() > 1));
     let skips = rest.windows(2).any(|pair| pair[0] == "-x" && ["test", "check"].contains(&pair[1]));
     let tasks = rest.iter().filter(|word| !word.starts_with('-'));
@@ -299,14 +301,14 @@ fn gradle(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
     kinds.iter().copied().find(|kind| *kind != Kind::Clean).or(kinds.first().copied())
 }
 
-fn make(rest: &[&str], said: &mut Spoken) -> Option<Kind> {
-    said.narrow = rest.contains(&"-C") || rest.iter().any(|word| word.contains('='));
+fn make(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    parsed.narrow = rest.contains(&"-C") || rest.iter().any(|word| word.contains('='));
     let mut targets = rest.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
     match targets.next() {
         None => Some(Kind::Build),
         Some(target) if targets.next().is_none() => {
-            said.needs = Needs::Target((*target).to_owned());
-            // It installs what was built, into the system.
+            parsed.needs = Needs::Target((*target).to_owned());
+            // This installs the build result into the system.
             Kind::of_task(target).filter(|_| *target != "install")
         }
         Some(_) => None,

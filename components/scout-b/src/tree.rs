@@ -1,4 +1,4 @@
-//! The files of the repository as the Scout reads them: bounded, each once, and what is wrong with one is kept.
+//! Reads files of the repository: bounded, each once, with a list of files that could not be parsed.
 
 use crate::facts::{Place, Problem};
 use crate::located::{self, Malformed, Node};
@@ -9,11 +9,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Of one file, and of all of them.
+/// Maximum number of bytes of one file, and of all files together.
 const FILE: u64 = 256 * 1024;
 const ALL: u64 = 24 << 20;
 const REPLACED: &str = "not UTF-8; what is not was replaced";
-/// Of a file whose lines are counted.
+/// Maximum number of bytes of a file that are read to count its lines.
 const COUNTED: u64 = 4 << 20;
 
 pub(crate) struct Tree<'a> {
@@ -41,7 +41,7 @@ impl<'a> Tree<'a> {
         self.inventory.has(path)
     }
 
-    /// Whether there is a file that says something: an empty one declares nothing and has no line to refer to.
+    /// Returns whether there is a file that is not empty. An empty one declares nothing and has no line to refer to.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.file(path).is_some_and(|file| file.size > 0)
     }
@@ -52,7 +52,7 @@ impl<'a> Tree<'a> {
         files.get(at)
     }
 
-    /// Whether something lies in the directory.
+    /// Returns whether the directory has files.
     pub(crate) fn has_directory(&self, path: &str) -> bool {
         let prefix = format!("{}/", path.trim_end_matches('/'));
         let files = &self.inventory.files;
@@ -60,7 +60,7 @@ impl<'a> Tree<'a> {
         files.get(at).is_some_and(|file| file.path.starts_with(&prefix))
     }
 
-    /// The files below a directory; `""` for all.
+    /// Returns the files below a directory; `""` is the root.
     pub(crate) fn below<'b>(&'b self, root: &str) -> impl Iterator<Item = &'b str> + use<'b, 'a> {
         let prefix = if root.is_empty() { String::new() } else { format!("{root}/") };
         let files = &self.inventory.files;
@@ -69,13 +69,13 @@ impl<'a> Tree<'a> {
         from.take_while(move |path| path.starts_with(&prefix))
     }
 
-    /// Files below a directory that are tests by name or place, seen from there.
+    /// Returns the test files below a directory, judged by their paths from there.
     pub(crate) fn tests(&self, root: &str) -> impl Iterator<Item = &str> {
         let cut = if root.is_empty() { 0 } else { root.len() + 1 };
         self.below(root).filter(move |path| path.get(cut..).is_some_and(is_test))
     }
 
-    /// The first of these names that the directory has.
+    /// Returns the first of these names that exists in the directory.
     pub(crate) fn first(&self, root: &str, names: &[&str]) -> Option<String> {
         names.iter().map(|name| join(root, name)).find(|path| self.has(path))
     }
@@ -117,7 +117,7 @@ impl<'a> Tree<'a> {
         Some(String::from_utf8_lossy(&bytes).into())
     }
 
-    /// A manifest by the format of its name.
+    /// Parses a manifest in the format that its name tells.
     pub(crate) fn manifest(&self, path: &str) -> Option<Node> {
         let text = self.text(path)?;
         let name = name(path);
@@ -131,7 +131,7 @@ impl<'a> Tree<'a> {
         parsed.map_err(|Malformed { line, message }| self.problem(path, line, &message)).ok()
     }
 
-    /// How many lines a file has; nothing for one that is not there, and for one that is too large to be counted.
+    /// Returns the number of lines of a file, or `None` when there is no such file or it is too large.
     pub(crate) fn lines(&self, path: &str) -> Option<u32> {
         if let Some(known) = self.lengths.borrow().get(path) {
             return *known;
@@ -147,7 +147,8 @@ impl<'a> Tree<'a> {
         count
     }
 
-    /// A place that is there: parsers count lines in ways of their own. Nothing for a file without a line.
+    /// Corrects a location to an existing line, because parsers count lines differently. Returns `false` for a file without
+    /// lines.
     pub(crate) fn settled(&self, place: &mut Place) -> bool {
         let known = self.texts.borrow().get(&place.path).cloned().flatten();
         let lines = match known {
@@ -159,7 +160,7 @@ impl<'a> Tree<'a> {
         lines > 0
     }
 
-    /// Whether there is a first line to be read: not in a binary file, whatever its name.
+    /// Returns whether a file is text and has a line.
     fn begins(&self, path: &str) -> bool {
         let read = self.repository.read(&[path], 1).pop();
         self.has(path) && read.is_some_and(|bytes| bytes.is_ok_and(|bytes| !bytes.is_empty()))
@@ -171,13 +172,13 @@ impl<'a> Tree<'a> {
         self.problems.borrow_mut().push(Problem { path: path.to_owned(), line, message });
     }
 
-    /// Whether a manifest is malformed, or could not be read: nothing is to be guessed from it.
+    /// Returns whether a manifest could not be read or parsed, so that nothing is derived from it.
     pub(crate) fn is_broken(&self, path: &str) -> bool {
         let told = self.problems.borrow();
         told.iter().any(|problem| problem.path == path && !problem.message.starts_with(REPLACED))
     }
 
-    /// What was wrong, each once, in order.
+    /// Returns the problems that were found, sorted and without duplicates.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let mut problems = self.problems.borrow().clone();
         problems.sort();
@@ -185,7 +186,7 @@ impl<'a> Tree<'a> {
         problems
     }
 
-    /// The line of a file that holds a text; the first when none does.
+    /// Returns the line of a file that contains a text, else the first line.
     pub(crate) fn place(&self, path: &str, text: &str) -> Place {
         let content = self.text(path);
         let at = content.iter().flat_map(|content| content.lines()).position(|l| l.contains(text));

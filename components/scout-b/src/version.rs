@@ -1,19 +1,19 @@
-//! Versions as manifests state them, and whether two such statements can hold at once.
+//! Compares versions as manifests state them: can two statements hold at once?
 //!
-//! Decides when two places contradict each other. What is not understood contradicts nothing.
+//! A version that is not understood contradicts nothing.
 
 use crate::facts::Place;
 
-/// What one place says about one tool.
+/// A statement of one file about the version of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Claim {
     /// `node`, `python`, `go`, `java`, `rust`.
     pub(crate) tool: &'static str,
     /// As written.
     pub(crate) spec: String,
-    /// One version and no range: what will be used.
+    /// Whether this is the one version that is used, and no range.
     pub(crate) exact: bool,
-    /// One of several that all are used, as in a matrix.
+    /// Whether this is one of several versions that are all used, as in a matrix.
     pub(crate) among: bool,
     pub(crate) place: Place,
 }
@@ -27,7 +27,7 @@ impl Claim {
         Self { tool, spec: spec.trim().to_owned(), exact: false, among: false, place }
     }
 
-    /// A version by the way it is written: digits alone are one version, anything else a range.
+    /// Returns a statement. Digits alone are one version, anything else is a range.
     pub(crate) fn of(tool: &'static str, spec: &str, place: Place) -> Self {
         match numbers(&clean(spec)) {
             Some(_) => Self::exact(tool, spec, place),
@@ -47,7 +47,7 @@ fn clean(spec: &str) -> String {
 
 type Numbers = Vec<u64>;
 
-/// `3.11` → [3, 11]; nothing when it is more than numbers.
+/// Splits a version: `3.11` is `[3, 11]`. Returns `None` when it has other parts than numbers.
 pub(crate) fn numbers(text: &str) -> Option<Numbers> {
     let text = text.split(['-', '+']).next()?.trim().trim_start_matches(['v', 'V']);
     let text = text.trim_end_matches(".x").trim_end_matches(".*").trim_end_matches(".X");
@@ -55,7 +55,7 @@ pub(crate) fn numbers(text: &str) -> Option<Numbers> {
     parts.collect::<Option<Numbers>>().filter(|parts| !parts.is_empty())
 }
 
-/// Whether a range allows a version as far as both say. `None` when it is not understood.
+/// Returns whether a range allows a version, compared in the numbers that both have. `None` when it is not understood.
 pub(crate) fn allows(range: &str, version: &str) -> Option<bool> {
     let version = numbers(version)?;
     let mut any = false;
@@ -74,7 +74,7 @@ fn all_of(range: &str, version: &[u64]) -> Option<bool> {
         return Some(at_least(version, &numbers(from)?) && at_most(version, &numbers(to)?));
     }
     let spaced = range.replace(',', " ");
-    // An operator may stand apart from its version.
+    // There may be a blank between an operator and its version.
     let mut terms = Vec::<String>::new();
     for word in spaced.split_whitespace() {
         match terms.last_mut() {
@@ -111,7 +111,7 @@ fn all_of(range: &str, version: &[u64]) -> Option<bool> {
     Some(all)
 }
 
-/// Equal in what both name.
+/// Returns whether two versions are equal in the numbers that both have.
 fn same(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
@@ -129,7 +129,7 @@ fn at_most(version: &[u64], bound: &[u64]) -> bool {
     at_least(bound, version)
 }
 
-/// `3` is below `3.9`, and not below `3`.
+/// Returns whether a version is lower than another: `3` is lower than `3.9`, and not lower than `3`.
 fn below(version: &[u64], bound: &[u64]) -> bool {
     for (a, b) in version.iter().zip(bound) {
         if a != b {
@@ -139,10 +139,10 @@ fn below(version: &[u64], bound: &[u64]) -> bool {
     bound.len() > version.len() && bound.iter().skip(version.len()).any(|part| *part > 0)
 }
 
-/// Whether two claims about one tool cannot both hold.
+/// Returns whether two statements about one tool contradict each other.
 pub(crate) fn contradict(a: &Claim, b: &Claim) -> bool {
     match (a.exact, b.exact) {
-        // Two versions of a matrix are meant to differ; which of them another place uses is said by `any_of`.
+        // Two versions of a matrix differ on purpose. `any_of` compares a matrix with other files.
         (true, true) => {
             let (Some(a), Some(b)) = (numbers(&a.spec), numbers(&b.spec)) else { return false };
             !same(&a, &b)

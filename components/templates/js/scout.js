@@ -2,7 +2,7 @@
 
 import { Conversation } from 'agentcommand:model/chat@1.0.0';
 import { step } from 'agentcommand:progress/progress@1.0.0';
-import { search } from 'agentcommand:repo/read@1.2.0';
+import { search } from 'agentcommand:repo/read@1.3.0';
 
 // What the model is asked for; the notes themselves are facts.
 const SAID = { type: 'object', properties: { summary: { type: 'string' } }, required: ['summary'] };

@@ -7,6 +7,7 @@ use super::hints::from_here;
 use super::line;
 use super::line::{Line, Tone};
 use super::progress;
+use act_core::TaskState;
 use act_core::event::{Event, EventKind, Sink};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
@@ -84,7 +85,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
         return vec![];
     };
     // Told on the way: it has no result.
-    if state == "REFUSED" {
+    if *state == TaskState::Refused {
         return vec![];
     }
     let mut lines = vec![];
@@ -97,7 +98,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
     let good = *exit_code == Exit::Ok as u8;
     let tone = if good { Tone::Good } else { Tone::Bad };
     // A cancelled task has no other reason than that.
-    let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state));
+    let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state.as_str()));
     let why = match (reason, run_id) {
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
         (_, None) if good => ": nothing was verified".to_owned(),
@@ -106,11 +107,11 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
         (None, Some(run_id)) => format!(": last run {run_id}"),
         (None, None) => String::new(),
     };
-    lines.push(Line::of(tone, state).and(Tone::Plain, why));
+    lines.push(Line::of(tone, state.as_str()).and(Tone::Plain, why));
     if !gate_inputs_changed.is_empty() {
         let files = gate_inputs_changed.join(", ");
-        let what = match state.as_str() {
-            "PROPOSED" => "Changed by it, and verification depends on it:",
+        let what = match state {
+            TaskState::Proposed => "Changed by it, and verification depends on it:",
             _ => "Changed, and verification depends on it:",
         };
         lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, format!(" {files}")));
@@ -135,9 +136,9 @@ mod tests {
     use super::*;
     use act_core::event::ModelUsage;
 
-    fn finished(state: &str, exit: Exit) -> EventKind {
+    fn finished(state: TaskState, exit: Exit) -> EventKind {
         EventKind::TaskFinished {
-            state: state.into(),
+            state,
             exit_code: exit as u8,
             run_id: None,
             reason: None,
@@ -167,7 +168,7 @@ mod tests {
     fn on_a_narrow_terminal_no_line_breaks_inside_a_word() {
         // CLI-55
         let story = || {
-            let mut kind = finished("INFRA_ERROR", Exit::Infra);
+            let mut kind = finished(TaskState::InfraError, Exit::Infra);
             if let EventKind::TaskFinished { summary, reason, tokens, .. } = &mut kind {
                 *reason = Some("model_unavailable".into());
                 *summary = Some("the model's server answered 503 three times\n\n- wait".into());
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn a_report_is_named_as_it_opens_from_here() {
         // CLI-56
-        let mut end = finished("STUCK", Exit::Stuck);
+        let mut end = finished(TaskState::Stuck, Exit::Stuck);
         if let EventKind::TaskFinished { report_path, .. } = &mut end {
             *report_path = Some("agent/stuck_report.md".into());
         }
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_success_names_the_run_that_proves_it() {
-        let mut kind = finished("SUCCESS", Exit::Ok);
+        let mut kind = finished(TaskState::Success, Exit::Ok);
         if let EventKind::TaskFinished { run_id, summary, gate_inputs_changed, .. } = &mut kind {
             *run_id = Some("run_20261121_100000_abc123".into());
             *summary = Some("# Summary\n\nFixed \x1b[5mit.\n".into());
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_stuck_task_names_reason_run_and_report() {
-        let mut kind = finished("STUCK", Exit::Stuck);
+        let mut kind = finished(TaskState::Stuck, Exit::Stuck);
         if let EventKind::TaskFinished { run_id, reason, report_path, .. } = &mut kind {
             *run_id = Some("run_x".into());
             *reason = Some("hard_stop".into());
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_task_says_that_changes_stay_where_there_are_any() {
-        let cancelled = || finished("CANCELLED", Exit::Cancelled);
+        let cancelled = || finished(TaskState::Cancelled, Exit::Cancelled);
         let (path, op) = ("a".to_owned(), "replace".to_owned());
         let (sha256_before, sha256_after) = (None, None);
         let edit = EventKind::Edit { path, op, version: 2, sha256_before, sha256_after };
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn a_proposal_says_that_nothing_was_verified_and_what_it_cost() {
         // CLI-34
-        let mut kind = finished("PROPOSED", Exit::Ok);
+        let mut kind = finished(TaskState::Proposed, Exit::Ok);
         if let EventKind::TaskFinished { tokens, summary, gate_inputs_changed, .. } = &mut kind {
             *summary = Some("Leap years are told.".into());
             *gate_inputs_changed = vec!["test.sh".into()];

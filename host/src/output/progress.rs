@@ -4,6 +4,7 @@
 //! diagnosis, every edit and the output of the steps.
 
 use super::line::{Line, Tone};
+use act_core::TaskState;
 use act_core::event::{EventKind, ModelUsage, ProposedChange};
 use act_core::verification::{ErrorType, FailReason};
 
@@ -61,7 +62,7 @@ fn always(kind: &EventKind) -> Vec<Line> {
             std::iter::once(head).chain(failures).collect()
         }
         // A refusal looks as if it had been refused before the task started.
-        EventKind::TaskFinished { state, summary, .. } if state == "REFUSED" => {
+        EventKind::TaskFinished { state, summary, .. } if *state == TaskState::Refused => {
             let mut lines = summary.as_deref().unwrap_or_default().lines();
             let message = lines.next().unwrap_or_default();
             let head = Line::of(Tone::Bad, "act:").and(Tone::Plain, format!(" {message}"));

@@ -58,7 +58,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
     let (context, root) = lookup.context()?;
     let record = find(&context, args.task.as_deref())?;
     let Some(task) = context.store.task(&record.task_id)? else {
-        let message = format!("the dry run {} is not known any more", record.task_id);
+        let message = format!("the dry run {} is no longer known", record.task_id);
         return Err(Failure::refused("no_proposal", message));
     };
     Ok(RunArgs {
@@ -114,7 +114,7 @@ pub(super) fn carry_out(
             fail_point::reach("adopted_files");
             let kept = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
             if let Err(error) = kept {
-                output.caution(&format!("that the proposal was applied cannot be kept: {error}"));
+                output.caution(&format!("cannot record that the proposal was applied: {error}"));
             }
             for applied in &applied {
                 audited(owned_task, applied);
@@ -232,7 +232,7 @@ fn edit(applied: &Applied) -> EventKind {
     }
 }
 
-/// A proposal that cannot be kept is shown all the same.
+/// Saves and shows the proposal of a dry run. One that cannot be saved is shown nevertheless.
 pub(super) fn propose(
     owned_task: &OwnedTask,
     root: &Path,
@@ -255,7 +255,7 @@ pub(super) fn propose(
         }),
     };
     let apply = kept.unwrap_or_else(|error| {
-        output.caution(&format!("the proposal cannot be kept, only shown: {error}"));
+        output.caution(&format!("cannot save the proposal, so it is only shown: {error}"));
         None
     });
     events.emit(EventKind::Proposed {
@@ -412,7 +412,7 @@ pub(super) fn find(
                 .hint("`act verify` looks at the tree as it is"))
         }
         ProposalState::Removed => {
-            let message = format!("the proposal of {task_id} is not kept any more");
+            let message = format!("the proposal of {task_id} is no longer stored");
             Err(Failure::refused("proposal_removed", message).hint(format!(
                 "the {KEPT} newest are kept; make it again with `act run --dry-run`"
             )))
@@ -468,7 +468,7 @@ impl Content {
     }
 
     fn after(self) -> Result<Blob, String> {
-        let bytes = self.bytes.ok_or("nothing is said about a file")?;
+        let bytes = self.bytes.ok_or("the content of a file is missing")?;
         let bytes = bytes.bytes().ok_or("its bytes cannot be read")?;
         let blob = Blob::new(bytes, self.mode & 0o777);
         if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }

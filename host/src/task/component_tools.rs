@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use act_agent::editor::{Abort, Answer, Session, Tool, ToolOutput};
-use act_component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
-use act_core::event::{EventKind, Events};
+use act_component::{ComponentFailure, GuestFailure, HostContext, ToolComponent};
+use act_core::event::Events;
 use act_model::{Model, ToolSpec};
 use act_workspace::RepoWriter;
 
@@ -21,16 +21,16 @@ const CALL: Duration = Duration::from_secs(30);
 /// Separates the name of a component from that of its tool. No component has it in its name.
 const SEPARATOR: &str = "__";
 
-/// The tools of the file tools, then those of the others. Only the file tools may be scoped to a package, and a refusal of
-/// theirs counts as a refused edit.
+/// The tools of the file tools, then those of the others. Only the file tools may be scoped to a package. Refused edits are
+/// counted where a component asks for them or reports them (`repo/edit`).
 pub(super) fn component_tools(
-    files: LoadedComponent,
-    others: Vec<LoadedComponent>,
+    files: ToolComponent,
+    others: Vec<ToolComponent>,
     writer: &Arc<RepoWriter>,
     model: &Arc<dyn Model>,
     events: &Events,
 ) -> Vec<Arc<dyn Tool>> {
-    let services = |component: &LoadedComponent| Services {
+    let services = |component: &ToolComponent| HostContext {
         view: Some(writer.view().clone()),
         versions: Some(writer.versions().clone()),
         writer: Some(Arc::clone(writer)),
@@ -38,7 +38,7 @@ pub(super) fn component_tools(
         attempt: 1,
         events: events.clone(),
     };
-    let tools_of = |component: LoadedComponent, edits_files: bool| {
+    let tools_of = |component: ToolComponent, edits_files: bool| {
         let (services, component) = (services(&component), Arc::new(component));
         let prefix = match edits_files {
             true => String::new(),
@@ -64,8 +64,8 @@ struct ComponentTool {
     spec: ToolSpec,
     /// The name of the tool in its component.
     tool: String,
-    component: Arc<LoadedComponent>,
-    services: Services,
+    component: Arc<ToolComponent>,
+    services: HostContext,
     edits_files: bool,
 }
 
@@ -85,34 +85,13 @@ impl Tool for ComponentTool {
                 return Ok(self.answer(arguments, cancel).await.into());
             }
             let arguments = scoped(package, &self.tool, arguments);
-            Ok(self.answer_of_file_tool(&arguments, cancel).await.into())
+            Ok(self.answer(&arguments, cancel).await.into())
         }
         .boxed()
     }
 }
 
 impl ComponentTool {
-    /// Counts a refusal of the tool itself; the writer counts and reports its own.
-    async fn answer_of_file_tool(&self, arguments: &str, cancel: &CancellationToken) -> Answer {
-        let Some(writer) = &self.services.writer else {
-            return self.answer(arguments, cancel).await;
-        };
-        let before = writer.refused();
-        let answer = self.answer(arguments, cancel).await;
-        if answer.is_error
-            && !cancel.is_cancelled()
-            && before == writer.refused()
-            && let Some(refused) = refused_edit(&self.tool, arguments, &answer.json)
-        {
-            writer.refuse(refused.reason);
-            let RefusedEdit { path, op, reason } = refused;
-            self.component.tell_refused_edit(&path, op, reason);
-            let (op, reason) = (op.to_owned(), reason.to_owned());
-            self.services.events.emit(EventKind::EditRefused { path, op, reason });
-        }
-        answer
-    }
-
     async fn answer(&self, arguments: &str, cancel: &CancellationToken) -> Answer {
         let services = self.services.clone();
         match self.component.call(&self.tool, arguments, services, CALL, cancel).await {
@@ -156,57 +135,6 @@ fn names_a_place(glob: &str) -> bool {
     glob.strip_prefix("**/").unwrap_or(glob).trim_end_matches('/').contains('/')
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct RefusedEdit {
-    path: String,
-    /// As the writer would have named it.
-    op: &'static str,
-    reason: &'static str,
-}
-
-/// Bytes of a path that are reported.
-const PATH: usize = 200;
-
-const REASONS: [&str; 17] = [
-    "version_mismatch",
-    "index_out_of_bounds",
-    "new_has_newline",
-    "content_empty",
-    "bad_arguments",
-    "not_found",
-    "exists",
-    "protected",
-    "guarded",
-    "boundary",
-    "outside_repo",
-    "excluded",
-    "binary",
-    "too_large",
-    "not_a_file",
-    "budget",
-    "tool_failed",
-];
-
-/// Reads a refused edit off a call and its answer; `None` when the tool changes nothing. A component words its answer as
-/// it likes, so only known reasons are counted under their own name.
-fn refused_edit(tool: &str, arguments: &str, answer: &str) -> Option<RefusedEdit> {
-    let op = match tool {
-        "edit_line" | "edit_lines" | "edit_many" | "full_rewrite" => "replace",
-        "create" => "create",
-        "delete" => "delete",
-        "move" => "move",
-        _ => return None,
-    };
-    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
-    let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let text = |value: &Value, name: &str| value.get(name)?.as_str().map(str::to_owned);
-    let path = text(&arguments, "path").or_else(|| text(&arguments, "from")).unwrap_or_default();
-    let word = text(&answer, "reason").unwrap_or_default();
-    let reason = REASONS.into_iter().find(|known| *known == word).unwrap_or("other");
-    let cut = path.floor_char_boundary(PATH.min(path.len()));
-    Some(RefusedEdit { path: path[..cut].to_owned(), op, reason })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,29 +168,5 @@ mod tests {
             assert_eq!(scoped(None, tool, arguments), arguments);
         }
         assert_eq!(scoped(Some("a[b]"), "search", "{}"), r#"{"glob":"/a[[]b[]]"}"#);
-    }
-
-    fn edit(path: &str, op: &'static str, reason: &'static str) -> Option<RefusedEdit> {
-        Some(RefusedEdit { path: path.to_owned(), op, reason })
-    }
-
-    /// EDITOR-14
-    #[test]
-    fn what_a_tool_refused_is_counted_under_a_word_of_the_contract() {
-        let stale = r#"{"ok":false,"reason":"version_mismatch","current_version":2}"#;
-        assert_eq!(
-            refused_edit("edit_line", r#"{"path":"a"}"#, stale),
-            edit("a", "replace", "version_mismatch")
-        );
-        assert_eq!(
-            refused_edit("move", r#"{"from":"a","to":"b"}"#, stale),
-            edit("a", "move", "version_mismatch")
-        );
-        assert_eq!(refused_edit("read", r#"{"path":"a"}"#, stale), None);
-        assert_eq!(refused_edit("create", "no json", "neither"), edit("", "create", "other"));
-        let invented = r#"{"reason":"\u001b[2Jowned"}"#;
-        assert_eq!(refused_edit("delete", "{}", invented), edit("", "delete", "other"));
-        let long = format!(r#"{{"path":"{}"}}"#, "é".repeat(300));
-        assert_eq!(refused_edit("create", &long, stale).unwrap().path.len(), 200);
     }
 }

@@ -434,7 +434,7 @@ fn append_last_event(
     let Some(task) = store.task(task_id).map_err(io::Error::other)? else { return Ok(()) };
     let mut journal = artifacts.resume_journal(task_id)?;
     let kind = EventKind::TaskFinished {
-        state: how.state.as_str().to_owned(),
+        state: how.state,
         exit_code: how.exit_code,
         run_id: task.run_ids.last().cloned(),
         reason: how.reason,

@@ -131,7 +131,7 @@ impl Trouble {
     pub(super) fn or_say(&mut self, told: Result<(), StoreError>) {
         let Err(error) = told else { return };
         if !std::mem::replace(&mut self.said, true) {
-            self.output.caution(&format!("how this task goes cannot be kept: {error}"));
+            self.output.caution(&format!("cannot save the progress of this task: {error}"));
         }
     }
 }

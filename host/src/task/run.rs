@@ -245,7 +245,9 @@ fn brief(ready: &Ready, owned_task: &OwnedTask, output: &Output) -> TaskInput {
     let (config, context) = (&ready.config, &owned_task.context);
     let found =
         earlier_report::find(&context.store, &context.repo, &config.root).unwrap_or_else(|error| {
-            output.caution(&format!("begins without the stuck report, if there is one: {error}"));
+            output.caution(&format!(
+                "cannot read the previous stuck report, continuing without it: {error}"
+            ));
             None
         });
     TaskInput {
@@ -536,11 +538,13 @@ impl FinishGuard {
             if let Err(error) =
                 start_end_records::end(owned_task, &ended, finished.run_id.as_deref())
             {
-                output.caution(&format!("the end of this task is not recorded: {error}"));
+                output.caution(&format!(
+                    "cannot record the end of this task in the audit log: {error}"
+                ));
             }
         }
         self.events.emit(EventKind::TaskFinished {
-            state: state.as_str().to_owned(),
+            state,
             exit_code: exit as u8,
             run_id: finished.run_id,
             reason: finished.reason,
@@ -570,7 +574,7 @@ impl FinishGuard {
             Ok(Kept::Yes) => return None,
             Ok(Kept::Otherwise(ended)) if ended.state == TaskState::Cancelled => (ended, None),
             Ok(Kept::Otherwise(ended)) => {
-                let why = "another act took this one for dead and has ended the task";
+                let why = "another act process took this one for dead and has ended the task";
                 (ended, Some(why.to_owned()))
             }
             Err(error) if !owned_task.is_running() => {
@@ -583,7 +587,7 @@ impl FinishGuard {
             Err(error) => {
                 let state = wanted.state.as_str();
                 let text = format!(
-                    "{error}; the end of this task ({state}) is in its journal alone, and goes from there into the store with the next act"
+                    "{error}; the result ({state}) could not be saved to the database; the next act command restores it from the journal"
                 );
                 self.events.emit(EventKind::Diagnosis { text });
                 // Also that line had to be written.
@@ -591,7 +595,7 @@ impl FinishGuard {
                     return None;
                 }
                 let why = format!(
-                    "{error}; the task came to its end as {state}, which can be kept nowhere; its changes stay"
+                    "{error}; the task ended as {state}, but the result could not be saved; your working tree keeps its changes"
                 );
                 (infra(TaskState::InfraError, "end_not_kept"), Some(why))
             }
@@ -624,7 +628,7 @@ fn keep(owned_task: &OwnedTask, wanted: &Ended, output: &Output) -> Result<Kept,
             return Err(error);
         }
         if !std::mem::replace(&mut told, true) {
-            output.caution(&format!("the end of this task cannot be kept yet: {error}"));
+            output.caution(&format!("the result of this task cannot be saved yet: {error}"));
             let room =
                 retention::make_room_while(&owned_task.context, &|| start.elapsed() < patience);
             // The end is tried again whether there is room now or not.
@@ -735,7 +739,7 @@ mod tests {
         Place { dir, owned_task: Arc::new(owned_task) }
     }
 
-    /// What is told, and what the store has, when a success cannot be kept as it should.
+    /// Returns the last event and the exit code when a success cannot be saved as it should.
     fn told(place: &Place, spoil: impl FnOnce(&OwnedTask)) -> (serde_json::Value, Exit) {
         let seen = Seen::default();
         let output = Output::new(crate::output::Style::default());

@@ -9,7 +9,6 @@ pub(super) fn refuse(what: &str, text: &str) -> Result<(), Failure> {
     }
     let message =
         format!("the {what} holds a key: the value of ANTHROPIC_API_KEY or OPENAI_API_KEY");
-    let hint =
-        "say the name of the variable, not its value; Scouts and model are shown what you say";
+    let hint = "name the variable instead of its value; the text is sent to the model and stored";
     Err(Failure::refused("key_in_text", message).hint(hint))
 }

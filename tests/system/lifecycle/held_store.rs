@@ -58,7 +58,7 @@ fn an_end_is_told_when_it_is_kept() {
     let held = hold(&act);
     running.signal(Signal::CONT);
     // The fail point is reached again with each try.
-    running.until_stderr_has("the end of this task cannot be kept yet");
+    running.until_stderr_has("the result of this task cannot be saved yet");
     drop(held);
     until("it goes on", || !running.signal_if_alive(Signal::CONT));
     running.wait().status(0).stdout_has("SUCCESS");

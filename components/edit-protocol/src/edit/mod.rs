@@ -1,12 +1,12 @@
-//! The edits: which bytes come out, and what is refused before anything happens.
+//! Computes the bytes after an edit, or refuses the edit.
 //!
-//! Indices are those of the text as it was read, 0-based, ends exclusive.
+//! Indices refer to the text before the edit. They are 0-based, and the end of a range is exclusive.
 
 use crate::lines::max_index;
 use crate::{Document, Line, Refusal};
 use serde::Deserialize;
 
-/// Lines `start..end` become `new`; equal ends insert before `start`, an empty `new` deletes.
+/// Replaces the lines `start..end` by `new`. An empty range inserts before `start`, an empty `new` deletes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
@@ -17,7 +17,11 @@ pub struct Edit {
     pub new: String,
 }
 
-/// Replaces the text of one line; its ending stays.
+/// Replaces the text of one line and keeps its ending.
+///
+/// # Errors
+///
+/// `index_out_of_bounds`, `new_has_newline`, or `bad_arguments` for a NUL.
 pub fn edit_line(document: &Document<'_>, index: usize, new: &str) -> Result<Vec<u8>, Refusal> {
     check_line(index, document.lines.len(), new)?;
     let lines = document.lines.iter().enumerate().map(|(at, line)| match at == index {
@@ -27,7 +31,7 @@ pub fn edit_line(document: &Document<'_>, index: usize, new: &str) -> Result<Vec
     Ok(assemble(document.mark, lines))
 }
 
-/// Whether one of `count` lines may become `new`.
+/// Checks that a text of `count` lines has this line, and that `new` is one line.
 pub(crate) fn check_line(index: usize, count: usize, new: &str) -> Result<(), Refusal> {
     if index >= count {
         return Err(Refusal::IndexOutOfBounds { max_index: max_index(count) });
@@ -39,7 +43,7 @@ pub(crate) fn check_line(index: usize, count: usize, new: &str) -> Result<(), Re
     check_text("new", new)
 }
 
-/// What is to replace everything: something, and text.
+/// Checks the new content of a whole file: it must be text and not empty.
 pub(crate) fn check_content(content: &str) -> Result<(), Refusal> {
     if content.is_empty() {
         return Err(Refusal::ContentEmpty);
@@ -47,7 +51,11 @@ pub(crate) fn check_content(content: &str) -> Result<(), Refusal> {
     check_text("content", content)
 }
 
-/// A NUL would turn a text into something that no line edit takes any more.
+/// Checks that a text has no NUL, which would make a file binary, so that no line edit would accept it any more.
+///
+/// # Errors
+///
+/// `bad_arguments`, with `name` as the argument's name.
 pub fn check_text(name: &str, text: &str) -> Result<(), Refusal> {
     match text.contains('\0') {
         true => {
@@ -58,11 +66,19 @@ pub fn check_text(name: &str, text: &str) -> Result<(), Refusal> {
 }
 
 /// Replaces a range of lines.
+///
+/// # Errors
+///
+/// As [`edit_many`].
 pub fn edit_lines(document: &Document<'_>, edit: &Edit) -> Result<Vec<u8>, Refusal> {
     edit_many(document, std::slice::from_ref(edit)).map_err(|(_, refusal)| refusal)
 }
 
-/// Replaces several ranges: all of them or none. A refusal says which edit it is about.
+/// Replaces several ranges, all of them or none.
+///
+/// # Errors
+///
+/// The index of the edit that is refused, with `index_out_of_bounds` or `bad_arguments`.
 pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (usize, Refusal)> {
     let bad = |message: String| Refusal::BadArguments { message };
     if edits.is_empty() {
@@ -79,7 +95,7 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
         }
         check_text("new", &edit.new).map_err(|refusal| (at, refusal))?;
     }
-    // Stable, so that insertions at one place keep the order in which they were given.
+    // The sort is stable, so that insertions at the same index keep their order.
     let mut order = (0..edits.len()).collect::<Vec<_>>();
     order.sort_by_key(|at| (edits[*at].start, edits[*at].end));
     for pair in order.windows(2) {
@@ -102,8 +118,8 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
         copied = edit.end;
     }
     lines.extend_from_slice(&document.lines[copied..]);
-    // Only the last line of the text may lack an ending; what was last before may now stand before others.
-    // And where text was put behind a last line that had none, the file goes on having none.
+    // Only the last line may have no ending. A line that was the last before may now have lines behind it.
+    // A file without a final line ending keeps having none when text is added at its end.
     let open = document.lines.last().is_some_and(|line| line.ending.is_empty());
     let touches_end = edits.iter().any(|edit| edit.end == count && !edit.new.is_empty());
     if let Some((last, others)) = lines.split_last_mut() {
@@ -118,8 +134,12 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
     Ok(assemble(document.mark, lines.into_iter()))
 }
 
-/// Replaces everything. The byte order mark stays, and a file whose endings are all `\r\n` keeps them when
-/// the new content has only `\n`.
+/// Replaces the whole text. The byte order mark stays, and a file whose endings are all `\r\n` keeps them when the new
+/// content has only `\n`.
+///
+/// # Errors
+///
+/// `content_empty`, or `bad_arguments` for a NUL.
 pub fn full_rewrite(document: &Document<'_>, content: &str) -> Result<Vec<u8>, Refusal> {
     check_content(content)?;
     let mark = if content.starts_with('\u{FEFF}') { b"" } else { document.mark };
@@ -131,7 +151,7 @@ pub fn full_rewrite(document: &Document<'_>, content: &str) -> Result<Vec<u8>, R
     Ok([mark, body.as_bytes()].concat())
 }
 
-/// The lines of `new`, each with the ending of the line whose place it takes, else of its neighbour.
+/// Splits `new` into lines, each with the ending of the line that it replaces, else of the nearest line.
 fn replacement<'a>(document: &Document<'a>, edit: &'a Edit, lines: &mut Vec<Line<'a>>) {
     let replaced = &document.lines[edit.start..edit.end];
     let style = neighbour(document, edit.end);
@@ -143,7 +163,7 @@ fn replacement<'a>(document: &Document<'a>, edit: &'a Edit, lines: &mut Vec<Line
     }
 }
 
-/// The ending of the nearest line that has one, looking back from `end` first; `\n` in a text without any.
+/// Returns the ending of the nearest line before `end`, else behind it; `\n` in a text without line endings.
 fn neighbour<'a>(document: &Document<'a>, end: usize) -> &'a [u8] {
     let (before, after) = document.lines.split_at(end);
     let mut nearest = before.iter().rev().chain(after).map(|line| line.ending);

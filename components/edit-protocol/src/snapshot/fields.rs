@@ -1,16 +1,16 @@
-//! The JSON of a snapshot: an object whose fields keep their order and their text, and a map of lines.
+//! The JSON of a snapshot: an object whose fields keep order and text, and a map of lines.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// Every field of an object with the text of its value. A name that comes twice is refused: readers do not
-/// agree on which of the two counts.
+/// Reads every field of an object with the text of its value. A duplicate name is refused, because readers do not agree on
+/// which value counts.
 #[derive(Debug, Clone)]
 pub(super) struct Fields(Vec<(String, Box<RawValue>)>);
 
-/// `{"0": …, "1": …}`, in any order, without a gap.
+/// Reads `{"0": …, "1": …}`, in any order, without a gap.
 pub(super) struct Lines(pub(super) Vec<String>);
 
 impl Fields {
@@ -18,7 +18,7 @@ impl Fields {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.get())
     }
 
-    /// With the JSON of some values replaced.
+    /// Writes the object with the JSON of some values replaced.
     pub(super) fn print(&self, replaced: &[(&str, &str)]) -> String {
         let mut text = String::from("{");
         for (at, (name, value)) in self.0.iter().enumerate() {
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Lines {
                 let mut found = Vec::new();
                 while let Some((name, text)) = map.next_entry::<String, String>()? {
                     let index = name.parse::<usize>().ok();
-                    // "01" and "+1" would be other names for a line that is there already.
+                    // "01" and "+1" would be second names of an existing line.
                     let Some(index) = index.filter(|index| index.to_string() == name) else {
                         return Err(A::Error::custom(format!("{name:?} is no index")));
                     };
@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for Lines {
     }
 }
 
-/// One row each, so that a change of one line is a change of one row.
+/// Writes each line on a row of its own, so that a diff of one line has one row.
 pub(super) fn print_lines(lines: &[String]) -> String {
     if lines.is_empty() {
         return "{}".to_owned();

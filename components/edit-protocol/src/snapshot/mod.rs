@@ -1,7 +1,7 @@
-//! A document snapshot: lines under an index, a version, and whatever else its author keeps with them.
+//! A document snapshot: lines by index, a version, and further fields of its author.
 //!
-//! Only `version` and `lines` are ever changed. Every other field is kept as the text that it was, so that
-//! nothing is lost which this program does not know: big numbers, order, escapes.
+//! Only `version` and `lines` are changed. Every other field keeps its text, so that big numbers, the order of keys and
+//! escapes are preserved.
 
 mod fields;
 
@@ -10,14 +10,14 @@ use crate::lines::max_index;
 use crate::{Refusal, expect};
 use fields::{Fields, Lines};
 
-/// The highest version that there is; readers in other languages have no larger integers.
+/// Maximum version: the largest integer that readers in other languages represent exactly.
 pub const MAX_VERSION: u64 = i64::MAX as u64;
 
-/// What a text lacks to be a snapshot.
+/// The reason why a text is no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadDocument(pub String);
 
-/// `{doc_id, version, meta, lines: {"0": …}}`, lines counted from 0 without a gap.
+/// A snapshot `{doc_id, version, meta, lines: {"0": …}}`. Lines are counted from 0 without a gap.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     fields: Fields,
@@ -26,12 +26,12 @@ pub struct Snapshot {
     lines: Vec<String>,
 }
 
-/// What its author thinks of a document.
+/// An author's decision about a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Ready to be published.
+    /// The document is ready to be published.
     Pass,
-    /// Somebody has to look at it first.
+    /// A person has to review the document first.
     Hold,
 }
 
@@ -66,7 +66,7 @@ impl Snapshot {
         Ok(Self { doc_id, version, lines, fields })
     }
 
-    /// JSON text; unchanged fields as they were written.
+    /// Returns the snapshot as JSON text. Unchanged fields keep their text.
     pub fn print(&self) -> String {
         let lines = fields::print_lines(&self.lines);
         self.fields.print(&[("version", &self.version.to_string()), ("lines", &lines)])
@@ -88,7 +88,7 @@ impl Snapshot {
         max_index(self.lines.len())
     }
 
-    /// One line becomes `new`.
+    /// Replaces one line by `new`.
     pub fn edit_line(&self, expected: u64, index: usize, new: &str) -> Result<Self, Refusal> {
         expect(expected, self.version)?;
         check_line(index, self.lines.len(), new)?;
@@ -99,14 +99,14 @@ impl Snapshot {
         self.next(lines)
     }
 
-    /// The document becomes `content`, split at every `\n`; one at the end begins a last, empty line.
+    /// Replaces the document by `content`, split at every `\n`. A `\n` at the end starts a last, empty line.
     pub fn full_rewrite(&self, expected: u64, content: &str) -> Result<Self, Refusal> {
         expect(expected, self.version)?;
         check_content(content)?;
         self.next(content.split('\n').map(str::to_owned).collect())
     }
 
-    /// The document stays as it is.
+    /// Records a decision and leaves the document unchanged.
     pub fn finish(&self, expected: u64, decision: &str) -> Result<Decision, Refusal> {
         expect(expected, self.version)?;
         [Decision::Pass, Decision::Hold]
@@ -115,7 +115,7 @@ impl Snapshot {
             .ok_or(Refusal::InvalidDecision)
     }
 
-    /// Exactly one version further, never round again.
+    /// Raises the version by one. The version never wraps around.
     fn next(&self, lines: Vec<String>) -> Result<Self, Refusal> {
         if self.version >= MAX_VERSION {
             return Err(Refusal::VersionExhausted);

@@ -1,4 +1,4 @@
-//! An example of a tool component: what a file defines, for a model that need not read all of it.
+//! An example of a tool component: it lists what a file defines, so that the model does not have to read the whole file.
 
 use act_kit::tool::{NotRun, Outcome, arguments};
 use act_kit::world::{Symbol, World};
@@ -12,7 +12,11 @@ struct Wanted {
     path: String,
 }
 
-/// The one tool.
+/// Runs the tool `outline`.
+///
+/// # Errors
+///
+/// [`NotRun`] for another tool and for arguments that do not fit.
 pub fn call(world: World<'_>, name: &str, text: &str) -> Result<Outcome, NotRun> {
     if name != "outline" {
         return Err(NotRun::UnknownTool);

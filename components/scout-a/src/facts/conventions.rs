@@ -1,6 +1,6 @@
-//! Conventions, counted and not guessed: what most of the source does, how much of it, and where to see it.
+//! Counts conventions: what most of the source does, in how many cases, and where to see it.
 //!
-//! A sample of the files that people wrote, spread evenly over the repository and the same each time, is read for it.
+//! A sample of the files that people wrote is read. It is spread evenly over the repository and always the same.
 
 use crate::survey::Survey;
 use act_kit::inventory::name;
@@ -8,22 +8,22 @@ use act_kit::reports::facts_a::{Convention, Example};
 use act_kit::world::Repository;
 use std::collections::BTreeMap;
 
-/// Files that are read, and how much of each.
+/// Maximum number of files in the sample, and of bytes that are read of each.
 const FILES: usize = 240;
 const BYTES: u64 = 64 << 10;
-/// Fewer cases than this are no custom.
+/// Minimum number of cases that make a convention.
 const FEW: u32 = 3;
 const EXAMPLES: usize = 3;
-/// Widths that people set their editors to.
+/// Line widths that editors and formatters are usually set to.
 const WIDTHS: [usize; 5] = [80, 88, 100, 120, 140];
 
-/// What is counted: a topic, and of which language.
+/// A topic, and the language that it is counted for.
 type Topic = (&'static str, Option<&'static str>);
 
-/// How often something was done, and where first.
+/// Values of a topic, each with its count and first examples.
 type Cases = BTreeMap<String, (u32, Vec<Example>)>;
 
-/// Cases of every topic.
+/// Cases of all topics.
 #[derive(Default)]
 struct Counts(BTreeMap<Topic, Cases>);
 
@@ -43,7 +43,7 @@ impl Counts {
         }
     }
 
-    /// What most do, topic by topic.
+    /// Returns the most frequent value of each topic.
     fn most(self) -> Vec<Convention> {
         let most = self.0.into_iter().filter_map(|((topic, language), cases)| {
             let total = cases.values().map(|(count, _)| count).sum::<u32>();
@@ -106,7 +106,7 @@ fn sample(survey: &Survey) -> Vec<u32> {
     all.into_iter().step_by(step).collect()
 }
 
-/// What one file does.
+/// Counts the conventions of one file.
 fn file(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
     let here = Some(language);
     if let Some((indent, line)) = indent(text) {
@@ -150,7 +150,7 @@ fn file(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
     }
 }
 
-/// How what may fail is treated; what a Rust file says below its tests is not how the product does it.
+/// Counts how errors are handled. The part of a Rust file below its tests does not count.
 fn errors(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
     let lines = text.lines().map(str::trim).take_while(|line| *line != "#[cfg(test)]");
     for (at, line) in lines.enumerate().filter(|(_, line)| !is_comment(line)) {
@@ -167,7 +167,7 @@ fn is_comment(line: &str) -> bool {
         || line.starts_with("/*")
 }
 
-/// Tabs or how many spaces a file is indented with, and where that is first seen.
+/// Returns how a file is indented, and the first line that shows it.
 fn indent(text: &str) -> Option<(String, u32)> {
     let (mut tabs, mut steps, mut before) = (0_u32, [0_u32; 9], 0);
     let mut first: [Option<u32>; 10] = [None; 10];
@@ -198,7 +198,7 @@ fn indent(text: &str) -> Option<(String, u32)> {
     (*count > 0).then_some((format!("{width} spaces"), first[width]?))
 }
 
-/// How a line treats what may fail, if it does.
+/// Returns how a line handles an error, if it does.
 fn error_handling(language: &str, line: &str) -> Option<&'static str> {
     let has = |text: &str| line.contains(text);
     match language {
@@ -218,7 +218,7 @@ fn error_handling(language: &str, line: &str) -> Option<&'static str> {
     }
 }
 
-/// The name of a function that a line defines.
+/// Returns the name of the function that a line defines.
 fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
     let word = match language {
         "Rust" => "fn ",
@@ -240,7 +240,7 @@ fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
     Some(rest[..end].trim_matches('_')).filter(|name| !name.is_empty())
 }
 
-/// How a name of more than one word is written.
+/// Returns the style of a name that has more than one word.
 fn naming(name: &str) -> Option<&'static str> {
     let name = name.trim_matches(['_', '-', '.']);
     let upper = name.chars().any(char::is_uppercase);
@@ -275,7 +275,7 @@ fn test_place(survey: &Survey, at: u32) -> Option<&'static str> {
     }
 }
 
-/// How long lines are.
+/// Counts the widths of lines.
 #[derive(Default)]
 struct Widths {
     total: u32,
@@ -299,7 +299,7 @@ impl Widths {
         self.longest.truncate(EXAMPLES * 8);
     }
 
-    /// The least width that nearly all lines keep.
+    /// Returns the smallest usual width that 99 % of the lines keep.
     fn convention(self) -> Option<Convention> {
         let (count, width) =
             self.within.iter().zip(WIDTHS).find(|(within, _)| **within * 100 >= self.total * 99)?;

@@ -1,4 +1,4 @@
-//! Where programs and packages begin: a `main`, what a manifest names, and the names that tools look for.
+//! Finds entry points: files with a `main`, files that a manifest names, and names that tools look for.
 
 use crate::resolve::binaries;
 use crate::survey::Survey;
@@ -7,10 +7,10 @@ use act_kit::paths::directory;
 use act_kit::world::Repository;
 use serde_json::Value;
 
-/// Manifests that are read for it.
+/// Maximum number of manifests that are read.
 const MANIFESTS: usize = 200;
 const BYTES: u64 = 256 << 10;
-/// Lines that begin a script, of all files together.
+/// Maximum number of lines that start a Python script, in all files together.
 const SCRIPTS: usize = 2_000;
 
 pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
@@ -24,12 +24,12 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     found.extend(declared(repository, survey));
     found.sort_unstable();
     found.dedup();
-    // Those near the root first: they are what people start.
+    // Files near the root come first, because people start those.
     found.sort_by_key(|path| path.matches('/').count());
     found
 }
 
-/// Python files that say what they do when they are started.
+/// Returns the Python files that test whether they are run as a program (`if __name__ == "__main__"`).
 fn scripts(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     if !survey.units.iter().any(|unit| unit.language == Some("Python")) {
         return vec![];
@@ -57,7 +57,7 @@ fn is_named(path: &str) -> bool {
     }
 }
 
-/// What manifests say, as far as it is there.
+/// Returns the entry points that manifests declare and that exist.
 fn declared(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     let manifests =
         survey.inventory.paths().filter(|path| matches!(name(path), "Cargo.toml" | "package.json"));

@@ -1,4 +1,5 @@
-//! Which tests exercise what: what a test imports, what it is named after, and the file that it stands in.
+//! Finds which files a test exercises: those that it imports, the one that it is named after, and for tests inside a
+//! source file that file.
 
 use crate::survey::Survey;
 use act_kit::inventory::name;
@@ -6,10 +7,10 @@ use act_kit::paths::directory;
 use act_kit::reports::facts_a::Test;
 use std::collections::{BTreeSet, HashMap};
 
-/// Files that one test is said to exercise at most.
+/// Maximum number of files that one test is listed to exercise.
 const MOST: usize = 30;
 
-/// Tests, by place in the inventory, with the places of what they exercise.
+/// Tests and the files that they exercise, as indices into the inventory.
 pub(crate) struct Tests {
     of: Vec<(u32, Vec<u32>)>,
     exercised: BTreeSet<u32>,
@@ -30,7 +31,7 @@ impl Tests {
             let mut exercises = BTreeSet::new();
             if unit.is_test {
                 exercises.extend(survey.imported_by(at).filter(|to| survey.is_product(*to)));
-                // A header is used for what stands in the source beside it.
+                // A test that includes a header exercises the source file of the same name.
                 let sources = exercises.iter().flat_map(|to| source_of(survey, &by_stem, *to));
                 let sources = sources.collect::<Vec<_>>();
                 exercises.extend(sources);
@@ -48,7 +49,7 @@ impl Tests {
         self.exercised.contains(&at)
     }
 
-    /// Tests that exercise one of these, those of most of them first.
+    /// Returns the tests that exercise at least one of these files. The tests that exercise most of them come first.
     pub(crate) fn for_any<'s>(&self, survey: &'s Survey, wanted: &[u32]) -> Vec<&'s str> {
         let count = |exercises: &[u32]| exercises.iter().filter(|at| wanted.contains(at)).count();
         let mut found =
@@ -70,7 +71,7 @@ impl Tests {
     }
 }
 
-/// Helpers of tests that hold none, and texts beside them, are none.
+/// Returns whether a file contains tests. Helper files and documents in a test directory do not count.
 fn is_test_file(survey: &Survey, at: u32) -> bool {
     let unit = survey.unit(at);
     match unit.parsed {
@@ -79,12 +80,12 @@ fn is_test_file(survey: &Survey, at: u32) -> bool {
     }
 }
 
-/// `conftest` is none.
+/// Returns whether a file is named like a test. `conftest.py` is not.
 fn is_named_test(path: &str) -> bool {
     named_after(path).is_some() || matches!(stem(path), "test" | "tests")
 }
 
-/// `price` of `test_price.py`, `price_test.go`, `price.spec.ts` and `PriceTest.java`.
+/// Returns the file name up to its first dot.
 fn stem(path: &str) -> &str {
     name(path).split('.').next().unwrap_or_default()
 }
@@ -100,7 +101,7 @@ fn named_after(path: &str) -> Option<&str> {
         .or(marked.then_some(stem))
 }
 
-/// The one file that the test is named after: beside it, or the only one of that name in its language.
+/// Returns the file that a test is named after: the one beside it, or the only one of that name in its language.
 fn namesake(survey: &Survey, by_stem: &HashMap<&str, Vec<u32>>, at: u32) -> Option<u32> {
     let path = survey.path(at);
     let candidates = by_stem.get(named_after(path)?)?.iter().copied();

@@ -1,7 +1,6 @@
 //! The facts: what is computed about the repository without a model. The same repository gives the same facts.
 //!
-//! Every list has a fixed order and a maximum size in bytes; the best entries are first where there are better ones. What
-//! was left out is counted.
+//! Every list has a fixed order and a maximum size in bytes. `left_out` counts the entries that did not fit.
 
 mod conventions;
 mod entry_points;
@@ -21,30 +20,30 @@ use std::collections::BTreeMap;
 
 pub(crate) use exercised::Tests;
 
-/// Bytes of the lists in the document.
+/// Maximum sizes of the lists in the facts, in bytes.
 const SYMBOLS: usize = 1_200_000;
 const IMPORTS: usize = 600_000;
 const TESTS: usize = 300_000;
 const RISK: usize = 150_000;
 const ENTRY_POINTS: usize = 40_000;
-/// Tokens of the map; four bytes count as one.
+/// Maximum size of the map in tokens. A token is estimated as four bytes.
 const MAP_TOKENS: usize = 2_000;
-/// Symbols of a file that the map names.
+/// Maximum number of symbols that the map names for one file.
 const MAP_SYMBOLS: usize = 10;
-/// Files that the map may name at most, however short their names.
+/// Maximum number of files in the map.
 const MAP_FILES: usize = 80;
-/// Hits of the question's identifiers that count.
+/// Maximum number of search hits for the question's identifiers that count.
 const HITS: usize = 300;
 
-/// What is known before it is cut to a document or a prompt.
+/// Everything that was computed, before it is cut to the size of the facts or of a prompt.
 pub(crate) struct Known {
     pub(crate) survey: Survey,
     pub(crate) terms: Terms,
     pub(crate) ranks: Vec<f64>,
-    /// Files by rank.
+    /// Indices of the files, best rank first.
     pub(crate) order: Vec<u32>,
     pub(crate) tests: Tests,
-    /// Milliseconds that are kept back for what comes after looking around.
+    /// Milliseconds that the survey leaves for the steps after it.
     reserve: u64,
 }
 
@@ -65,7 +64,7 @@ impl Known {
         Self { survey, terms, ranks, order, tests, reserve }
     }
 
-    /// The files of the map with what they define, best first: as many as fit into so many bytes.
+    /// Returns the best files with the names that they define, best first, at most `most` bytes.
     pub(crate) fn map(&self, world: World<'_>, most: usize, files: usize) -> Vec<Mapped> {
         let best = self.order.iter().filter(|at| self.ranks[**at as usize] > 0.0).take(files);
         let best = best.copied().collect::<Vec<_>>();
@@ -84,7 +83,7 @@ impl Known {
         map
     }
 
-    /// The names in a file that say most about it.
+    /// Returns the names in a file that say most about it.
     fn telling(&self, outline: &Outline) -> Vec<String> {
         let weight = |symbol: &act_kit::world::Symbol| {
             let kind = match symbol.kind.as_str() {
@@ -113,7 +112,7 @@ impl Known {
         names
     }
 
-    /// The document.
+    /// Returns the facts.
     pub(crate) fn facts(&self, world: World<'_>, question: &str) -> FactsA {
         let mut left_out = BTreeMap::new();
         let map = self.map(world, MAP_TOKENS * 4, MAP_FILES);
@@ -173,7 +172,7 @@ impl Known {
         risk::of(&self.survey, &self.tests).collect()
     }
 
-    /// Languages with their numbers of files, most lines first.
+    /// Returns the languages with their numbers of files. The language with the most lines comes first.
     pub(crate) fn languages(&self) -> Vec<(String, u64)> {
         self.summary()
             .languages
@@ -182,7 +181,7 @@ impl Known {
             .collect()
     }
 
-    /// What a person asks first about a file.
+    /// Returns a file's lines, its importers and whether a test exercises it, in words.
     pub(crate) fn figures(&self, path: &str) -> String {
         let at = self.survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path));
         let Some(at) = at.ok().map(|at| at as u32).filter(|at| self.survey.unit(*at).parsed) else {
@@ -219,14 +218,14 @@ impl Known {
         }
     }
 
-    /// What is defined where, in the best files as far as there is room; by path. With the number of the missing.
+    /// Returns the symbols of the best files that fit, sorted by path, and the number of symbols that did not fit.
     fn symbols(&self, world: World<'_>) -> (Vec<Symbol>, usize) {
         let all = self.survey.units.iter().map(|unit| unit.symbols as usize).sum::<usize>();
         let parsed = self.order.iter().copied().filter(|at| self.survey.unit(*at).symbols > 0);
         let parsed = parsed.collect::<Vec<_>>();
         let (mut listed, mut left) = (vec![], SYMBOLS);
         'parts: for part in parsed.chunks(64) {
-            // An answer that is short is better than none.
+            // A short answer is better than none, so the rest of the time is kept.
             if world.progress.time_left() < self.reserve / 2 {
                 break;
             }
@@ -255,13 +254,13 @@ impl Known {
     }
 }
 
-/// Not what only tests use.
+/// Returns whether a symbol says something about the product: tests and their modules do not.
 fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
     let in_tests = symbol.container.as_deref() == Some("tests");
     symbol.kind != "test" && !in_tests && !(symbol.kind == "module" && symbol.name == "tests")
 }
 
-/// Files in which the identifiers of the question stand.
+/// Raises the score of files that contain the question's identifiers.
 fn mentioned(world: World<'_>, survey: &Survey, question: &str, about: &mut [f64]) {
     let identifiers = identifiers(question);
     if identifiers.is_empty() {
@@ -281,7 +280,7 @@ fn mentioned(world: World<'_>, survey: &Survey, question: &str, about: &mut [f64
     }
 }
 
-/// As many as fit, and how many do not.
+/// Returns the items that fit into `most` bytes, and the number of those that do not.
 fn fitting<T>(
     all: impl Iterator<Item = T>,
     most: usize,

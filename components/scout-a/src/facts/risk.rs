@@ -1,12 +1,11 @@
-//! How much may break when a file is changed: who imports it, how large it is, whether a test exercises it, how much of
-//! it others can name.
+//! Rates how much may break when a file is changed: by its importers, its size, its tests and its exported names.
 
 use super::Tests;
 use crate::survey::Survey;
 use act_kit::reports::facts_a::Risk;
 use act_kit::reports::report_a::Level;
 
-/// Of every file that a parser read and that is no test, most risky first.
+/// Rates every parsed product file, most risky first.
 pub(super) fn of<'s>(survey: &'s Survey, tests: &'s Tests) -> impl Iterator<Item = Risk> + 's {
     let mut fan_in = vec![0; survey.units.len()];
     survey.edges.iter().for_each(|(_, to)| fan_in[*to as usize] += 1);

@@ -1,4 +1,4 @@
-//! C and C++: beside the file that includes, else the nearest file whose path ends like that.
+//! C and C++: an included file is searched beside the including one, else the nearest path with that ending is taken.
 
 use super::Resolver;
 use act_kit::paths::{directory, normal, resolve};

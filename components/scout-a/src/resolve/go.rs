@@ -1,11 +1,11 @@
-//! Go: a package is a directory of a module, and the module says its name in `go.mod`.
+//! Go: a package is a directory of a module. `go.mod` names the module.
 
 use super::{DIRECTORY, Resolver};
 use crate::same_package::OWN_PACKAGE;
 use act_kit::paths::join;
 
 pub(super) fn files(resolver: &Resolver<'_>, target: &str) -> Vec<usize> {
-    // The package's own names are looked up where all of its files have been seen.
+    // `same_package` resolves names of the file's own package.
     if target == OWN_PACKAGE {
         return vec![];
     }

@@ -1,4 +1,4 @@
-//! Java: a class is a file below some source root, a package a directory.
+//! Java: a class is a file and a package is a directory, both below a source root.
 
 use super::{DIRECTORY, Resolver};
 use act_kit::paths::{directory, join};
@@ -18,7 +18,7 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
         return class(resolver, from, &package).into_iter().collect();
     }
     let mut path = target.replace('.', "/");
-    // A nested class or a static member stands in the file of what is around it.
+    // A nested class or a static member is defined in the file of the class around it.
     for _ in 0..3 {
         if let Some(found) = class(resolver, from, &path) {
             return vec![found];
@@ -29,7 +29,7 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
     vec![]
 }
 
-/// What the file's own package has of these names; tests lie in the same package in another root.
+/// Returns the files of the own package that define these names. Tests are in the same package below another root.
 fn own_package(resolver: &Resolver<'_>, from: &str, package: &str, names: &[String]) -> Vec<usize> {
     let file = |name: &String| match package {
         "." => resolver.find(&join(directory(from), &format!("{name}.java"))),

@@ -1,5 +1,5 @@
-//! JavaScript and TypeScript: relative paths with the endings that people leave out, packages of the workspace by
-//! their names, and the short names that a `tsconfig.json` gives.
+//! JavaScript and TypeScript: resolves relative paths without extension, packages of the workspace, and path aliases of a
+//! `tsconfig.json`.
 
 use super::Resolver;
 use act_kit::paths::{directory, join, normal, resolve, upwards};
@@ -14,11 +14,11 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<us
     found.into_iter().collect()
 }
 
-/// A file, with or without its ending, or the `index` of a directory.
+/// Finds a file, with or without its extension, or the `index` file of a directory.
 fn module(resolver: &Resolver<'_>, place: &str) -> Option<usize> {
     let whole = resolver.find(place);
     let ended = || resolver.first(ENDINGS.iter().map(|ending| format!("{place}.{ending}")));
-    // What is written `.js` may still be TypeScript.
+    // TypeScript code imports `a.ts` as `a.js`.
     let compiled = || {
         let (stem, ending) = place.rsplit_once('.')?;
         let endings: &[&str] = match ending {

@@ -1,4 +1,4 @@
-//! Names that manifests give to directories: crates, Go modules, packages, short names of paths.
+//! Reads the names that manifests give to directories: crates, Go modules, npm packages, path aliases.
 
 use act_kit::inventory::{Inventory, name};
 use act_kit::paths::{directory, join, resolve};
@@ -7,23 +7,23 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use toml::de::{DeTable, DeValue};
 
-/// Manifests that are read, and bytes of one.
+/// Maximum number of manifests that are read, and of bytes of one.
 const MOST: usize = 2_000;
 const BYTES: u64 = 256 << 10;
 
 pub(super) struct Package {
     pub(super) root: String,
-    /// Where it begins, as written.
+    /// The entry points as written in the manifest.
     pub(super) entries: Vec<String>,
 }
 
 #[derive(Default)]
 pub(super) struct Manifests {
-    /// Name, as it is written in code, to the directory of the library's root.
+    /// Maps a crate's name, as code writes it, to the directory of its root module.
     pub(super) crates: HashMap<String, String>,
     pub(super) go_modules: BTreeMap<String, String>,
     pub(super) packages: HashMap<String, Package>,
-    /// Directory of a configuration to its patterns and places.
+    /// Maps the directory of a `tsconfig.json` to its path aliases: patterns and their targets.
     pub(super) short_names: HashMap<String, Vec<(String, Vec<String>)>>,
 }
 
@@ -98,13 +98,13 @@ impl Manifests {
             .take(64)
             .map(|(pattern, to)| (pattern.clone(), places(to)))
             .collect::<Vec<_>>();
-        // The longest beginning wins.
+        // The pattern with the longest prefix wins.
         names.sort_by_key(|(pattern, _)| usize::MAX - pattern.find('*').unwrap_or(usize::MAX / 2));
         self.short_names.insert(root.to_owned(), names);
     }
 }
 
-/// JSON as these configurations write it: without comments, and without commas that nothing follows.
+/// Removes comments and trailing commas, which these configurations may contain.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -131,7 +131,7 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// Bytes of the string that the text begins with.
+/// Returns the length of the string literal that the text begins with.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     let end = text.char_indices().skip(1).find(|(_, c)| {
@@ -142,7 +142,7 @@ fn string(text: &str) -> usize {
     end.map_or(text.len(), |(at, _)| at + 1)
 }
 
-/// Paths that a `Cargo.toml` names as where programs begin.
+/// Returns the paths of the binaries that a `Cargo.toml` declares.
 pub(crate) fn binaries(text: &str) -> Vec<String> {
     let Ok(table) = DeTable::parse(text) else { return vec![] };
     let path =

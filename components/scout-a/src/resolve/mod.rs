@@ -1,5 +1,5 @@
-//! Which files of the repository an import means. A place that is only likely is not taken: what is given is there and
-//! is what the language's own rules lead to.
+//! Finds the files of the repository that an import means, by the rules of each language. A file that is only likely is
+//! not returned.
 
 mod c;
 mod go;
@@ -16,13 +16,13 @@ use manifests::Manifests;
 pub(crate) use manifests::binaries;
 use std::collections::HashMap;
 
-/// Files that one import of a directory means at most.
+/// Maximum number of files that one import of a directory means.
 const DIRECTORY: usize = 50;
 
 pub(crate) struct Resolver<'i> {
     inventory: &'i Inventory,
     manifests: Manifests,
-    /// Source files of Go and Java by directory, of C and Java by name: their imports do not say where to begin.
+    /// Source files of Go and Java by directory, and of C and Java by name. Their imports name no root to start from.
     by_directory: HashMap<&'i str, Vec<usize>>,
     by_name: HashMap<&'i str, Vec<usize>>,
 }
@@ -47,7 +47,7 @@ impl<'i> Resolver<'i> {
         Self { inventory, manifests: Manifests::read(repository, inventory), by_directory, by_name }
     }
 
-    /// Places in the inventory; nothing for what lies outside of the repository.
+    /// Returns the files that an import means, as indices into the inventory; none for a file outside of the repository.
     pub(crate) fn files(&self, from: &str, language: &str, import: &Import) -> Vec<usize> {
         match language {
             "c" | "cpp" => c::files(self, from, &import.target),
@@ -72,7 +72,7 @@ impl<'i> Resolver<'i> {
         &self.inventory.files[at].path
     }
 
-    /// Of the files that end with `suffix`, the one that is nearest to `from`.
+    /// Returns the file whose path ends with `suffix` and is nearest to `from`.
     fn nearest(&self, from: &str, suffix: &str) -> Option<usize> {
         let candidates = self.by_name.get(name(suffix))?;
         let fits = |at: &&usize| {

@@ -1,6 +1,6 @@
-//! Python: a module is looked for beside the outermost package that the file is in and in every directory above, and in
-//! a `src` there; a name that is taken from a package may be a module of it. Inside a package an absolute import never
-//! means a sibling.
+//! Python: a module is searched beside the file's outermost package, in every directory above, and in `src` and `lib`
+//! there. A name that is imported from a package may be a module of it. Inside a package an absolute import never means
+//! a sibling.
 
 use super::Resolver;
 use act_kit::paths::{directory, join, upwards};
@@ -20,8 +20,8 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
         .unwrap_or_default()
 }
 
-/// Where an absolute import of a file may begin: not inside a package. What the language brings along is only hidden by
-/// what lies where the program begins.
+/// Returns the directories in which an absolute import is searched: none inside of a package. A module of the standard
+/// library is only hidden by a file in the first of them.
 fn roots(resolver: &Resolver<'_>, from: &str, module: &str) -> Vec<String> {
     let packaged = |at: &&str| resolver.find(&join(at, "__init__.py")).is_some();
     let above = upwards(directory(from)).skip_while(packaged);
@@ -33,7 +33,7 @@ fn roots(resolver: &Resolver<'_>, from: &str, module: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names of the standard library.
+/// Names of Python's standard library.
 const STANDARD: &str = "\
     abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
     bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs codeop collections \

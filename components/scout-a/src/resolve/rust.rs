@@ -1,4 +1,4 @@
-//! Rust: modules are files below the directory of the crate's root, crates of the workspace have names.
+//! Rust: a module is a file below its crate's root. Crates of the workspace are known by name.
 
 use super::Resolver;
 use act_kit::inventory::name;
@@ -9,7 +9,7 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<us
 }
 
 fn file(resolver: &Resolver<'_>, from: &str, target: &str) -> Option<usize> {
-    // A `#[path]`.
+    // The target of a `#[path]` attribute.
     if target.ends_with(".rs") {
         return resolver.find(&resolve(directory(from), target)?);
     }
@@ -35,7 +35,7 @@ fn file(resolver: &Resolver<'_>, from: &str, target: &str) -> Option<usize> {
     }
 }
 
-/// The longest part of a path that is a file below `base`.
+/// Finds the file for the longest prefix of a path below `base`.
 fn within(resolver: &Resolver<'_>, base: &str, parts: &[&str]) -> Option<usize> {
     (1..=parts.len().min(12)).rev().find_map(|count| {
         let place = join(base, &parts[..count].join("/"));
@@ -43,7 +43,7 @@ fn within(resolver: &Resolver<'_>, base: &str, parts: &[&str]) -> Option<usize> 
     })
 }
 
-/// Where the modules of a file's crate lie: the nearest directory above with the file that a crate begins with.
+/// Returns the directory of the crate's root: the nearest one above with a `lib.rs` or `main.rs`.
 fn root(resolver: &Resolver<'_>, from: &str) -> String {
     let start = directory(from);
     let found = upwards(start).find(|at| crate_file(resolver, at).is_some());
@@ -54,7 +54,7 @@ fn crate_file(resolver: &Resolver<'_>, root: &str) -> Option<usize> {
     resolver.first(["lib.rs", "main.rs"].map(|name| join(root, name)))
 }
 
-/// Where the modules inside of a file lie.
+/// Returns the directory of a file's child modules.
 fn inside(from: &str) -> String {
     match name(from) {
         "lib.rs" | "main.rs" | "mod.rs" => directory(from).to_owned(),
@@ -62,7 +62,7 @@ fn inside(from: &str) -> String {
     }
 }
 
-/// What `super` leads to: the modules beside the file, or the file around them.
+/// Finds the file that a path with `super` means: a sibling module, or the parent module itself.
 fn above(resolver: &Resolver<'_>, from: &str, rest: &[&str]) -> Option<usize> {
     let mut around = match name(from) {
         "mod.rs" => directory(directory(from)).to_owned(),

@@ -7,7 +7,7 @@ use crate::tree::{Tree, place};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
 
-/// How a test is marked in a source file.
+/// Attributes that mark a test in a source file.
 const MARK: &str = r"#\[test\]|#\[tokio::test|#\[cfg\(test\)\]|#\[rstest|#\[async_std::test";
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -85,7 +85,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     Some(draft)
 }
 
-/// Whether a source file of the project marks a test.
+/// Returns whether a source file of the project contains a test.
 fn marked(tree: &Tree<'_>, root: &str) -> bool {
     let glob = join(root, "**/*.rs");
     tree.repository.search(MARK, Some(&glob), 1).is_ok_and(|found| !found.items.is_empty())

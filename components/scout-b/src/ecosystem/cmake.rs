@@ -10,8 +10,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "CMakeLists.txt");
     let text = tree.text(&path)?;
     let line = |word: &str| {
-        let said = |line: &str| line.trim_start().to_lowercase().starts_with(word);
-        Some(text.lines().position(said)? as u32 + 1)
+        let parsed = |line: &str| line.trim_start().to_lowercase().starts_with(word);
+        Some(text.lines().position(parsed)? as u32 + 1)
     };
     let source = place(&path, line("project").unwrap_or(1));
     let mut draft = Draft::new(root, System::Custom, Family::Cmake, source);

@@ -1,4 +1,4 @@
-//! Gradle, by the lines of its scripts: nobody but Gradle can run them.
+//! Gradle, by the text of its scripts; only Gradle can run them.
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};

@@ -1,4 +1,4 @@
-//! A Makefile where nothing else says what the project is.
+//! A Makefile in a directory without another manifest.
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};

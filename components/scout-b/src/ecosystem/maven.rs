@@ -8,7 +8,7 @@ use crate::version::Claim;
 use act_kit::paths::{join, resolve, upwards};
 use roxmltree::{Document, Node};
 
-/// Elements within each other; a parser that recurses is not asked about more.
+/// Maximum nesting of elements. The parser recurses, so that deeper files are not parsed.
 const DEPTH: usize = 200;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -53,7 +53,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     Some(draft)
 }
 
-/// Directories of the modules that a pom names, with their lines.
+/// Returns the directories of the modules that a pom names, with their lines.
 pub(crate) fn modules(tree: &Tree<'_>, root: &str) -> Vec<(String, u32)> {
     let path = join(root, "pom.xml");
     let Some(text) = tree.text(&path) else { return vec![] };
@@ -77,7 +77,7 @@ fn parsed<'a>(tree: &Tree<'_>, path: &str, text: &'a str) -> Option<Document<'a>
     Document::parse(text).map_err(failed).ok()
 }
 
-/// At least as deep as the elements are nested.
+/// Returns an upper bound of how deep the elements are nested.
 fn depth(text: &str) -> usize {
     let (mut depth, mut most) = (0_usize, 0);
     for tag in text.split('<').skip(1) {
@@ -92,7 +92,7 @@ fn depth(text: &str) -> usize {
     most
 }
 
-/// The version of Java that a pom or its parent asks for.
+/// Returns the version of Java that a pom or its parent asks for.
 fn java(tree: &Tree<'_>, root: &str) -> Option<(String, crate::facts::Place)> {
     const NAMES: [&str; 5] = [
         "java.version",

@@ -1,6 +1,6 @@
-//! One file for each kind of project: what makes a directory one, and what its manifests say.
+//! One module for each kind of project: its manifests, and what they say.
 //!
-//! Decides whose manifest makes a project, in this order; a Makefile speaks only where nothing else does.
+//! The order of the modules decides which manifest makes a project. A Makefile counts only without another manifest.
 
 mod cargo;
 mod cmake;
@@ -14,7 +14,7 @@ pub(crate) mod python;
 use crate::draft::Draft;
 use crate::tree::Tree;
 
-/// Names of files that may make a directory a project.
+/// Names of files that make a directory a project.
 pub(crate) const MANIFESTS: [&str; 16] = [
     "Cargo.toml",
     "go.mod",
@@ -34,7 +34,7 @@ pub(crate) const MANIFESTS: [&str; 16] = [
     "Makefile",
 ];
 
-/// The projects of one directory; `above` are those of the directories above it.
+/// Returns the projects of one directory. `above` are the projects of the directories above.
 pub(crate) fn projects(tree: &Tree<'_>, root: &str, above: &[Draft]) -> Vec<Draft> {
     let languages = [
         cargo::project(tree, root),
@@ -51,7 +51,7 @@ pub(crate) fn projects(tree: &Tree<'_>, root: &str, above: &[Draft]) -> Vec<Draf
     if found.is_empty() && !enclosed {
         found.extend(cmake::project(tree, root).or_else(|| make::project(tree, root)));
     }
-    // What a malformed manifest would have said is not known.
+    // A malformed manifest may declare anything, so that nothing is derived from its absence.
     for draft in found.iter_mut().filter(|draft| tree.is_broken(&draft.source.path)) {
         draft.offers.clear();
         draft.prerequisites.clear();

@@ -1,4 +1,4 @@
-//! package.json, with whichever package manager goes with it.
+//! package.json with its package manager.
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Place, System};
@@ -9,7 +9,7 @@ use crate::tree::{Tree, place};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
 
-/// Lock file, its manager, what installs exactly what it says.
+/// Lock files, their managers, and the commands that install exactly the locked versions.
 pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
     ("pnpm-lock.yaml", "pnpm", "pnpm install --frozen-lockfile"),
     ("yarn.lock", "yarn", "yarn install --frozen-lockfile"),
@@ -19,7 +19,7 @@ pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
     ("npm-shrinkwrap.json", "npm", "npm ci"),
 ];
 
-/// Word of a test script or name of a dependency, and the framework it means.
+/// Words of a test script or names of dependencies, and the frameworks that they mean.
 const FRAMEWORKS: [(&str, &str); 11] = [
     ("vitest", "vitest"),
     ("jest", "jest"),
@@ -34,7 +34,7 @@ const FRAMEWORKS: [(&str, &str); 11] = [
     ("playwright", "playwright"),
 ];
 
-/// Why a script of the manifest, called a test, proves nothing.
+/// Returns why a script of the manifest that is called a test proves nothing.
 pub(crate) fn doubt(manifest: &Node, script: &str) -> Option<Doubt> {
     let text = |name: &str| {
         let (text, _) = manifest.text_at(&["scripts", name])?;
@@ -125,7 +125,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     Some(draft)
 }
 
-/// Manager, what installs, and where that is said: the lock file first, then the field, then custom.
+/// Returns the manager, its install command and the source: the lock file, else the field, else the custom.
 fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'static str, Place) {
     let field = field(tree, root, manifest);
     let locks = upwards(root).find_map(|above| {
@@ -134,13 +134,13 @@ fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'sta
         (!found.is_empty()).then_some(found)
     });
     let locks = locks.unwrap_or_default();
-    // The field says which of several lock files counts.
+    // With several lock files the field decides.
     let named = field.as_ref().and_then(|(name, _)| locks.iter().find(|(lock, _)| lock.1 == name));
     match named.or(locks.first()) {
         Some(((_, manager, install), path))
             if field.as_ref().is_none_or(|(name, _)| name == manager) =>
         {
-            // Since version 2 yarn calls it something else.
+            // Since version 2 the option of yarn has another name.
             let berry = *manager == "yarn"
                 && tree.text(path).is_some_and(|text| text.contains("__metadata:"));
             let install = if berry { "yarn install --immutable" } else { install };
@@ -160,7 +160,7 @@ fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'sta
     }
 }
 
-/// `packageManager`, of the package or of the nearest one above.
+/// Returns `packageManager` of the package or of the nearest one above.
 pub(crate) fn field(tree: &Tree<'_>, root: &str, manifest: &Node) -> Option<(String, Place)> {
     let own = |manifest: &Node, root: &str| {
         let (text, line) = manifest.text_at(&["packageManager"])?;
@@ -190,7 +190,7 @@ fn is_source(path: &str) -> bool {
     extensions.iter().any(|end| path.ends_with(end))
 }
 
-/// Where the framework is told to look for tests.
+/// Returns the patterns with which the framework is configured to find tests.
 fn test_globs(tree: &Tree<'_>, root: &str, manifest: &Node) -> Vec<String> {
     let mut globs = Vec::new();
     let places: [&[&str]; 3] = [&["jest", "testMatch"], &["mocha", "spec"], &["jest", "testRegex"]];
@@ -220,7 +220,7 @@ fn test_globs(tree: &Tree<'_>, root: &str, manifest: &Node) -> Vec<String> {
     globs
 }
 
-/// Whether a path ends like a glob does: what its last name has besides stars and braces stands in that order.
+/// Returns whether a path may match a glob: the literal parts of the glob's last name occur in the path in that order.
 fn loosely(glob: &str, path: &str) -> bool {
     let name = glob.rsplit('/').next().unwrap_or(glob);
     let fixed = name.split(['*', '?', '{', '}', '(', ')', '[', ']', '|', ',', '\\', '$', '^', '+']);

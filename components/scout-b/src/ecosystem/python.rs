@@ -1,4 +1,4 @@
-//! Python, with whichever of its many manifests and managers there are.
+//! Python, with its many manifests and package managers.
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Place, System};
@@ -9,7 +9,7 @@ use crate::version::Claim;
 use act_kit::inventory::name;
 use act_kit::paths::{directory, join, upwards};
 
-/// Lock file, its manager, what installs, what runs something in its environment.
+/// Lock files, their managers, the install commands, and the prefixes that run a command in the environment.
 pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [
     ("uv.lock", "uv", "uv sync", "uv run "),
     ("poetry.lock", "poetry", "poetry install", "poetry run "),
@@ -17,7 +17,7 @@ pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [
     ("Pipfile.lock", "pipenv", "pipenv install --dev", "pipenv run "),
 ];
 
-/// Lists of what is needed for tests, the fullest first.
+/// Requirement files for tests, the most complete first.
 const REQUIREMENTS: [&str; 9] = [
     "requirements-dev.txt",
     "requirements_dev.txt",
@@ -30,14 +30,14 @@ const REQUIREMENTS: [&str; 9] = [
     "requirements.txt",
 ];
 
-/// What the manifests of one directory say.
+/// The manifests of one directory.
 struct Manifests {
     root: String,
     pyproject: Node,
     setup_cfg: Node,
     tox: Node,
     pytest_ini: Node,
-    /// The requirement files with their lines.
+    /// Returns the requirement files with their lines.
     requirements: Vec<(String, Vec<String>)>,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     Some(manifests.draft(tree, source))
 }
 
-/// A repository of scripts: no manifest, but tests that a known framework runs.
+/// Returns a project for a repository of scripts: without a manifest, but with tests of a known framework.
 pub(crate) fn scripts(tree: &Tree<'_>) -> Option<Draft> {
     let manifests = Manifests::read(tree, "");
     let tests = manifests.test_files(tree);
@@ -56,7 +56,7 @@ pub(crate) fn scripts(tree: &Tree<'_>) -> Option<Draft> {
     Some(manifests.draft(tree, source))
 }
 
-/// Test files that are read for the framework they are written in.
+/// Maximum number of test files that are read to find the framework.
 const READ: usize = 8;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -65,7 +65,7 @@ enum Framework {
     Unittest,
 }
 
-/// The framework that the first tests are written in, and the line that says so.
+/// Returns the framework of the first tests, and the line that shows it.
 fn read_framework(tree: &Tree<'_>, tests: &[&str]) -> Option<(Framework, Place)> {
     let says = |path: &str, words: &[&str]| {
         let text = tree.text(path)?;
@@ -121,7 +121,7 @@ impl Manifests {
         join(&self.root, name)
     }
 
-    /// What makes the directory a project; below the repository's own it takes more than a list of requirements.
+    /// Returns the manifest that makes the directory a project. Below the root a list of requirements is not enough.
     fn source(&self, tree: &Tree<'_>) -> Option<Place> {
         let pyproject = self.path("pyproject.toml");
         if tree.has(&pyproject) {
@@ -154,7 +154,7 @@ impl Manifests {
         (tree.has(&tox) && sources).then(|| place(&tox, 1))
     }
 
-    /// Manager, what installs and who says so, and what goes before a command.
+    /// Returns the manager, its install command with the source, and the prefix of commands.
     fn manager(
         &self,
         tree: &Tree<'_>,
@@ -231,7 +231,7 @@ impl Manifests {
         }
     }
 
-    /// Where pytest is configured or asked for.
+    /// Returns where pytest is configured or required.
     fn pytest(&self, tree: &Tree<'_>) -> Option<Place> {
         let at = |name: &str, line| place(&self.path(name), line);
         if let Some(line) = self.pyproject.line_of(&["tool", "pytest"]) {
@@ -269,8 +269,9 @@ impl Manifests {
                 return Some(place(&path, 1));
             }
             let text = tree.text(&path).unwrap_or_default();
-            let said = |line: &str| !line.trim_start().starts_with('#') && line.contains("pytest");
-            if let Some(line) = text.lines().position(said) {
+            let parsed =
+                |line: &str| !line.trim_start().starts_with('#') && line.contains("pytest");
+            if let Some(line) = text.lines().position(parsed) {
                 return Some(place(&path, line as u32 + 1));
             }
         }
@@ -287,7 +288,7 @@ impl Manifests {
         named.chain(asked).collect()
     }
 
-    /// `manage.py` of Django, where nobody asks for pytest.
+    /// Returns Django's `manage.py`, unless pytest is required.
     fn django(&self, tree: &Tree<'_>) -> Option<Place> {
         let path = self.path("manage.py");
         tree.has(&path).then(|| place(&path, 1))
@@ -332,7 +333,7 @@ impl Manifests {
         }
     }
 
-    /// Names of test files that somebody asks for.
+    /// Returns the configured patterns of test files.
     fn patterns(&self) -> Vec<String> {
         let lists = [
             self.pyproject.get(&["tool", "pytest", "ini_options", "python_files"]),
@@ -392,7 +393,7 @@ impl Manifests {
     }
 }
 
-/// A pattern with stars against a name.
+/// Returns whether a name matches a pattern with stars.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut rest = name;
     let mut parts = pattern.split('*').peekable();

@@ -1,4 +1,4 @@
-//! What the environment lacks, with what to do about it. Never that a failure be ignored.
+//! Finds what the environment lacks, and says what to do about it. It never advises to ignore a failure.
 
 use super::log::Log;
 use crate::tree::Tree;
@@ -9,7 +9,7 @@ const MOST: usize = 10;
 
 use Severity::{Blocking, Warning};
 
-/// Text of a line, how bad, what to do.
+/// Text in a line, its severity, and what to do.
 const ISSUES: [(&str, Severity, &str); 40] = [
     ("No space left on device", Blocking, "free disk space, or give the container more"),
     (
@@ -182,7 +182,7 @@ fn issue(line: &str, tree: &Tree<'_>) -> Option<(Severity, String)> {
     denied.then(|| (Warning, "check the mode and the owner of what is named".to_owned()))
 }
 
-/// A program that is not there: `sh: 1: ruff: not found`, `bash: line 3: ruff: command not found`.
+/// Finds a missing program: `sh: 1: ruff: not found`, `bash: line 3: ruff: command not found`.
 fn command(line: &str) -> Option<String> {
     let before =
         line.strip_suffix(": not found").or_else(|| line.strip_suffix(": command not found"));
@@ -197,7 +197,7 @@ fn command(line: &str) -> Option<String> {
         .then(|| format!("use an image that has {name}, or install it in an earlier step"))
 }
 
-/// A module that is not installed; one of the repository is not found for another reason.
+/// Finds a module that is not installed. A module of the repository is missing for another reason.
 fn module(line: &str, tree: &Tree<'_>) -> Option<String> {
     if let Some((_, rest)) = line.split_once("ModuleNotFoundError: No module named ") {
         let name = rest.trim().trim_matches(['\'', '"']);
@@ -222,7 +222,7 @@ fn module(line: &str, tree: &Tree<'_>) -> Option<String> {
     package.then(|| format!("install {name} with the project's dependencies in an earlier step"))
 }
 
-/// A header or a library of the system.
+/// Finds a missing header or library of the system.
 fn header(line: &str, tree: &Tree<'_>) -> Option<String> {
     if let Some((_, rest)) = line.split_once("fatal error: ") {
         let name = rest.split(": No such file").next().filter(|_| rest.contains("No such file"));

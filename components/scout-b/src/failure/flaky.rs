@@ -1,8 +1,8 @@
-//! Signs that a failure depends on chance. Only told: a test that fails now and then has failed.
+//! Finds signs that a failure depends on chance. They are only reported: a flaky test that fails has failed.
 
 use super::log::Log;
 
-/// What a line says, and what that means.
+/// Texts in a line, and what they mean.
 const SIGNS: [(&str, &str); 9] = [
     ("WARNING: DATA RACE", "the race detector found a data race"),
     ("race detected during execution of test", "the race detector found a data race"),
@@ -17,15 +17,15 @@ const SIGNS: [(&str, &str); 9] = [
 
 pub(super) fn reason(log: &Log) -> Option<String> {
     for (_, line) in log.iter() {
-        let said = line.trim_start();
-        let flakes = said.split_once("Flakes: ").map(|(_, count)| !count.starts_with('0'));
+        let text = line.trim_start();
+        let flakes = text.split_once("Flakes: ").map(|(_, count)| !count.starts_with('0'));
         let sign = SIGNS.iter().find(|(sign, _)| line.contains(sign));
         if let Some((_, meaning)) = sign.filter(|_| flakes != Some(false)) {
             return Some((*meaning).to_owned());
         }
-        // nextest says `FLAKY 2/3`, Playwright `1 flaky`, pytest's plugin `1 rerun`.
-        let flaky = said.starts_with("FLAKY ") || said.ends_with(" flaky");
-        let reruns = said.trim_matches(['=', ' ']).split(", ").any(|part| {
+        // nextest prints `FLAKY 2/3`, Playwright `1 flaky`, pytest's plugin `1 rerun`.
+        let flaky = text.starts_with("FLAKY ") || text.ends_with(" flaky");
+        let reruns = text.trim_matches(['=', ' ']).split(", ").any(|part| {
             let part = part.split(" in ").next().unwrap_or(part);
             part.strip_suffix(" rerun").is_some_and(|n| n.parse::<u32>().is_ok_and(|n| n > 0))
         });
@@ -39,15 +39,15 @@ pub(super) fn reason(log: &Log) -> Option<String> {
     both(log)
 }
 
-/// One test that passed and failed in the same log.
+/// Finds a test that passed and failed in the same log.
 fn both(log: &Log) -> Option<String> {
     let result = |line: &str| {
-        let said = line.trim_start();
-        if let Some(rest) = said.strip_prefix("--- ") {
+        let text = line.trim_start();
+        if let Some(rest) = text.strip_prefix("--- ") {
             let (word, name) = rest.split_once(": ")?;
             return Some((name.split(" (").next()?.to_owned(), word == "PASS"));
         }
-        let (name, word) = said.rsplit_once(' ').filter(|_| said.contains("::"))?;
+        let (name, word) = text.rsplit_once(' ').filter(|_| text.contains("::"))?;
         match word {
             "PASSED" | "FAILED" => Some((name.trim().to_owned(), word == "PASSED")),
             _ => None,

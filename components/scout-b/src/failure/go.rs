@@ -23,17 +23,17 @@ pub(super) fn go(log: &Log) -> Option<Reading> {
     for (at, line) in log.iter().take_while(|(at, _)| *at <= end) {
         if let Some(rest) = line.trim_start().strip_prefix("--- FAIL: ") {
             let name = rest.split(" (").next().unwrap_or(rest).to_owned();
-            // A test fails because one in it does.
+            // A test fails when a test inside of it does.
             tests.retain(|outer| !name.starts_with(&format!("{outer}/")));
             tests.push(name);
             first = first.min(at);
         } else if line.starts_with("panic: ") || line.starts_with("fatal error: ") {
             first_error.get_or_insert_with(|| line.to_owned());
             first = first.min(at);
-            // The stack of it: places stand on lines of their own.
+            // In the stack trace each location has a line of its own.
             let stack = log.from(at + 1).take(60).filter(|(_, line)| line.starts_with('\t'));
             marks.extend(stack.map(|(at, _)| at));
-        } else if said_in_test(line) {
+        } else if is_test_output(line) {
             first_error.get_or_insert_with(|| message(line.trim_start()));
             marks.push(at);
             first = first.min(at);
@@ -52,10 +52,10 @@ pub(super) fn go(log: &Log) -> Option<Reading> {
     })
 }
 
-/// `    price_test.go:12: got 1, want 2`.
-fn said_in_test(line: &str) -> bool {
-    let said = line.trim_start();
-    let mut parts = said.splitn(3, ':');
+/// Reads `    price_test.go:12: got 1, want 2`.
+fn is_test_output(line: &str) -> bool {
+    let content = line.trim_start();
+    let mut parts = content.splitn(3, ':');
     let path = parts.next().unwrap_or_default();
     line.starts_with("    ")
         && path.ends_with("_test.go")
@@ -63,7 +63,7 @@ fn said_in_test(line: &str) -> bool {
         && parts.next().is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// What stands behind the place.
+/// Returns the text behind the location.
 fn message(line: &str) -> String {
-    line.split_once(": ").map_or(line, |(_, said)| said).to_owned()
+    line.split_once(": ").map_or(line, |(_, content)| content).to_owned()
 }

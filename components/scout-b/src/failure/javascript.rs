@@ -13,7 +13,7 @@ fn counted(line: &str, label: &str, word: &str) -> bool {
     })
 }
 
-/// Frames of a stack, and the lines of code that are shown with a mark.
+/// Returns whether a line is a stack frame or a quoted line of code.
 fn frames(log: &Log, from: usize, to: usize) -> Vec<usize> {
     let frame = |line: &str| {
         let line = line.trim_start();
@@ -35,7 +35,7 @@ pub(super) fn jest(log: &Log) -> Option<Reading> {
     let (mut first, mut first_error, mut suite) = (None, None, String::new());
     for (at, line) in log.iter().take_while(|(at, _)| *at < end) {
         if let Some(rest) = line.strip_prefix("FAIL ") {
-            // With several projects their name comes first; the time it took comes last.
+            // With several projects the line starts with the project's name. It ends with the duration.
             let path = rest
                 .split_whitespace()
                 .rfind(|word| word.contains(['/', '.']) && !word.starts_with('('));
@@ -49,7 +49,7 @@ pub(super) fn jest(log: &Log) -> Option<Reading> {
         tests.push(if whole { suite.clone() } else { name.to_owned() });
         first.get_or_insert(at);
         if first_error.is_none() {
-            first_error = log.next_said(at + 1).map(|(_, line)| line.trim().to_owned());
+            first_error = log.next_text(at + 1).map(|(_, line)| line.trim().to_owned());
         }
     }
     let start = first.unwrap_or(0);
@@ -81,13 +81,13 @@ pub(super) fn vitest(log: &Log) -> Option<Reading> {
     for (at, line) in log.iter().take_while(|(at, _)| *at < end) {
         let Some(rest) = line.trim_start().strip_prefix("FAIL ") else { continue };
         let name = rest.trim();
-        // A file that could not be loaded is shown with itself in brackets.
+        // A file that could not be loaded is printed with its own name in brackets.
         let name =
             name.split_once(" [").filter(|(_, rest)| rest.ends_with(']')).map_or(name, |(n, _)| n);
         tests.push(name.trim().to_owned());
         first.get_or_insert(at);
         if first_error.is_none() {
-            let next = log.next_said(at + 1).map(|(_, line)| line.trim().to_owned());
+            let next = log.next_text(at + 1).map(|(_, line)| line.trim().to_owned());
             first_error = next.filter(|line| !line.starts_with("FAIL "));
         }
     }
@@ -113,8 +113,8 @@ pub(super) fn mocha(log: &Log) -> Option<Reading> {
     let mut tests = Vec::new();
     let (mut parts, mut open, mut first_error) = (Vec::<String>::new(), false, None);
     for (_, line) in log.from(end + 1) {
-        let said = line.trim();
-        let number = said.split_once(") ").filter(|(n, _)| n.parse::<u32>().is_ok());
+        let text = line.trim();
+        let number = text.split_once(") ").filter(|(n, _)| n.parse::<u32>().is_ok());
         if let Some((_, name)) = number.filter(|_| line.starts_with("  ") && !open) {
             open = !name.ends_with(':');
             parts = vec![name.trim_end_matches(':').to_owned()];
@@ -122,18 +122,18 @@ pub(super) fn mocha(log: &Log) -> Option<Reading> {
                 tests.push(parts.join(" "));
             }
         } else if open {
-            if said.is_empty() || parts.len() > 10 {
+            if text.is_empty() || parts.len() > 10 {
                 open = false;
                 tests.push(parts.join(" "));
                 continue;
             }
-            parts.push(said.trim_end_matches(':').to_owned());
-            if said.ends_with(':') {
+            parts.push(text.trim_end_matches(':').to_owned());
+            if text.ends_with(':') {
                 open = false;
                 tests.push(parts.join(" "));
             }
-        } else if first_error.is_none() && !tests.is_empty() && !said.is_empty() {
-            first_error = Some(said.to_owned());
+        } else if first_error.is_none() && !tests.is_empty() && !text.is_empty() {
+            first_error = Some(text.to_owned());
         }
     }
     let marks = frames(log, end, log.len());
@@ -157,7 +157,7 @@ pub(super) fn node_test(log: &Log) -> Option<Reading> {
     if log.line(end).starts_with('#') { tap(log, end) } else { spec(log, end) }
 }
 
-/// The list behind the summary; each with its place above and its error below.
+/// Reads the list behind the summary. Each entry has its location above and its error below.
 fn spec(log: &Log, end: usize) -> Option<Reading> {
     let list = log.last(|line| line.starts_with("✖ failing tests:")).unwrap_or(end);
     let mut tests = Vec::new();
@@ -167,7 +167,7 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
             let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
             tests.push(name.to_owned());
             if first_error.is_none() {
-                first_error = log.next_said(at + 1).map(|(_, line)| line.trim().to_owned());
+                first_error = log.next_text(at + 1).map(|(_, line)| line.trim().to_owned());
             }
         } else if line.starts_with("test at ") {
             marks.push(at);
@@ -188,8 +188,8 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
 fn tap(log: &Log, end: usize) -> Option<Reading> {
     let (mut tests, mut marks, mut first_error) = (Vec::new(), Vec::new(), None);
     for (at, line) in log.iter().take_while(|(at, _)| *at < end) {
-        let said = line.trim_start();
-        let Some((_, name)) = said.strip_prefix("not ok ").and_then(|rest| rest.split_once(" - "))
+        let text = line.trim_start();
+        let Some((_, name)) = text.strip_prefix("not ok ").and_then(|rest| rest.split_once(" - "))
         else {
             continue;
         };
@@ -204,15 +204,15 @@ fn tap(log: &Log, end: usize) -> Option<Reading> {
                 .find(|(_, line)| line.trim_start().starts_with(key))
                 .map(|(at, line)| (*at, *line))
         };
-        // A suite fails because something in it does.
+        // A suite fails when a test inside of it does.
         if field("failureType: 'subtestsFailed'").is_some() {
             continue;
         }
         tests.push(name.split(" # ").next().unwrap_or(name).to_owned());
         marks.extend(field("location:").map(|(at, _)| at));
         let error = field("error:").map(|(at, line)| {
-            let said = line.trim_start().trim_start_matches("error:").trim().trim_matches('\'');
-            if said.starts_with('|') { log.line(at + 1).trim().to_owned() } else { said.to_owned() }
+            let text = line.trim_start().trim_start_matches("error:").trim().trim_matches('\'');
+            if text.starts_with('|') { log.line(at + 1).trim().to_owned() } else { text.to_owned() }
         });
         first_error = first_error.or(error);
     }
@@ -246,7 +246,7 @@ pub(super) fn tsc(log: &Log) -> Option<Reading> {
     })
 }
 
-/// Problems below the path of their file: `  3:5  error  message  rule`.
+/// Reads problems that are listed below the path of their file: `  3:5  error  message  rule`.
 pub(super) fn eslint(log: &Log) -> Option<Reading> {
     let end = log.last(|line| {
         line.starts_with("✖ ") && line.contains(" problem") && line.contains("error")
@@ -262,8 +262,8 @@ pub(super) fn eslint(log: &Log) -> Option<Reading> {
     let mut path = "";
     for (_, line) in log.iter().take_while(|(at, _)| *at < end) {
         match problem(line).filter(|_| line.starts_with("  ")) {
-            Some((number, said)) => {
-                reading.first_error.get_or_insert(said);
+            Some((number, text)) => {
+                reading.first_error.get_or_insert(text);
                 reading.places.push((path.to_owned(), number));
             }
             None if !line.starts_with(' ') && !line.is_empty() => path = line,

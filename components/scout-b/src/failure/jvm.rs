@@ -3,33 +3,33 @@
 use super::Reading;
 use super::log::Log;
 
-/// Without the label that Maven puts before a line.
+/// Removes the label that Maven puts before a line.
 fn unlabelled(line: &str) -> &str {
     line.strip_prefix("[ERROR] ").or_else(|| line.strip_prefix("[ERROR]")).unwrap_or(line)
 }
 
 pub(super) fn javac(log: &Log) -> Option<Reading> {
-    let said = |line: &str| {
+    let text = |line: &str| {
         let line = unlabelled(line);
-        if let Some((place, said)) = line.split_once(".java:[") {
-            let said = said.split_once("] ")?.1;
-            return (!place.contains(' ')).then(|| said.to_owned());
+        if let Some((place, text)) = line.split_once(".java:[") {
+            let text = text.split_once("] ")?.1;
+            return (!place.contains(' ')).then(|| text.to_owned());
         }
-        let (place, said) = line.split_once(": error: ")?;
+        let (place, text) = line.split_once(": error: ")?;
         let (path, number) = place.rsplit_once(':')?;
         let java = [".java", ".kt"].iter().any(|end| path.ends_with(end));
-        (java && number.parse::<u32>().is_ok()).then(|| said.to_owned())
+        (java && number.parse::<u32>().is_ok()).then(|| text.to_owned())
     };
-    let errors = |line: &str| !line.starts_with("[WARNING]") && said(line).is_some();
+    let errors = |line: &str| !line.starts_with("[WARNING]") && text(line).is_some();
     let marks = log.iter().filter(|(_, line)| errors(line)).map(|(at, _)| at).collect::<Vec<_>>();
     let Some((first, end)) = marks.first().copied().zip(marks.last().copied()) else {
-        // Wrong options: there is no place.
+        // An error about options has no location.
         let at = log.position(|line| line.starts_with("Usage: javac"))?;
-        let said = log.line(at.checked_sub(1)?).strip_prefix("error: ")?;
-        let first_error = Some(said.to_owned());
+        let text = log.line(at.checked_sub(1)?).strip_prefix("error: ")?;
+        let first_error = Some(text.to_owned());
         return Some(Reading { tool: "javac", end: at, first_error, ..Reading::default() });
     };
-    let first_error = said(log.line(first));
+    let first_error = text(log.line(first));
     Some(Reading {
         tool: "javac",
         end,
@@ -44,7 +44,7 @@ pub(super) fn tests(log: &Log) -> Option<Reading> {
     surefire(log).or_else(|| gradle(log))
 }
 
-/// `[ERROR] com.example.PriceTest.rounds -- Time elapsed: 0.01 s <<< FAILURE!`, and what it throws below.
+/// Reads `[ERROR] com.example.PriceTest.rounds -- Time elapsed: 0.01 s <<< FAILURE!` and the exception below.
 fn surefire(log: &Log) -> Option<Reading> {
     let total = |line: &str| {
         unlabelled(line).starts_with("Tests run:") && !line.contains("Failures: 0, Errors: 0")
@@ -69,7 +69,7 @@ fn surefire(log: &Log) -> Option<Reading> {
         );
         first = first.min(at);
         if first_error.is_none() {
-            first_error = log.next_said(at + 1).map(|(_, line)| line.trim().to_owned());
+            first_error = log.next_text(at + 1).map(|(_, line)| line.trim().to_owned());
         }
         let stack = log.from(at + 1).take_while(|(_, line)| !line.trim().is_empty()).take(60);
         marks.extend(
@@ -77,16 +77,16 @@ fn surefire(log: &Log) -> Option<Reading> {
         );
     }
     if tests.is_empty() {
-        // Only the list at the end is left.
+        // The log was cut, and only the list at the end is left.
         let listed = |line: &str| {
             let line = line.strip_prefix("[ERROR]   ")?;
-            let (test, said) = line.split_once(' ')?;
+            let (test, text) = line.split_once(' ')?;
             let (test, _) = test.split_once(':')?;
-            Some((test.to_owned(), said.to_owned()))
+            Some((test.to_owned(), text.to_owned()))
         };
-        for (_, said) in log.iter().filter_map(|(at, line)| Some((at, listed(line)?))) {
-            first_error.get_or_insert(said.1);
-            tests.push(said.0);
+        for (_, text) in log.iter().filter_map(|(at, line)| Some((at, listed(line)?))) {
+            first_error.get_or_insert(text.1);
+            tests.push(text.0);
         }
     }
     Some(Reading {
@@ -100,7 +100,7 @@ fn surefire(log: &Log) -> Option<Reading> {
     })
 }
 
-/// `PriceTest > rounds() FAILED`.
+/// Reads `PriceTest > rounds() FAILED`.
 fn gradle(log: &Log) -> Option<Reading> {
     let end = log.last(|line| line.contains(" tests completed, ") && line.contains(" failed"));
     let end = end.or_else(|| log.last(|line| line.contains("There were failing tests")))?;
@@ -131,11 +131,11 @@ pub(super) fn maven(log: &Log) -> Option<Reading> {
     let fatal = log.position(|line| line.starts_with("[FATAL] "));
     let error =
         fatal.or_else(|| log.position(|line| line.starts_with("[ERROR] ") && end.is_some()))?;
-    let said = unlabelled(log.line(error)).trim_start_matches("[FATAL] ");
+    let text = unlabelled(log.line(error)).trim_start_matches("[FATAL] ");
     Some(Reading {
         tool: "maven",
         end: end.unwrap_or(error),
-        first_error: Some(said.to_owned()),
+        first_error: Some(text.to_owned()),
         region: error..log.len(),
         ..Reading::default()
     })

@@ -1,6 +1,6 @@
-//! A log as lines of plain text: without colours, progress that was written over, carriage returns and time stamps.
+//! A log as lines of plain text: without colours, overwritten progress, carriage returns and time stamps.
 
-/// Of a log the end is kept, of a line the beginning.
+/// Maximum size of a log, of which the end is kept, and of a line, of which the beginning is kept.
 const LOG: usize = 256 * 1024;
 const LINE: usize = 4_000;
 
@@ -19,7 +19,7 @@ impl Log {
         self.lines.len()
     }
 
-    /// A line; nothing behind the end.
+    /// Returns a line; an empty text behind the end.
     pub(super) fn line(&self, at: usize) -> &str {
         self.lines.get(at).map_or("", String::as_str)
     }
@@ -28,7 +28,7 @@ impl Log {
         self.lines.iter().map(String::as_str).enumerate()
     }
 
-    /// The lines from one on.
+    /// Iterates over the lines from one on.
     pub(super) fn from(&self, at: usize) -> impl Iterator<Item = (usize, &str)> {
         self.iter().skip(at)
     }
@@ -45,8 +45,8 @@ impl Log {
         self.lines.iter().any(|line| line.contains(word))
     }
 
-    /// The first line with something on it, from one on.
-    pub(super) fn next_said(&self, at: usize) -> Option<(usize, &str)> {
+    /// Returns the first line from one on that is not blank.
+    pub(super) fn next_text(&self, at: usize) -> Option<(usize, &str)> {
         self.from(at).find(|(_, line)| !line.trim().is_empty())
     }
 }
@@ -60,7 +60,7 @@ fn plain(line: &str) -> String {
     while let Some(c) = characters.next() {
         match c {
             '\u{1b}' => match characters.next() {
-                // A control sequence ends with a letter, an operating system command with a bell or `ESC \`.
+                // A control sequence ends with a letter; an operating system command ends with a bell or `ESC \`.
                 Some('[') => {
                     let _ = characters.by_ref().find(|c| ('@'..='~').contains(c));
                 }
@@ -84,7 +84,7 @@ fn plain(line: &str) -> String {
     }
 }
 
-/// `2026-01-31T12:00:00.1234567Z`, as CI puts before each line.
+/// Removes a time stamp that CI puts before each line: `2026-01-31T12:00:00.1234567Z`.
 fn is_stamp(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     word.len() >= 20

@@ -1,8 +1,8 @@
-//! A failure as a log shows it: which tool, which tests, the first error, where in the repository, what the
-//! environment lacks. Everything comes from text that anybody may have written, so every place is looked up.
+//! Analyses a failing log: the tool, the failing tests, the first error, its locations in the repository, and what the
+//! environment lacks. The log is untrusted text, so every location is looked up.
 //!
-//! Decides which of several tools in one log is the one that failed: the one whose closing words come last. What only
-//! passes on another's failure (make, npm, Maven) speaks when nobody else does.
+//! Of several tools in one log, the one whose summary is last has failed. Tools that only pass on another's failure (make,
+//! npm, Maven) count when no other tool is recognised.
 
 mod environment;
 mod flaky;
@@ -28,19 +28,19 @@ const TESTS: usize = 100;
 const LOCATIONS: usize = 20;
 const TEXT: usize = 300;
 
-/// What one tool's output says.
+/// What was read from one tool's output.
 #[derive(Debug, Default)]
 struct Reading {
     tool: &'static str,
-    /// Line of its last word; what comes later in a log is nearer to the end of the step.
+    /// Index of the line with the tool's summary. The last summary in a log belongs to the tool that failed.
     end: usize,
     tests: Vec<String>,
     first_error: Option<String>,
-    /// Places that are not on one line.
+    /// Locations that are spread over several lines.
     places: Vec<(String, u32)>,
-    /// Lines with the places that matter most.
+    /// Lines with the most important locations.
     marks: Vec<usize>,
-    /// Lines with places that may matter.
+    /// Lines with locations that may be important.
     region: Range<usize>,
 }
 
@@ -63,7 +63,7 @@ const READERS: [Reader; 14] = [
     jvm::tests,
 ];
 
-/// Of these the first that recognises something.
+/// Readers of tools that pass on failures. The first one that recognises its tool counts.
 const PASSING_ON: [Reader; 5] =
     [packages::cargo, packages::pip, packages::npm, jvm::maven, native::make];
 
@@ -102,7 +102,7 @@ pub(crate) fn analyse(text: &str, tree: &Tree<'_>) -> Failure {
     }
 }
 
-/// Words that a line about an error begins with or holds, when no tool is recognised.
+/// Texts that mark a line as an error when no tool is recognised.
 const ERRORS: [&str; 14] = [
     "error:",
     "error[",

@@ -36,16 +36,16 @@ pub(super) fn compiler(log: &Log) -> Option<Reading> {
     })
 }
 
-/// `path:3:5: error: said`, of a source in C or the like.
+/// Reads `path:3:5: error: text` about a source in C or a similar language.
 fn error(line: &str) -> Option<String> {
-    let (place, said) =
+    let (place, message) =
         line.split_once(": error: ").or_else(|| line.split_once(": fatal error: "))?;
     let path = place.split(':').next()?;
     let extension = path.rsplit_once('.')?.1;
     let numbers = place.split(':').skip(1).collect::<Vec<_>>();
     let numbered =
         !numbers.is_empty() && numbers.iter().all(|number| number.parse::<u32>().is_ok());
-    (SOURCES.contains(&extension) && numbered).then(|| said.to_owned())
+    (SOURCES.contains(&extension) && numbered).then(|| message.to_owned())
 }
 
 pub(super) fn make(log: &Log) -> Option<Reading> {
@@ -55,14 +55,14 @@ pub(super) fn make(log: &Log) -> Option<Reading> {
     };
     let marks = log.iter().filter(|(_, line)| stopped(line)).map(|(at, _)| at).collect::<Vec<_>>();
     let (first, end) = (*marks.first()?, *marks.last()?);
-    let said = log.line(first).split_once("*** ").map_or("", |(_, said)| said);
-    // `[Makefile:3: test] Error 1` says that a command failed; what it said stands before.
+    let message = log.line(first).split_once("*** ").map_or("", |(_, message)| message);
+    // `[Makefile:3: test] Error 1` means that a command failed. The output of the command is above.
     let before = (0..first).rev().map(|at| log.line(at)).find(|line| !line.trim().is_empty());
-    let first_error = match said.starts_with('[') {
+    let first_error = match message.starts_with('[') {
         true => before
             .filter(|line| !line.starts_with("make[") && !line.contains("***"))
-            .unwrap_or(said),
-        false => said,
+            .unwrap_or(message),
+        false => message,
     };
     let first_error = Some(first_error.to_owned());
     Some(Reading {

@@ -1,13 +1,13 @@
-//! Package managers that cannot resolve or fetch: cargo, pip and its like, npm and its like.
+//! Reads failures of package managers to resolve or to download: cargo, pip, npm and similar ones.
 
 use super::Reading;
 use super::log::Log;
 
-fn reading(log: &Log, tool: &'static str, at: usize, said: &str) -> Reading {
+fn reading(log: &Log, tool: &'static str, at: usize, message: &str) -> Reading {
     Reading {
         tool,
         end: at,
-        first_error: Some(said.trim().to_owned()),
+        first_error: Some(message.trim().to_owned()),
         region: at..log.len(),
         ..Reading::default()
     }
@@ -30,7 +30,7 @@ pub(super) fn cargo(log: &Log) -> Option<Reading> {
         "error: rustc ",
     ];
     let at = log.position(|line| {
-        SAID.iter().any(|said| line.starts_with(said))
+        SAID.iter().any(|message| line.starts_with(message))
             || (line.starts_with("error: package `") && line.contains("cannot be built"))
     })?;
     Some(reading(log, "cargo", at, log.line(at)))
@@ -48,22 +48,22 @@ pub(super) fn pip(log: &Log) -> Option<Reading> {
         "ERROR: Invalid requirement",
         "error: externally-managed-environment",
     ];
-    let at = log.position(|line| SAID.iter().any(|said| line.starts_with(said)));
+    let at = log.position(|line| SAID.iter().any(|message| line.starts_with(message)));
     if let Some(at) = at {
         return Some(reading(log, "pip", at, log.line(at).trim_start_matches("ERROR: ")));
     }
     let uv = log.position(|line| line.trim_start().starts_with("× No solution found"))?;
-    let said = log.line(uv).trim_start().trim_start_matches("× ").to_owned();
-    Some(reading(log, "uv", uv, &said))
+    let message = log.line(uv).trim_start().trim_start_matches("× ").to_owned();
+    Some(reading(log, "uv", uv, &message))
 }
 
-/// `npm ERR! code X` and, since version 10, `npm error code X`.
+/// Reads `npm ERR! code X` and, since version 10, `npm error code X`.
 pub(super) fn npm(log: &Log) -> Option<Reading> {
-    let said = |line: &str| {
+    let message = |line: &str| {
         let rest = line.strip_prefix("npm ERR! ").or_else(|| line.strip_prefix("npm error "))?;
         Some(rest.trim().to_owned())
     };
-    let lines = log.iter().filter_map(|(at, line)| Some((at, said(line)?))).collect::<Vec<_>>();
+    let lines = log.iter().filter_map(|(at, line)| Some((at, message(line)?))).collect::<Vec<_>>();
     if let Some((at, _)) = lines.first() {
         let code = lines.iter().find_map(|(_, line)| line.strip_prefix("code ")).map(str::trim);
         let text = |line: &&(usize, String)| {

@@ -1,4 +1,4 @@
-//! Places in a log, as far as they are places of the repository: the file is in view and has that line.
+//! Finds the locations in a log that exist in the repository: the file is in view and has that line.
 
 use super::log::Log;
 use crate::facts::Place;
@@ -6,10 +6,10 @@ use crate::tree::Tree;
 use act_kit::inventory::name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of one line of a log.
+/// Maximum number of locations in one line of a log.
 const OF_LINE: usize = 8;
 
-/// Where other people's code lies; a path through one of these is none of the repository.
+/// Directories of third-party code. A path through one of them does not belong to the repository.
 const ELSEWHERE: [&str; 12] = [
     "site-packages/",
     "dist-packages/",
@@ -28,9 +28,9 @@ const ELSEWHERE: [&str; 12] = [
 pub(super) struct Places<'a> {
     tree: &'a Tree<'a>,
     log: &'a Log,
-    /// Paths by their last name.
+    /// Paths by their file name.
     names: BTreeMap<&'a str, Vec<&'a str>>,
-    /// Packages that failed, for names that several directories have.
+    /// Packages that failed, for file names that several directories have.
     packages: Vec<&'a str>,
     seen: BTreeSet<Place>,
     pub(super) found: Vec<Place>,
@@ -50,14 +50,14 @@ impl<'a> Places<'a> {
         Self { tree, log, names, packages, seen: BTreeSet::new(), found: vec![] }
     }
 
-    /// Takes up the places that a line names.
+    /// Adds the locations that a line names.
     pub(super) fn take(&mut self, at: usize) {
         for (path, line) in mentions(self.log.line(at)) {
             self.add(&path, line);
         }
     }
 
-    /// Takes up a place if it is one.
+    /// Adds a location if it exists.
     pub(super) fn add(&mut self, path: &str, line: u32) {
         let Some(path) = self.resolved(path) else { return };
         let there = self.tree.lines(&path).is_some_and(|lines| 1 <= line && line <= lines);
@@ -67,7 +67,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The file of the repository that a path of a log means: itself, or the only one that ends like it.
+    /// Returns the file that a path in a log means: the same path, or the only one with that ending.
     fn resolved(&self, path: &str) -> Option<String> {
         let path = path.trim_start_matches("file://").trim_start_matches("./");
         if path.is_empty() || ELSEWHERE.iter().any(|part| path.contains(part)) {
@@ -84,11 +84,11 @@ impl<'a> Places<'a> {
             theirs.zip(parts.iter().rev()).take_while(|(a, b)| a == *b).count()
         };
         if path.starts_with('/') {
-            // The repository lay somewhere else; what is below it is the same.
+            // The log is from another directory, so that only the end of the path is the same.
             let whole = candidates.iter().filter(|path| common(path) == path.split('/').count());
             return whole.max_by_key(|path| path.len()).map(|path| (*path).to_owned());
         }
-        // The path is seen from a directory of the repository.
+        // The path is relative to a directory of the repository.
         let below =
             candidates.iter().filter(|path| common(path) == parts.len()).collect::<Vec<_>>();
         match below.as_slice() {
@@ -108,7 +108,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Paths with lines: `a.py:3`, `a.ts(3,5)`, `File "a.py", line 3`, `A.java:[3,5]`, `a.c:3:5`.
+/// Returns paths with lines: `a.py:3`, `a.ts(3,5)`, `File "a.py", line 3`, `A.java:[3,5]`, `a.c:3:5`.
 pub(crate) fn mentions(line: &str) -> Vec<(String, u32)> {
     let mut out = Vec::new();
     if let Some((_, rest)) = line.split_once("File \"")

@@ -3,12 +3,12 @@
 use super::Reading;
 use super::log::Log;
 
-/// `1 failed, 2 passed in 0.03s`, with or without bars around it.
+/// Returns whether a line is the summary `1 failed, 2 passed in 0.03s`, with or without bars around it.
 fn closing(line: &str) -> bool {
-    let said = line.trim_matches(['=', ' ']);
-    let counts = said.starts_with(|c: char| c.is_ascii_digit())
-        && [" failed", " error", " errors"].iter().any(|word| said.contains(word));
-    let time = said.rsplit_once(" in ").map(|(_, time)| time);
+    let message = line.trim_matches(['=', ' ']);
+    let counts = message.starts_with(|c: char| c.is_ascii_digit())
+        && [" failed", " error", " errors"].iter().any(|word| message.contains(word));
+    let time = message.rsplit_once(" in ").map(|(_, time)| time);
     counts && time.is_some_and(|time| time.starts_with(|c: char| c.is_ascii_digit()))
 }
 
@@ -18,13 +18,13 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
     let start =
         log.position(|line| is_bar(line, "FAILURES") || is_bar(line, "ERRORS")).unwrap_or(0);
     let mut tests = Vec::new();
-    let mut said = None;
+    let mut message = None;
     for (_, line) in log.from(summary.map_or(end, |at| at + 1)).take_while(|(at, _)| *at < end) {
         let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "));
         let Some(rest) = rest else { continue };
         let (test, why) = rest.split_once(" - ").unwrap_or((rest, ""));
         tests.push(test.to_owned());
-        said = said.or(Some(why.to_owned()).filter(|why| !why.is_empty()));
+        message = message.or(Some(why.to_owned()).filter(|why| !why.is_empty()));
     }
     if summary.is_none() {
         let header = |line: &str| {
@@ -38,12 +38,12 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
     }
     let within = || log.from(start).take_while(|(at, _)| *at < end);
     let error = within().find(|(_, line)| line.starts_with("E  "));
-    // A syntax error is shown with its place and the code first.
+    // A syntax error is printed after its location and the code.
     let error = error.and_then(|(at, line)| match line[1..].trim().starts_with("File \"") {
         true => log.from(at).take_while(|(_, line)| line.starts_with("E  ")).last(),
         false => Some((at, line)),
     });
-    let first_error = error.map(|(_, line)| line[1..].trim().to_owned()).or(said);
+    let first_error = error.map(|(_, line)| line[1..].trim().to_owned()).or(message);
     let marks = raised(within());
     Some(Reading {
         tool: "pytest",
@@ -79,7 +79,7 @@ fn is_bar(line: &str, word: &str) -> bool {
     line.starts_with("==") && line.trim_matches(['=', ' ']) == word
 }
 
-/// Nothing ran: a wrong argument, a `conftest.py` that fails.
+/// Reads a run in which no test ran: a wrong argument, a `conftest.py` that fails.
 fn usage(log: &Log) -> Option<Reading> {
     let starts = |line: &str, words: &[&str]| words.iter().any(|word| line.starts_with(word));
     let conftest = log.last(|line| line.starts_with("ImportError while loading conftest"));
@@ -154,7 +154,7 @@ pub(super) fn unittest(log: &Log) -> Option<Reading> {
     })
 }
 
-/// `test_x (tests.test_a.A.test_x)` and the older `test_x (tests.test_a.A)` as one name.
+/// Returns one name for `test_x (tests.test_a.A.test_x)` and the older `test_x (tests.test_a.A)`.
 fn name(text: &str) -> String {
     let Some((test, rest)) = text.split_once(" (") else { return text.to_owned() };
     let (class, more) = rest.split_once(')').unwrap_or((rest, ""));

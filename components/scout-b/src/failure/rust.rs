@@ -39,7 +39,7 @@ pub(super) fn cargo_test(log: &Log) -> Option<Reading> {
     })
 }
 
-/// The names right before a result. What tests print stands further up, so that none of it is taken for a name.
+/// Returns the names right before a result. Output of tests is further up, so that no line of it is taken for a name.
 fn listed(log: &Log, result: usize) -> Vec<String> {
     let above = (0..result).rev().map(|at| log.line(at)).skip_while(|line| line.is_empty());
     let mut names = above.take_while(|line| line.starts_with("    ")).collect::<Vec<_>>();
@@ -47,18 +47,18 @@ fn listed(log: &Log, result: usize) -> Vec<String> {
     names.into_iter().map(|name| name.trim().to_owned()).collect()
 }
 
-/// What was said in panic: on the line after the place, before 1.73 on the line itself.
+/// Returns the message of a panic: on the line after the location; before Rust 1.73 on the same line.
 fn message(log: &Log, at: usize) -> String {
     let line = log.line(at);
     if let Some((_, rest)) = line.split_once("panicked at '")
-        && let Some((said, _)) = rest.rsplit_once("', ")
+        && let Some((text, _)) = rest.rsplit_once("', ")
     {
-        return said.to_owned();
+        return text.to_owned();
     }
     log.line(at + 1).to_owned()
 }
 
-/// Not errors of their own but what ends a list of them.
+/// Lines that only summarise errors.
 const ENDS: [&str; 4] = [
     "error: could not compile",
     "error: aborting due to",

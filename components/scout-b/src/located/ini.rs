@@ -2,16 +2,16 @@
 
 use super::{Entry, Node, Value};
 
-/// Sections with their keys. Of a value over several lines each is an item of a list. There is no malformed one:
-/// what is no line of an INI file is passed over.
+/// Parses sections with their keys. A value over several lines is a list with one item for each line. Parsing never fails:
+/// a line that does not fit is skipped.
 pub(crate) fn ini(text: &str) -> Node {
     let mut sections = Vec::<Entry>::new();
     for (line, number) in text.lines().zip(1..) {
-        let said = line.trim();
-        if said.is_empty() || said.starts_with(['#', ';']) {
+        let message = line.trim();
+        if message.is_empty() || message.starts_with(['#', ';']) {
             continue;
         }
-        if let Some(name) = said.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+        if let Some(name) = message.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
             let node = Node { line: number, value: Value::Map(vec![]) };
             sections.push(Entry { key: name.trim().to_owned(), line: number, node });
             continue;
@@ -23,8 +23,8 @@ pub(crate) fn ini(text: &str) -> Node {
         if line.starts_with([' ', '\t'])
             && let Some(last) = keys.last_mut()
         {
-            more(&mut last.node, said, number);
-        } else if let Some((key, value)) = said.split_once(['=', ':']) {
+            more(&mut last.node, message, number);
+        } else if let Some((key, value)) = message.split_once(['=', ':']) {
             let value = value.trim();
             let value = if value.is_empty() { Value::Null } else { Value::Text(value.to_owned()) };
             let node = Node { line: number, value };
@@ -34,8 +34,8 @@ pub(crate) fn ini(text: &str) -> Node {
     Node { line: 1, value: Value::Map(sections) }
 }
 
-fn more(node: &mut Node, said: &str, line: u32) {
-    let next = Node { line, value: Value::Text(said.to_owned()) };
+fn more(node: &mut Node, message: &str, line: u32) {
+    let next = Node { line, value: Value::Text(message.to_owned()) };
     match &mut node.value {
         Value::List(items) => items.push(next),
         Value::Null => *node = Node { line, value: Value::List(vec![next]) },

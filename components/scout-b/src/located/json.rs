@@ -1,4 +1,4 @@
-//! JSON. Raw values are slices of the text, so each knows its place.
+//! JSON. Raw values are slices of the text, so that each has a position.
 
 use super::{DEPTH, Entry, Lines, Malformed, Node, Value};
 use serde_json::value::RawValue;

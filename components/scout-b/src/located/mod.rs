@@ -1,6 +1,6 @@
-//! Manifests of every format as one shape: values that know the line they stand on.
+//! Parses manifests of every format into one type of values that know their lines.
 //!
-//! A file that cannot be parsed gives the reason, never a panic; nesting is bounded by each parser and here.
+//! A file that cannot be parsed gives an error and never a panic. Nesting is bounded by each parser and here.
 
 mod ini;
 mod json;
@@ -12,12 +12,12 @@ pub(crate) use json::json;
 pub(crate) use toml::toml;
 pub(crate) use yaml::yaml;
 
-/// Deeper values are left out.
+/// Maximum depth. Deeper values are left out.
 const DEPTH: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// From 1; of a value over several lines the first one with something of the value itself.
+    /// The line, counted from 1: the first one that contains a part of the value itself.
     pub(crate) line: u32,
     pub(crate) value: Value,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Node {
 pub(crate) enum Value {
     #[default]
     Null,
-    /// Strings, numbers and truth values, as written.
+    /// Strings, numbers and booleans, as written.
     Text(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
@@ -35,12 +35,12 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    /// Of the key.
+    /// The line of the key.
     pub(crate) line: u32,
     pub(crate) node: Node,
 }
 
-/// Why a file could not be parsed.
+/// The reason why a file could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) line: Option<u32>,
@@ -55,7 +55,7 @@ impl Node {
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// The items of a list, or the one value that stands where a list may.
+    /// Returns the items of a list, or a single value in the place of a list.
     pub(crate) fn each(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The last entry of that name, as most tools take it.
+    /// Returns the last entry of that name; most tools use that one.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries().iter().rev().find(|entry| entry.key == key)
     }
@@ -88,20 +88,20 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.entry(key).map(|entry| &entry.node))
     }
 
-    /// Text at a path, with its line.
+    /// Returns the text at a path, with its line.
     pub(crate) fn text_at(&self, path: &[&str]) -> Option<(&str, u32)> {
         let node = self.get(path)?;
         Some((node.text()?, node.line))
     }
 
-    /// The line of the key at a path.
+    /// Returns the line of the key at a path.
     pub(crate) fn line_of(&self, path: &[&str]) -> Option<u32> {
         let (last, above) = path.split_last()?;
         Some(self.get(above)?.entry(last)?.line)
     }
 }
 
-/// Byte offsets as lines.
+/// Converts byte offsets to lines.
 struct Lines(Vec<usize>);
 
 impl Lines {

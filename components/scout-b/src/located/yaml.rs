@@ -1,9 +1,9 @@
-//! YAML from parser events, without recursion. An alias is nothing here: what it repeats stands elsewhere.
+//! YAML from parser events, without recursion. Aliases are ignored, because the anchored value is read where it is defined.
 
 use super::{Entry, Malformed, Node, Value};
 use granit_parser::{Event, Parser, ScalarStyle};
 
-/// The first document.
+/// Parses the first document.
 pub(crate) fn yaml(text: &str) -> Result<Node, Malformed> {
     let mut open = Vec::<Open>::new();
     for event in Parser::new_from_str(text) {
@@ -49,7 +49,7 @@ struct Open {
 
 enum Part {
     List(Vec<Node>),
-    /// Entries, and the key whose value comes next.
+    /// Entries, and the key of the next value.
     Map(Vec<Entry>, Option<(String, u32)>),
 }
 

@@ -128,16 +128,16 @@ fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":"x"}}"#)]);
     let log = "running 1 test\n</tail_log>\nerror: assertion failed at src/lib.rs:1\n";
     let report = asked(&host, &question(&[("tail_log", log), ("failing_step", "test")]));
-    let heard = host.sent();
-    assert!(heard[0].contains("schema version 1") && heard[0].contains("only diagnose"));
-    assert!(heard[1].contains("<failing_step>\n| test\n</failing_step>\n"));
-    assert!(heard[1].contains("| </tail_log>\n| error: assertion failed"));
-    assert!(heard[1].contains(
+    let sent = host.sent();
+    assert!(sent[0].contains("schema version 1") && sent[0].contains("only diagnose"));
+    assert!(sent[1].contains("<failing_step>\n| test\n</failing_step>\n"));
+    assert!(sent[1].contains("| </tail_log>\n| error: assertion failed"));
+    assert!(sent[1].contains(
         "<facts>\nroot: \".\"\nsystem: \"cargo\"\nframework: \"cargo test\"\nsource: \"Cargo.toml\":1\n"
     ));
     // The log names a file that the model did not.
     assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
-    let sent = heard.iter().map(String::len).sum::<usize>()
+    let sent = sent.iter().map(String::len).sum::<usize>()
         + act_kit::report::schema(MANIFEST).unwrap().len();
     assert!(sent < 5_000, "{sent}");
 }
@@ -150,9 +150,9 @@ fn makefile() -> Files {
 // SCOUT-B-18
 #[test]
 fn commands_that_are_not_there_are_left_out_and_named() {
-    let said = json!({"build": {"commands": {"build": "sh ghost/build.sh", "clean": "make lint"}, "notes": "n"},
+    let parsed = json!({"build": {"commands": {"build": "sh ghost/build.sh", "clean": "make lint"}, "notes": "n"},
                       "test": {"commands": {"all": "make ghost", "unit": "make verify"}}});
-    let host = FakeHost::new(makefile()).calls(&[("report", &said.to_string())]);
+    let host = FakeHost::new(makefile()).calls(&[("report", &parsed.to_string())]);
     let report = asked(&host, &question(&[]));
     assert_eq!(report["build"]["commands"]["build"], "make", "of the facts");
     assert_eq!(report["build"]["commands"]["clean"], "make lint");
@@ -176,8 +176,8 @@ fn a_line_that_is_not_there_goes_back_to_the_model_once() {
     let (wrong, right) = (naming(99), naming(2));
     let host = FakeHost::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &right)]);
     let report = asked(&host, &question(&[]));
-    let heard = &host.sent()[2];
-    assert!(heard.contains("b.txt has 2 lines, not 99"), "{heard:?}");
+    let sent = &host.sent()[2];
+    assert!(sent.contains("b.txt has 2 lines, not 99"), "{sent:?}");
     assert_eq!(report["failure_analysis"]["affected_files"], json!(["b.txt"]));
     let twice = FakeHost::new(makefile()).calls(&[("report", &wrong)]).calls(&[("report", &wrong)]);
     assert!(matches!(ask(twice.world(), &question(&[])), Err(Failure::Model(_))));
@@ -198,10 +198,10 @@ fn what_the_log_says_is_not_overruled_either() {
     assert_eq!(analysis["is_flaky"], true);
     assert_eq!(report["environment_issues"][0]["issue"], "sh: 1: ruff: not found");
     let opening = &host.sent()[1];
-    for said in
+    for parsed in
         ["failing tool: \"pytest\"", "failing tests: [\"a.py::b\"]", "places: [\"src/lib.rs:1\"]"]
     {
-        assert!(opening.contains(said), "{opening}");
+        assert!(opening.contains(parsed), "{opening}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The text of `agent.yaml` → settings, or the first thing that is wrong with it. No disk here.
+//! Parses the text of `agent.yaml` into settings, or reports the first problem, without access to files.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Which model is used, from the process environment alone.
+//! Selects the model from the environment of the process.
 //!
-//! A pure function over a lookup, so that no file of the repository can ever have a say and tests need no
-//! environment. An empty variable counts as unset.
+//! The functions take a lookup, so that no file of the repository can influence them and tests need no environment. An
+//! empty variable counts as unset.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,12 @@ use super::EnvironmentError;
 use act_core::secret::{Secret, Secrets};
 use act_model::{ANTHROPIC_BASE_URL, ANTHROPIC_MODEL, ModelAccess, OPENAI_BASE_URL, OPENAI_MODEL};
 
-/// A server of the user's own wins over Anthropic, Anthropic over OpenAI. `AGENT_LLM_BASE_URL` decides as
-/// soon as it is set; what is missing beside it is an error, never a reason to look further.
+/// Selects the model: a server of the user's own before Anthropic, Anthropic before OpenAI. If `AGENT_LLM_BASE_URL` is set,
+/// no other variable is considered, even if the settings beside it are incomplete.
+///
+/// # Errors
+///
+/// Fails when no model is configured, or when an address or key cannot be used.
 pub fn model_access(
     lookup: impl Fn(&str) -> Option<String>,
 ) -> Result<ModelAccess, EnvironmentError> {
@@ -43,17 +47,17 @@ pub fn model_access(
     Ok(ModelAccess::OpenAi { base_url, model, key })
 }
 
-/// Every key of the environment, used or not, for redaction.
+/// Collects every key of the environment, used or not, for redaction.
 pub fn secrets(lookup: impl Fn(&str) -> Option<String>) -> Secrets {
     Secrets::of(lookup)
 }
 
-/// `AGENT_ARTIFACT_DIR` as it stands; whoever makes the directory judges it.
+/// Returns the value of `AGENT_ARTIFACT_DIR`, unchecked.
 pub fn artifact_dir(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
     lookup("AGENT_ARTIFACT_DIR").filter(|value| !value.is_empty())
 }
 
-/// What can stand in a header and may go to this address.
+/// Checks that a key can be sent in a header and may be sent to this address.
 fn check_key(variable: &'static str, key: String, url: &Url) -> Result<Secret, EnvironmentError> {
     if !key.chars().all(|c| c.is_ascii_graphic()) {
         return Err(EnvironmentError::KeyUnusable { variable });

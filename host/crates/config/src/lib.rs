@@ -1,6 +1,9 @@
-//! `agent.yaml` and the environment, read once and checked whole before a task starts.
+//! `agent.yaml` and the environment, read once and checked completely before a task starts.
 //!
-//! The repository only asks here; nothing in its file names a key, an address of a model or a grant.
+//! The entry points are [`load`], which finds and checks `agent.yaml`; [`find_root`], which finds the repository without
+//! it; [`model_access`], which selects the model from the environment; and [`secrets`], which collects every key for
+//! redaction. The command line, the tasks and `act doctor` call them. `agent.yaml` belongs to the repository and is not
+//! trusted: it cannot name a key, the address of a model or a grant.
 
 mod agent_yaml;
 mod budget;
@@ -22,10 +25,10 @@ pub use load::{Root, find_root, load};
 
 pub use act_model::ModelAccess;
 
-/// The configuration of one task, as `agent.yaml` stood when it was read. Never changes afterwards.
+/// The configuration of one task. It does not change after it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Absolute and free of links.
+    /// Absolute path of the repository without links.
     pub root: PathBuf,
     pub pipeline: Pipeline,
     /// A directory in the repository, relative, with `/` between its parts.
@@ -33,19 +36,19 @@ pub struct Config {
     pub step_timeout: Duration,
     pub scout_timeout: Duration,
     pub components: Vec<ComponentRequest>,
-    /// Tokens that a task may spend at most, as the repository wishes; `None` where it does not say.
+    /// Token budget that the repository sets for a task; `None` if it sets none.
     pub max_tokens: Option<u64>,
     /// Whether a task may add the line to the root's `.gitignore` that hides act's notes.
     pub gitignore: bool,
-    /// Of the file's bytes, in hexadecimal.
+    /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
 }
 
-/// What the Verifier runs.
+/// The pipeline that the Verifier runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     pub image: String,
-    /// At least one.
+    /// The steps in their order; there is at least one.
     pub steps: Vec<Step>,
     pub workspace: Workspace,
     /// Globs of ignored files that the copied view needs.
@@ -55,12 +58,12 @@ pub struct Pipeline {
     /// An absolute path on the host.
     pub ca_bundle: Option<PathBuf>,
     pub limits: Limits,
-    /// Names of steps that would have had a network, if nobody had taken it away.
+    /// Names of the steps whose network was removed by `cut_off`.
     pub cut_off: Vec<String>,
 }
 
 impl Pipeline {
-    /// No step has a network any more, whatever `agent.yaml` says.
+    /// Removes the network from every step, whatever `agent.yaml` says.
     pub fn cut_off(&mut self) {
         for step in self.steps.iter_mut().filter(|step| step.network) {
             step.network = false;
@@ -111,13 +114,13 @@ impl Default for Limits {
     }
 }
 
-/// What the repository would like to have loaded; asking grants nothing.
+/// A component that the repository requests. A request grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentRequest {
     pub name: String,
-    /// In the repository, relative.
+    /// Relative path in the repository.
     pub path: String,
-    /// In lower-case hexadecimal.
+    /// Digest of the file, as lower-case hex.
     pub sha256: String,
     pub kind: ComponentKind,
     pub replaces: Option<String>,

@@ -1,4 +1,4 @@
-//! Finding the repository and reading `agent.yaml` by directory handle, never through a link.
+//! Finds the repository and reads `agent.yaml` by directory handle, never through a link.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,14 +18,18 @@ const MAX_SIZE: u64 = 1 << 20;
 /// The directory that a command works on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
-    /// Absolute and free of links.
+    /// Absolute path without links.
     pub path: PathBuf,
-    /// Whether it has an `agent.yaml`; otherwise it is known by its `.git`.
+    /// The directory has an `agent.yaml`; otherwise it has a `.git`.
     pub has_config: bool,
 }
 
-/// The nearest of `start` and the directories above it that has `agent.yaml`, else the nearest with `.git`.
-/// None when there is neither.
+/// Finds the repository of a directory: the nearest directory at or above `start` with `agent.yaml`, otherwise the nearest
+/// with `.git`. Returns `None` when there is neither.
+///
+/// # Errors
+///
+/// Fails when `start` is not a directory or cannot be opened.
 pub fn find_root(start: &Path) -> Result<Option<Root>, ConfigError> {
     let start = resolve(start)?;
     let with = |name| start.ancestors().find(|directory| has(directory, name));
@@ -36,6 +40,15 @@ pub fn find_root(start: &Path) -> Result<Option<Root>, ConfigError> {
 }
 
 /// Finds, reads and checks the configuration for `start`.
+///
+/// ```no_run
+/// let config = act_config::load(std::path::Path::new(".")).unwrap();
+/// assert!(!config.pipeline.steps.is_empty());
+/// ```
+///
+/// # Errors
+///
+/// Names the first problem of the file with its line and column, or that there is no file.
 pub fn load(start: &Path) -> Result<Config, ConfigError> {
     let root = match find_root(start)? {
         Some(Root { path, has_config: true }) => path,
@@ -44,7 +57,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
         }
         None => return Err(ConfigError::Missing { searched: resolve(start)? }),
     };
-    // Found here and not by the engine, when tokens are spent.
+    // Checked before tokens are spent; the engine would refuse the path later.
     if root.to_str().is_none() {
         return Err(ConfigError::NotText { path: root });
     }
@@ -87,8 +100,8 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether the directory has an entry of this name, of whatever kind: a link named `agent.yaml` marks the
-/// root, too, and is refused there.
+/// Returns whether the directory has an entry of this name of any kind. A link named `agent.yaml` marks the root as well;
+/// reading it is refused.
 fn has(directory: &Path, name: &str) -> bool {
     open_directory(directory)
         .is_ok_and(|handle| rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
@@ -122,7 +135,7 @@ fn read(root: &OwnedFd) -> Result<String, ConfigError> {
         .map_err(|_| ConfigError::Unreadable { reason: "it is not UTF-8 text".into() })
 }
 
-/// Walks down without following links, so the package is a real directory below the root.
+/// Opens each part of the path without following links, so that the package is a real directory below the root.
 fn check_package(root: &OwnedFd, package: &str) -> Result<(), &'static str> {
     let mut inside: Option<OwnedFd> = None;
     for part in package.split('/') {

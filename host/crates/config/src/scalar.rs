@@ -1,5 +1,5 @@
-//! One YAML value with its type as YAML 1.2 sees it, so that nothing is converted in silence: `no` and `on`
-//! are texts, only `true` and `false` are booleans, and a number is never a text.
+//! One YAML value with its type of YAML 1.2, so that no value is converted silently: `no` and `on` are texts, only `true`
+//! and `false` are booleans, and a number is never a text.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ pub(super) enum Scalar {
 
 pub(super) type Value = Spanned<Scalar>;
 
-/// Longer waits make no sense and would overflow clocks.
+/// Longest duration: a week. Longer ones would be mistakes and could overflow clocks.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl<'de> Deserialize<'de> for Scalar {

@@ -1,4 +1,4 @@
-//! UTC now, in the two forms that files and names use.
+//! The current time in UTC, in the formats of files and events.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -6,17 +6,18 @@ pub fn now() -> DateTime<Utc> {
     Utc::now()
 }
 
-/// ISO 8601 in UTC with `Z`, to the second: manifests and snapshots.
+/// Formats a time as ISO 8601 in UTC with `Z`, to the second, for manifests and snapshots.
 pub fn seconds(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// ISO 8601 in UTC with `Z`, to the millisecond: events.
+/// Formats a time as ISO 8601 in UTC with `Z`, to the millisecond, for events.
 pub fn milliseconds(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Milliseconds since the machine was started, sleep included where the system counts it; nobody can set it.
+/// Returns the milliseconds since the machine was started, including sleep where the system counts it. Unlike the time of
+/// day, it cannot be set.
 pub fn since_boot_ms() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
     #[cfg(target_os = "linux")]

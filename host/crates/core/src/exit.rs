@@ -1,6 +1,6 @@
-//! The one table from how a command ended to its exit code.
+//! The table of exit codes.
 
-/// How a command ended, as the process tells it to its caller.
+/// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
@@ -8,7 +8,7 @@ pub enum Exit {
     Ok = 0,
     /// Refused or failed before running, nothing to do, a check that failed.
     Refused = 1,
-    /// The command line makes no sense.
+    /// Invalid arguments.
     Usage = 2,
     /// STUCK, and FAIL of `verify`.
     Stuck = 3,
@@ -19,7 +19,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// As it was kept; what is none of them is trouble.
+    /// Reads a stored code. Unknown codes mean INFRA_ERROR.
     pub fn of(code: u8) -> Self {
         let all = [Self::Ok, Self::Refused, Self::Usage, Self::Stuck, Self::Cancelled];
         all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Infra)

@@ -1,7 +1,7 @@
-//! Places where tests let the process die or stand still, as a machine could at any time. Only in builds with
-//! debug assertions; what is shipped has none.
+//! Places where tests kill or stop the process, as a machine could at any time. They exist only in builds with debug
+//! assertions, not in releases.
 
-/// Whether a test waits for this place, which has to be made for it.
+/// Returns whether a test has selected this place.
 pub fn is_wanted(name: &str) -> bool {
     #[cfg(debug_assertions)]
     return std::env::var("ACT_FAIL_POINT").is_ok_and(|wanted| wanted == name);
@@ -12,7 +12,7 @@ pub fn is_wanted(name: &str) -> bool {
     }
 }
 
-/// Kills this process where `ACT_FAIL_POINT` names the place, stops it where that is `stop:NAME`.
+/// Kills this process if `ACT_FAIL_POINT` names the place, or stops it if the value is `stop:NAME`.
 pub fn reach(name: &str) {
     #[cfg(debug_assertions)]
     {

@@ -1,4 +1,4 @@
-//! How a command says that it ended without a result: one message, and what to do next.
+//! The failure of a command: one message, and what the user can do next.
 
 use serde::Serialize;
 
@@ -16,23 +16,23 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Nothing was started; exit code 1.
+    /// A refusal before anything was started; exit code 1.
     pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, exit: Exit::Refused }
     }
 
-    /// The command line makes no sense; exit code 2.
+    /// Invalid arguments; exit code 2.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { code: "usage", message: message.into(), hint: None, exit: Exit::Usage }
     }
 
-    /// What to type or to look at next.
+    /// Adds what the user can do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The one line of a command with `--json` that gave no result.
+    /// Returns the line that a command with `--json` prints instead of a result.
     pub fn to_json(&self) -> String {
         let refusal = Refusal {
             v: VERSION,

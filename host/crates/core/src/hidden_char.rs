@@ -1,7 +1,8 @@
-//! Characters that a reader does not see as what they are: they act on a terminal, break lines, turn the direction of
-//! text, or have no width. One list, so that no place shows what another one hides.
+//! Characters that a reader cannot see for what they are: they control a terminal, break lines, reverse the direction of
+//! text, or have no width. There is one list for all uses, so that no output shows what another one hides.
 
-/// Controls (of ASCII and Latin-1, tab and line feed among them), separators, bidirectional marks, and what is not shown.
+/// Returns whether a character is a control (of ASCII and Latin-1, including tab and line feed), a separator, a
+/// bidirectional mark or invisible.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

@@ -2,7 +2,7 @@
 //!
 //! - [`event`]: everything that happens in a task, as values; code below the command line reports through them.
 //! - [`Failure`]: why a command ended without a result, with a stable code and the next step for the user.
-//! - [`exit::Exit`]: the table of exit codes.
+//! - [`Outcome`]: how a task ended; it alone maps to [`TaskState`] and [`exit::Exit`].
 //! - [`verification::Verification`]: how one run of the pipeline ended; [`verification::Verifier`] makes it.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
@@ -13,6 +13,7 @@ pub mod exit;
 pub mod fail_point;
 mod failure;
 mod hidden_char;
+mod outcome;
 pub mod process;
 mod run_id;
 pub mod secret;
@@ -24,5 +25,6 @@ pub mod verification;
 
 pub use failure::{Failure, Refusal};
 pub use hidden_char::is_hidden;
+pub use outcome::{Outcome, TaskState};
 pub use run_id::{RunId, RunIdError};
 pub use shell_word::shell_word;

@@ -1,4 +1,4 @@
-//! A process, told apart from a later one with the same number, and whether it still lives.
+//! The identity of a process, which survives the reuse of its number, and whether the process is alive.
 
 use rustix::io::Errno;
 #[cfg(not(target_os = "linux"))]
@@ -7,35 +7,36 @@ use rustix::process::{Pid, Signal, test_kill_process};
 #[cfg(target_os = "linux")]
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
-/// Who did something. Fields are empty where the system does not tell.
+/// The identity of a process. Fields are empty where the system does not report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
-    /// In the system's own unit; compared, never computed with.
+    /// Start time in a unit of the system; only compared, never calculated with.
     pub start_time: String,
     pub boot_id: String,
-    /// Two namespaces may hold different processes under one number.
+    /// The PID namespace: a number names different processes in different namespaces.
     pub pid_namespace: String,
 }
 
-/// What the system says about a number.
+/// The state of a process, as the system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub start_time: String,
-    /// By SIGSTOP or a terminal; it may go on.
+    /// Stopped by SIGSTOP or a terminal; it may continue.
     pub stopped: bool,
 }
 
-/// None is no process. An error is no answer: too many open files, say, or a process that is hidden from us.
+/// `None` means that there is no such process. An error means that the question cannot be answered, for example because
+/// of too many open files or because the system hides the process.
 pub type Look = Result<Option<Seen>, Errno>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     Runs,
-    /// Stopped, not dead: nobody takes what it owns.
+    /// Stopped, not dead: it still owns its locks and tasks.
     Stalled,
     Dead,
-    /// Of another namespace, or the system does not tell, perhaps not now.
+    /// In another namespace, or the system does not report it.
     Unknown,
 }
 
@@ -50,7 +51,7 @@ impl Process {
         }
     }
 
-    /// Whether `self`, noted down earlier, lives, as seen from `this`.
+    /// Returns whether the recorded process `self` is alive, as seen from the process `this`.
     pub fn life(&self, this: &Self, look: impl Fn(u32) -> Look) -> Life {
         let known = [&this.start_time, &this.boot_id, &self.start_time, &self.boot_id];
         if known.iter().any(|word| word.is_empty()) {
@@ -74,7 +75,11 @@ impl Process {
 }
 
 impl Process {
-    /// Sends it a signal; never to a later process with its number.
+    /// Sends a signal to the process, but never to a later process with its number.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the process has ended or the signal is not permitted.
     #[cfg(target_os = "linux")]
     pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
@@ -108,8 +113,8 @@ fn pid_namespace() -> String {
     namespace.to_string_lossy().into_owned()
 }
 
-/// A process that runs or is stopped; none when there is none. Neither a zombie nor one that is on its way to be
-/// one is any: nothing of its own runs any more, and its locks may be free already.
+/// Returns a process that runs or is stopped. A zombie, or a process that is about to become one, does not count: none of
+/// its code runs any more, and its locks may be free already.
 #[cfg(target_os = "linux")]
 pub fn look(pid: u32) -> Look {
     let stat = match std::fs::read(format!("/proc/{pid}/stat")) {
@@ -128,7 +133,7 @@ pub fn look(pid: u32) -> Look {
 #[cfg(target_os = "linux")]
 const EXITING: u32 = 0x4;
 
-/// The program's name stands in parentheses and may hold any character.
+/// The program's name is in parentheses and may contain any character.
 #[cfg(target_os = "linux")]
 fn parse(stat: &str) -> Option<Option<Seen>> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -139,7 +144,7 @@ fn parse(stat: &str) -> Option<Option<Seen>> {
     Some((!gone).then_some(Seen { start_time, stopped: state == "T" }))
 }
 
-/// Not to be seen: none, unless the system hides it.
+/// Handles a process that is not visible: it does not exist, unless the system hides it.
 fn missing(pid: u32) -> Look {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     match test_kill_process(pid) {
@@ -148,7 +153,7 @@ fn missing(pid: u32) -> Look {
     }
 }
 
-/// The name that this machine has for itself.
+/// Returns the identity of this machine.
 pub fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
@@ -161,7 +166,7 @@ fn boot_id() -> String {
     told.unwrap_or_default().trim().to_owned()
 }
 
-/// A start time is a date there, so that only machines need telling apart.
+/// A start time is a date on these systems, so only machines need an identity.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn boot_id() -> String {
     hostname()
@@ -172,7 +177,8 @@ fn pid_namespace() -> String {
     String::new()
 }
 
-/// The same through `ps`, which every Unix has. It says nothing of one that is not there; `E` is one that exits.
+/// Looks a process up with `ps`, which every Unix has. It prints nothing for a process that does not exist; the state `E`
+/// is an exiting process.
 #[cfg(not(target_os = "linux"))]
 pub fn look(pid: u32) -> Look {
     let mut ps = std::process::Command::new("/bin/ps");

@@ -1,19 +1,19 @@
-//! Keys: values that cannot be printed, and their removal from text on its way to people, files or models.
+//! Keys: values that cannot be printed, and their redaction in texts for people, files or models.
 //!
-//! A key is shown to exactly one place, the header of a request; everybody else can only hold it.
+//! Only the code that writes the header of a request reads a key; all other code can only pass it on.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// What replaces a key in text.
+/// Replaces a key in a text.
 pub const REDACTED: &str = "[redacted]";
 
-/// Shorter values are placeholders that local servers want ("none", "x"), and replacing them would only
-/// make text unreadable.
+/// Minimum length in bytes. Shorter values are placeholders for local servers ("none", "x"); replacing them would only
+/// make texts unreadable.
 const SHORTEST: usize = 5;
 
-/// Bytes of a value that nobody writes by accident; keys of providers are longer.
+/// Length in bytes from which a value cannot appear in a text by accident. Keys of providers are longer.
 const UNMISTAKABLE: usize = 16;
 
 /// Variables that hold keys, used or not.
@@ -27,7 +27,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the one header that carries it.
+    /// Returns the value, for the header of a request.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Every key of this process; what is about to leave goes through `redact`.
+/// Every key of this process. Texts are passed through `redact` before they leave it.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
     values: Arc<[Secret]>,
@@ -59,24 +59,24 @@ impl Secrets {
         Self { values: values.into() }
     }
 
-    /// Every key of an environment.
+    /// Collects every key of an environment.
     pub fn of(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let set = VARIABLES.iter().filter_map(|name| lookup(name));
         Self::new(set.map(|key| Secret::new(key.trim())))
     }
 
-    /// Without those that are words or placeholders of a local server rather than keys, to judge what people write.
+    /// Returns the keys without placeholders for local servers, to check the texts of people.
     pub fn unmistakable(&self) -> Self {
         let values = self.values.iter().filter(|key| key.0.len() >= UNMISTAKABLE);
         Self { values: values.cloned().collect() }
     }
 
-    /// Whether a text shows one of them.
+    /// Returns whether a text contains one of the keys.
     pub fn are_in(&self, text: &str) -> bool {
         matches!(self.redact(text), Cow::Owned(_))
     }
 
-    /// The text with each key replaced, as it is and as JSON would escape it.
+    /// Replaces each key in a text, in its plain form and as JSON escapes it.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
         for key in self.values.iter() {
@@ -91,7 +91,7 @@ impl Secrets {
         text
     }
 
-    /// The same of what may be no text; bytes that are none stay as they are.
+    /// Replaces each key in bytes that may not be UTF-8; other bytes are unchanged.
     pub fn redact_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for chunk in bytes.utf8_chunks() {

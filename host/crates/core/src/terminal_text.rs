@@ -1,10 +1,10 @@
-//! What text from elsewhere may do on a terminal: be read, and nothing else.
+//! Sanitises foreign text for a terminal, so that it can only be read.
 //!
-//! Repository, model, engine and steps choose names, log lines and prose. A control sequence among them
-//! could recolour, overwrite or erase what we said, set the clipboard or plant a link, and a bidirectional
-//! override could show a path as another one. Whole sequences are dropped, because they only carry
-//! styling; every other character that a terminal acts on, or that nobody can see, is shown by its code.
-//! A sequence without an end is not dropped: what follows it must not vanish with it.
+//! Repository, model, engine and steps choose names, log lines and prose. A control sequence in them could recolour,
+//! overwrite or erase messages of act, set the clipboard or plant a link, and a bidirectional override could show a path
+//! as another one. Complete sequences are dropped, because they only carry styling; every other character that controls
+//! a terminal or is invisible is shown by its code. A sequence without an end is not dropped, so that the text after it
+//! does not vanish.
 
 use std::borrow::Cow;
 
@@ -13,18 +13,18 @@ use crate::is_hidden;
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
 const MAX_CONTROL_STRING: usize = 4096;
 
-/// One line: line breaks, too, are shown by their code.
+/// Sanitises one line: line breaks are shown by their code as well.
 pub fn line(text: &str) -> Cow<'_, str> {
     clean(text, false)
 }
 
-/// Several lines: `\n` and `\r\n` stay line breaks.
+/// Sanitises several lines: `\n` and `\r\n` stay line breaks.
 pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
-/// JSON that means the same, with such characters as escapes. They can only stand in its strings, except a
-/// carriage return, which can only stand between its values.
+/// Writes such characters in JSON as escapes, without a change of its meaning. They can only appear in strings, except a
+/// carriage return, which can only appear between values.
 pub fn json(text: &str) -> Cow<'_, str> {
     let inert = |c: char| !acts_or_hides(c) || c == '\n';
     if text.chars().all(inert) {
@@ -75,12 +75,12 @@ fn shown<'a>(clean: &mut String, c: char, after: &'a str) -> &'a str {
     after
 }
 
-/// Joiners stay: scripts and emoji need them.
+/// Joiners are not hidden: scripts and emoji need them.
 fn acts_or_hides(c: char) -> bool {
     is_hidden(c) && !matches!(c, '\t' | '\u{200c}' | '\u{200d}')
 }
 
-/// Bytes behind ESC that belong to its sequence; none when it does not end.
+/// Returns the length of the sequence after ESC; `None` when it has no end.
 fn sequence_length(after: &str) -> Option<usize> {
     let bytes = after.as_bytes();
     match bytes.first()? {
@@ -99,7 +99,7 @@ fn sequence_length(after: &str) -> Option<usize> {
     }
 }
 
-/// Up to BEL or ESC `\`, on one line.
+/// Finds the end of a control string: BEL or ESC `\` on the same line.
 fn control_string_length(bytes: &[u8]) -> Option<usize> {
     for (at, byte) in bytes.iter().enumerate().take(MAX_CONTROL_STRING) {
         match byte {

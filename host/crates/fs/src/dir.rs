@@ -237,7 +237,7 @@ impl From<Dir> for OwnedFd {
 /// Which file an open handle or a name means, as long as that file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    device: u64,
+    device: rustix::fs::Dev,
     inode: u64,
 }
 
@@ -251,7 +251,7 @@ impl Identity {
     }
 
     pub fn of_stat(stat: &Stat) -> Self {
-        Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
+        Self { device: stat.st_dev, inode: stat.st_ino }
     }
 }
 

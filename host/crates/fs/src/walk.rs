@@ -1,7 +1,7 @@
 //! Walking a tree by handle. Each directory is opened inside the one above it, so a name that is moved meanwhile leads
 //! nowhere else.
 //!
-//! The caller drives: [`Walk::next`] returns the next entry, and the caller opens those that it wants to enter, in its
+//! The caller drives: [`Walk::next_entry`] returns the next entry, and the caller opens those that it wants to enter, in its
 //! own way, and hands them to [`Walk::enter`]. Two handles are open for each level, so the caller bounds the depth.
 
 use std::ffi::{CStr, CString};
@@ -45,7 +45,7 @@ impl Walk {
     ///
     /// # Errors
     /// The error of the system while listing.
-    pub fn next(&mut self) -> Result<Option<Entry>, Errno> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, Errno> {
         loop {
             match self.at.listing.read() {
                 Some(entry) => {
@@ -121,7 +121,7 @@ mod tests {
         std::os::unix::fs::symlink("a", dir.path().join("link")).unwrap();
         let mut names = Walk::new(fs::File::open(dir.path()).unwrap().into()).unwrap();
         let mut seen = vec![];
-        while let Some(Entry { name, .. }) = names.next().unwrap() {
+        while let Some(Entry { name, .. }) = names.next_entry().unwrap() {
             seen.push((names.depth(), String::from_utf8(names.path(&name)).unwrap()));
             if let Ok(inside) = names.open(&name) {
                 names.enter(&name, inside).unwrap();
@@ -133,6 +133,6 @@ mod tests {
             seen,
             [(1, "a"), (1, "link"), (1, "three"), (2, "a/b"), (2, "a/two"), (3, "a/b/one")]
         );
-        assert!(names.next().unwrap().is_none());
+        assert!(names.next_entry().unwrap().is_none());
     }
 }

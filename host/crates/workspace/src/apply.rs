@@ -6,6 +6,7 @@
 
 mod check;
 
+use edit_protocol::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -138,9 +139,9 @@ impl RepoWriter {
     ) -> Result<Vec<Applied>, EditError> {
         let outcome = self.carry_out(changes, stopped);
         if let Err(error) = &outcome
-            && let Some(rule) = error.word()
+            && let Some(reason) = error.reason()
         {
-            self.refuse(rule);
+            self.refuse(reason);
         }
         outcome
     }
@@ -239,10 +240,10 @@ impl RepoWriter {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts a change that a tool refused by itself, before it came here.
-    pub fn refuse(&self, rule: &'static str) {
+    /// Counts a change that a tool refused by itself, so that it was never asked for here.
+    pub fn refuse(&self, reason: Reason) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused.entry(rule).or_default() += 1;
+        *refused.entry(reason.word()).or_default() += 1;
     }
 
     fn changes(&self) -> MutexGuard<'_, BTreeMap<String, ChangedFile>> {

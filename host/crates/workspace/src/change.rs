@@ -2,6 +2,7 @@
 
 use super::repo_path::PathError;
 use super::versions::Version;
+use edit_protocol::Reason;
 
 /// One file, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +158,7 @@ pub enum EditError {
     NotFound { path: String },
     /// `reason` is `protected`, `guarded`, `boundary` or `excluded`.
     #[error("{path} may not be written ({reason})")]
-    Forbidden { path: String, reason: &'static str },
+    Forbidden { path: String, reason: Reason },
     #[error(
         "git ignores {path}, so the Verifier would not see it; put it where git does not ignore it, or leave \
          it to the user, who can name it under verification.include in agent.yaml or with --allow-path"
@@ -186,21 +187,26 @@ pub enum EditError {
 }
 
 impl EditError {
-    /// The word with which a tool answers; none when the machine failed, not the request.
-    pub fn word(&self) -> Option<&'static str> {
+    /// Returns the reason with which a tool answers, or `None` when the machine failed and not the request.
+    pub fn reason(&self) -> Option<Reason> {
         Some(match self {
-            Self::Conflict { .. } => "version_mismatch",
-            Self::Exists { .. } => "exists",
-            Self::NotFound { .. } => "not_found",
-            Self::Forbidden { reason, .. } => reason,
-            Self::Untested { .. } => "excluded",
-            Self::NotAFile { .. } => "not_a_file",
-            Self::Path { error, .. } => error.word(),
-            Self::Arguments(_) => "bad_arguments",
-            Self::TooLarge { .. } => "too_large",
-            Self::Budget(_) => "budget",
-            Self::Torn { why, .. } => return why.word(),
+            Self::Conflict { .. } => Reason::VersionMismatch,
+            Self::Exists { .. } => Reason::Exists,
+            Self::NotFound { .. } => Reason::NotFound,
+            Self::Forbidden { reason, .. } => *reason,
+            Self::Untested { .. } => Reason::Excluded,
+            Self::NotAFile { .. } => Reason::NotAFile,
+            Self::Path { error, .. } => error.reason(),
+            Self::Arguments(_) => Reason::BadArguments,
+            Self::TooLarge { .. } => Reason::TooLarge,
+            Self::Budget(_) => Reason::Budget,
+            Self::Torn { why, .. } => return why.reason(),
             Self::Stopped | Self::Failed { .. } => return None,
         })
+    }
+
+    /// Returns the stable word of the reason.
+    pub fn word(&self) -> Option<&'static str> {
+        self.reason().map(Reason::word)
     }
 }

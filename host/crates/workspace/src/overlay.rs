@@ -264,7 +264,7 @@ impl Layers {
 
 /// A dry run is shown as text.
 fn binary(path: &RepoPath) -> EditError {
-    EditError::Forbidden { path: path.to_string(), reason: "binary" }
+    EditError::Forbidden { path: path.to_string(), reason: edit_protocol::Reason::Binary }
 }
 
 /// A file without a name, gone with its last handle.

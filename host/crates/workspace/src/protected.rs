@@ -9,6 +9,7 @@ use super::exclusion::fold;
 use super::globs::{GlobError, PathGlobs, is_at_or_below};
 use super::notes_dir::notes_dir;
 use super::{own_places, spelling};
+use edit_protocol::Reason;
 
 /// Why a path may not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +23,12 @@ pub enum WriteRule {
 }
 
 impl WriteRule {
-    pub fn word(self) -> &'static str {
+    /// Returns the reason with which a tool answers.
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Protected => "protected",
-            Self::Guarded => "guarded",
-            Self::Boundary => "boundary",
+            Self::Protected => Reason::Protected,
+            Self::Guarded => Reason::Guarded,
+            Self::Boundary => Reason::Boundary,
         }
     }
 }

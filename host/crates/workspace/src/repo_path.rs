@@ -1,5 +1,6 @@
 //! A path that a change may name: relative, plain, and the same for everybody who reads it.
 
+use edit_protocol::Reason;
 use std::fmt;
 
 use super::view::MAX_PATH;
@@ -34,11 +35,11 @@ pub enum PathError {
 }
 
 impl PathError {
-    /// The word with which a tool answers.
-    pub fn word(self) -> &'static str {
+    /// Returns the reason with which a tool answers.
+    pub fn reason(self) -> Reason {
         match self {
-            Self::Absolute | Self::Parent => "outside_repo",
-            _ => "bad_arguments",
+            Self::Absolute | Self::Parent => Reason::OutsideRepo,
+            _ => Reason::BadArguments,
         }
     }
 }

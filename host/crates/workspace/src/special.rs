@@ -35,7 +35,7 @@ pub fn special(root: &Path) -> Result<Special, Errno> {
     let mut found = Special::default();
     let mut names = Walk::new(start)?;
     let mut looked_at = 0;
-    while let Some(Entry { name, kind }) = names.next()? {
+    while let Some(Entry { name, kind }) = names.next_entry()? {
         looked_at += 1;
         if looked_at > MAX_NAMES {
             found.cut = true;

@@ -1,9 +1,7 @@
-//! A tiny image for the demo without a registry: the machine's own static busybox in a tar archive (pure,
-//! but for looking for the program).
+//! A small image for the demo that needs no registry: a static busybox of this machine in a tar archive.
 //!
-//! The archive is the same for the same program, so its digest is a tag under which an engine that has
-//! seen it before knows it. A machine without such a program gets the image that everybody has, by a pull
-//! that the task does itself.
+//! The same program gives the same archive, so its digest is the tag under which an engine finds the image again. On a
+//! machine without such a program the task pulls a public image.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +12,10 @@ use tar::{Builder, EntryType, Header};
 /// Pulled by the task when this machine has no static busybox.
 pub(super) const FALLBACK: &str = "busybox:stable";
 
-/// A busybox is about 2 MB; what is far larger is something else.
+/// Largest program in bytes. A busybox has about 2 MB; a far larger file is another program.
 const MAX_PROGRAM: u64 = 16 << 20;
 
-/// Programs that a shell script expects to find.
+/// Programs that shell scripts use.
 const APPLETS: [&str; 34] = [
     "ash", "awk", "basename", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env",
     "expr", "false", "find", "grep", "head", "id", "ls", "mkdir", "mv", "printf", "pwd", "rm",
@@ -36,7 +34,7 @@ impl LocalImage {
         format!("{}:{}", Self::NAME, self.tag)
     }
 
-    /// From the first static busybox of this machine, if there is one.
+    /// Builds the image from the first static busybox of this machine, if there is one.
     pub(super) fn find() -> Option<Self> {
         candidates(std::env::var_os("PATH").as_deref()).iter().find_map(|path| {
             let program = read(path)?;
@@ -54,7 +52,7 @@ impl LocalImage {
 
 fn candidates(path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let on_path = path.map(std::env::split_paths).into_iter().flatten();
-    // The usual places come first: what is found there belongs to the system.
+    // The usual directories are first, because their files belong to the system.
     ["/bin", "/usr/bin", "/sbin", "/usr/sbin"]
         .into_iter()
         .map(PathBuf::from)
@@ -68,7 +66,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     (about.is_file() && about.len() <= MAX_PROGRAM).then(|| std::fs::read(path).ok())?
 }
 
-/// A little-endian ELF program for Linux, 32 or 64 bits, that names no interpreter, so it needs no library.
+/// Returns whether the file is a little-endian ELF program, 32 or 64 bits, without an interpreter: it needs no libraries.
 fn is_static_elf(program: &[u8]) -> bool {
     const PT_INTERP: u64 = 3;
     let (table, entry_size, entries) = match program.get(..6) {

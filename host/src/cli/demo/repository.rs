@@ -1,5 +1,5 @@
-//! The demo's repository: a shell function with a real bug, a test that finds it, and just enough of `.git`
-//! to be one, so that no git has to be installed.
+//! The repository of the demo: a shell function with a real bug, a test that finds it, and the part of `.git` that makes
+//! it a repository, so that git does not have to be installed.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -52,13 +52,13 @@ Constraints:
 - plain POSIX shell
 ";
 
-/// Where one demo keeps what it makes; left behind for the user to look at.
+/// The directory of one demo. It stays, so that the user can look at it.
 pub(super) struct Place {
     root: PathBuf,
 }
 
 impl Place {
-    /// A new directory below `parent` that nobody else can read.
+    /// Creates a directory below `parent` that no other user can read.
     pub(super) fn create(parent: &Path, id: &str) -> io::Result<Self> {
         let root = parent.join(format!("act-demo-{}", id.trim_start_matches("t-")));
         DirBuilder::new().mode(0o700).create(&root)?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Event, EventKind};
 
-/// Raised when a line stops being what it was; new fields and types do not raise it.
+/// Raised when existing fields change their meaning; new fields and types do not raise it.
 pub const VERSION: u32 = 1;
 
 /// One line of `act run --json` and of the journal.
@@ -27,7 +27,7 @@ pub struct Line<'a> {
 }
 
 impl Event {
-    /// The line without its line feed; none for what only people see.
+    /// Returns the line without its line feed; `None` for events that only people see.
     pub fn to_json(&self) -> Option<String> {
         if matches!(self.kind, EventKind::StepOutput(_)) {
             return None;

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 
+use crate::TaskState;
 use crate::verification::{ErrorType, FailReason, Status};
 
 /// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
@@ -272,7 +273,8 @@ pub enum EventKind {
     },
     /// Always the last event of a task.
     TaskFinished {
-        state: String,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+        state: TaskState,
         exit_code: u8,
         run_id: Option<String>,
         reason: Option<String>,

@@ -1,4 +1,4 @@
-//! The milestones of a task and their words, fixed by `specs/task-lifecycle.md`.
+//! The milestones of a task and their texts, which `specs/task-lifecycle.md` defines.
 
 use super::EventKind;
 

@@ -1,7 +1,7 @@
-//! What happened, as typed facts: the only source of progress on a terminal, of JSON lines and of logs.
+//! Events: typed facts about a task, the only source of progress on a terminal, of JSON lines and of journals.
 //!
-//! Code that does something reports it here and never formats or prints. Events carry plain data, so this
-//! module knows no other.
+//! Code below the command line emits events and never formats or prints. Events carry plain data, so this module depends
+//! on no other. Not `tracing`: events are part of the interface, with a schema and numbers without gaps.
 
 pub mod json;
 mod kind;
@@ -16,7 +16,7 @@ use chrono::{DateTime, Utc};
 pub use kind::{EventKind, ModelUsage, Patch, ProposedChange, StepOutput};
 pub use milestone::Milestone;
 
-/// One fact with its place in the order of a task.
+/// One event with its number in the task.
 #[derive(Debug, Clone)]
 pub struct Event {
     pub seq: u64,
@@ -25,12 +25,12 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// A reader of the stream. Called in order, one event at a time; must not block for long.
+/// Receives the events of a task in order, one at a time; must not block for long.
 pub trait Sink: Send {
     fn event(&mut self, event: &Event);
 }
 
-/// The sending end; clones feed the same stream.
+/// Emits events; clones share one stream.
 #[derive(Clone)]
 pub struct Events {
     inner: Arc<Mutex<Stream>>,
@@ -40,7 +40,7 @@ struct Stream {
     task_id: String,
     seq: u64,
     sinks: Vec<Box<dyn Sink>>,
-    /// `task_finished` has been told; nothing comes after it.
+    /// `task_finished` was emitted; later events are dropped.
     ended: bool,
 }
 
@@ -49,18 +49,18 @@ impl Events {
         Self::resumed(task_id, 0, sinks)
     }
 
-    /// A stream that another process began; `told` events have been numbered.
-    pub fn resumed(task_id: impl Into<String>, told: u64, sinks: Vec<Box<dyn Sink>>) -> Self {
-        let stream = Stream { task_id: task_id.into(), seq: told, sinks, ended: false };
+    /// Continues a stream of another process, which has numbered `emitted` events.
+    pub fn resumed(task_id: impl Into<String>, emitted: u64, sinks: Vec<Box<dyn Sink>>) -> Self {
+        let stream = Stream { task_id: task_id.into(), seq: emitted, sinks, ended: false };
         Self { inner: Arc::new(Mutex::new(stream)) }
     }
 
-    /// A stream that nobody reads.
+    /// A stream without sinks.
     pub fn silent() -> Self {
         Self::new("", vec![])
     }
 
-    /// Tells every reader. What comes after `task_finished` is told to nobody.
+    /// Sends an event to every sink. Events after `task_finished` are dropped.
     pub fn emit(&self, kind: EventKind) {
         // A sink that panicked must not silence the others.
         let mut stream = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +68,7 @@ impl Events {
             return;
         }
         stream.ended = matches!(kind, EventKind::TaskFinished { .. });
-        // Not part of what programs read: a number of its own would be a gap there.
+        // Programs do not get this event; a number for it would be a gap for them.
         if !matches!(kind, EventKind::StepOutput(_)) {
             stream.seq += 1;
         }
@@ -99,7 +99,7 @@ mod tests {
 
     fn finished() -> EventKind {
         EventKind::TaskFinished {
-            state: "SUCCESS".into(),
+            state: crate::TaskState::Success,
             exit_code: 0,
             run_id: None,
             reason: None,

@@ -1,5 +1,4 @@
-//! JSON Schemas of what programs read, generated from the types: `specs/schemas` holds them, and a test
-//! fails when they differ. `ACT_BLESS=1 cargo test --lib schema` writes them.
+//! JSON Schemas of the output for programs, generated from the types. A test fails when `specs/schemas` differs. `ACT_BLESS=1 cargo test --lib schema` writes them.
 
 use std::path::Path;
 

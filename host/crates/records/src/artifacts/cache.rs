@@ -1,22 +1,24 @@
 //! What tools downloaded, kept between the runs of one repository in one image: `cache/IMAGE/REPO`.
+//!
+//! Only downloads are kept. What a tool built is built again each time, because an old build is how a verification would pass
+//! wrongly. On another machine only a container can remove the rest; [`tidying_script`] does there what [`Cache::tidy`] does
+//! here. It needs a POSIX shell, `find`, `grep`, `rm` and `chown` in the image and fails without them.
 
 use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, statat};
-
-use super::download::{Keep, all_downloaded, keep};
-use super::layout::ArtifactDir;
-use super::remove::{open_any, remove_tree};
-use super::run_dir::safe_name;
-use super::sweep::{MAX_DEPTH, Swept, remove_named, sweep};
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Entry, Walk};
 use act_workspace::{bare_digest, digest};
+use rustix::fs::{AtFlags, FileType, statat};
 
-/// A record of Maven's at most.
+use super::artifact_dir::ArtifactDir;
+use super::run_dir::safe_name;
+use super::tree::{MAX_DEPTH, Swept, open_any, remove_named, remove_tree, sweep};
+
+/// Maximum number of bytes of a record of Maven's.
 const MAX_RECORD: u64 = 64 * 1024;
 const REMOTE: &str = "_remote.repositories";
 
@@ -169,7 +171,7 @@ fn directories(parent: &Dir) -> io::Result<Vec<String>> {
 fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
     let (mut bytes, mut files) = (0, 0);
     let mut names = Walk::new(directory.try_clone()?.into())?;
-    while let Some(Entry { name, .. }) = names.next()? {
+    while let Some(Entry { name, .. }) = names.next_entry()? {
         // A run may be at work in it.
         let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
@@ -200,8 +202,107 @@ fn repo_name(repo: &Path) -> String {
     format!("{}-{}", safe_name(&name.unwrap_or_default()), &digest[..12])
 }
 
+/// Paths below the cache, a `*` at the end of a part stands for any ending. Everything below them is kept.
+pub(super) const KEPT: [&str; 14] = [
+    "pip/http*",
+    "npm/_cacache",
+    "pnpm/*",
+    "yarn/*",
+    "uv/simple-*",
+    "uv/wheels-*",
+    "uv/archive-*",
+    "cargo/registry/index",
+    // Not `src`: cargo unpacks the archives again, and nobody checks what was unpacked before.
+    "cargo/registry/cache",
+    "cargo/git/db",
+    "go-mod/cache/download",
+    "gradle/caches/modules-*",
+    "gradle/wrapper/dists",
+    "maven/*",
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    All,
+    /// A directory on the way to something that is kept.
+    Inside,
+    Nothing,
+}
+
+pub(super) fn keep(path: &[&str]) -> Keep {
+    let mut best = Keep::Nothing;
+    for kept in KEPT {
+        let mut parts = kept.split('/');
+        if !path.iter().all(|part| parts.next().is_none_or(|kept| fits(part, kept))) {
+            continue;
+        }
+        if path.len() >= kept.split('/').count() {
+            return Keep::All;
+        }
+        best = Keep::Inside;
+    }
+    best
+}
+
+fn fits(part: &str, kept: &str) -> bool {
+    kept.strip_suffix('*').map_or(part == kept, |start| part.starts_with(start))
+}
+
+/// Whether Maven's record of a directory says that all in it was downloaded; what `mvn install` puts there
+/// has no repository behind the `>`.
+pub(super) fn all_downloaded(remote_repositories: &str) -> bool {
+    let mut entries = remote_repositories
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .peekable();
+    entries.peek().is_some()
+        && entries.all(|line| {
+            line.split_once('>')
+                .is_some_and(|(_, from)| !from.trim_end_matches('=').trim().is_empty())
+        })
+}
+
+/// Returns a script that removes everything but downloads below `root` and gives the rest to the user and group `ids`.
+pub fn tidying_script(root: &str, (uid, gid): (u32, u32)) -> String {
+    let mut above: Vec<&str> =
+        KEPT.iter().flat_map(|kept| kept.match_indices('/').map(|(at, _)| &kept[..at])).collect();
+    above.sort_unstable();
+    above.dedup();
+    let (kept, above) = (KEPT.join("|"), above.join("|"));
+    format!(
+        r#"set -eu
+tidy() {{
+  for x in "$1"/* "$1"/.[!.]* "$1"/..?*; do
+    [ -e "$x" ] || [ -L "$x" ] || continue
+    case ${{x#"{root}/"}} in
+      {kept}) ;;
+      {above}) if [ -d "$x" ] && [ ! -L "$x" ]; then tidy "$x"; else rm -rf "$x"; fi ;;
+      *) rm -rf "$x" ;;
+    esac
+  done
+}}
+tidy "{root}"
+if [ -L "{root}/maven" ]; then rm -f "{root}/maven"; fi
+if [ -d "{root}/maven" ]; then
+  find "{root}/maven" -type d -exec /bin/sh -euc '
+    entries() {{ grep -v "^[[:space:]]*#" "$1" | grep "[^[:space:]]"; }}
+    for d; do
+      r=$d/_remote.repositories
+      if [ -f "$r" ] && [ ! -L "$r" ] && entries "$r" | grep -q ">" &&
+        ! entries "$r" | grep -qv ">.*[^=[:space:]]"; then continue; fi
+      for x in "$d"/* "$d"/.[!.]* "$d"/..?*; do
+        if [ -L "$x" ] || {{ [ -e "$x" ] && [ ! -d "$x" ]; }}; then rm -f "$x"; fi
+      done
+    done' sh {{}} +
+fi
+find "{root}" ! -user {uid} -exec chown -h {uid}:{gid} {{}} +
+"#
+    )
+}
+
 #[cfg(test)]
-mod tests {
+mod cache_tests {
     use super::*;
 
     fn artifacts() -> (tempfile::TempDir, ArtifactDir) {
@@ -278,5 +379,130 @@ mod tests {
         drop(held);
         assert_eq!(artifacts.clear_caches().unwrap().0.len(), 1);
         assert!(artifacts.cache_sizes().unwrap().is_empty());
+    }
+}
+
+#[cfg(test)]
+mod download_tests {
+    use super::*;
+
+    // ARTIFACT-10
+    #[test]
+    fn downloads_are_kept_and_builds_are_not() {
+        for path in [
+            "pip/http/a/b",
+            "pip/http-v2",
+            "npm/_cacache/index-v5",
+            "pnpm/v10/files",
+            "cargo/registry/cache/index.crates.io",
+            "go-mod/cache/download",
+            "gradle/caches/modules-2/files-2.1",
+            "maven/org",
+        ] {
+            let parts: Vec<_> = path.split('/').collect();
+            assert_eq!(keep(&parts), Keep::All, "{path}");
+            assert_eq!(keep(&parts[..1]), Keep::Inside, "{path}");
+        }
+        for path in [
+            "pip/wheels",
+            "npm/_logs",
+            "cargo/bin",
+            "cargo/registry/src",
+            "cargo/git/checkouts",
+            "go-build",
+            "go-mod/example.com",
+            "gradle/caches/build-cache-1",
+            "gradle/daemon",
+            "uv/sdists-v9",
+            "xdg",
+            "anything",
+        ] {
+            assert_eq!(keep(&path.split('/').collect::<Vec<_>>()), Keep::Nothing, "{path}");
+        }
+    }
+
+    // ARTIFACT-10
+    #[test]
+    fn what_maven_installed_itself_is_no_download() {
+        assert!(all_downloaded("#comment\na.jar>central=\na.pom>central=\n"));
+        assert!(!all_downloaded("a.jar>=\na.pom>=\n"));
+        assert!(!all_downloaded("a.jar>central=\nb.jar>=\n"));
+        assert!(!all_downloaded("") && !all_downloaded("#only a comment"));
+    }
+}
+
+#[cfg(test)]
+mod tidying_tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    fn tidied(root: &Path, path: &str) -> bool {
+        let about = std::fs::metadata(root).unwrap();
+        let script = tidying_script(root.to_str().unwrap(), (about.uid(), about.gid()));
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &script]).env("PATH", path).output().unwrap().status.success()
+    }
+
+    // ARTIFACT-10
+    #[test]
+    fn the_script_keeps_what_is_kept_here_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("a cache");
+        let kept = [
+            "npm/_cacache/x",
+            "pip/http-v2/a/b",
+            "pnpm/v10/files/x",
+            "uv/archive-v0/x",
+            "cargo/registry/cache/index/x",
+            "cargo/git/db/x",
+            "go-mod/cache/download/x",
+            "gradle/caches/modules-2/files/x",
+            "maven/org/a/1/a.jar",
+        ];
+        let gone = [
+            "npm/_logs/x",
+            "pip/wheels/x",
+            "pip/.hidden/x",
+            "..odd",
+            "go-build/00/x",
+            "cargo/bin/tool",
+            "cargo/registry/src/x",
+            "cargo/registry/cache-not/x",
+            "gradle/caches/build-cache-1/x",
+            "maven/my/app/1/app.jar",
+            "maven/no/record/1/x.jar",
+            "stray",
+            "a b\nc/$(x)/y",
+        ];
+        for file in kept.iter().chain(&gone) {
+            let file = root.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "x").unwrap();
+        }
+        let record = |version: &str, text: &str| {
+            let file = root.join("maven").join(version).join("_remote.repositories");
+            std::fs::write(file, text).unwrap();
+        };
+        record("org/a/1", "#comment\n\na.jar>central=\n");
+        record("my/app/1", "app.pom>central=\napp.jar>=\n");
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("stays"), "x").unwrap();
+        symlink(&outside, root.join("go-mod/cache/link")).unwrap();
+        symlink(&outside, root.join("yarn")).unwrap();
+
+        assert!(!tidied(&root, "/none"), "not without its tools");
+        assert!(tidied(&root, "/usr/bin:/bin"));
+
+        for file in kept {
+            assert!(root.join(file).exists(), "{file}");
+        }
+        for file in gone.iter().chain(&["go-mod/cache/link", "yarn"]) {
+            assert!(std::fs::symlink_metadata(root.join(file)).is_err(), "{file}");
+        }
+        assert!(outside.join("stays").exists());
     }
 }

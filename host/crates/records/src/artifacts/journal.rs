@@ -1,32 +1,36 @@
-//! The journal of a task: its events as lines, and a lock that shows from everywhere that its process lives.
+//! The journal of a task: its events as lines, and a lock that shows to every process that the task's process lives.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
-use rustix::io::Errno;
-
-use super::layout::ArtifactDir;
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, READ};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+
+use super::artifact_dir::ArtifactDir;
 
 /// Maximum time for which another process may look whether a journal is held; it takes microseconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Of a last line; a summary stands in it.
+/// Maximum number of bytes of a last line, which holds the summary.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
-/// An open journal, to be written at its end.
+/// An open journal, which is written at its end.
 #[derive(Debug)]
 pub struct Journal {
     pub file: File,
-    /// Whole lines that it had when it was opened.
+    /// Number of whole lines that it had when it was opened.
     pub lines: u64,
 }
 
 impl Journal {
-    /// Holds the lock as long as it lives, also when the file itself was closed.
+    /// Returns a handle that holds the lock after the file itself is closed.
+    ///
+    /// # Errors
+    /// The process has no free file descriptor.
     pub fn hold(&self) -> io::Result<OwnedFd> {
         Ok(self.file.try_clone()?.into())
     }
@@ -67,7 +71,10 @@ impl ArtifactDir {
         Ok(Journal { file: held(file)?, lines })
     }
 
-    /// Of a task that leaves no trace.
+    /// Removes the journal of a task that leaves no trace.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
     pub fn remove_journal(&self, task_id: &str) -> io::Result<()> {
         Ok(unlinkat(self.journals()?, name(task_id), AtFlags::empty())?)
     }
@@ -123,8 +130,31 @@ fn held(journal: File) -> io::Result<File> {
     }
 }
 
+/// Opens at most `most` journals of earlier tasks, the last written one first. Returns none when there is no such directory,
+/// and creates nothing. `path` is ARTIFACT_DIR.
+pub fn newest_journals(path: &Path, most: usize) -> Vec<File> {
+    find_newest(path, most).unwrap_or_default()
+}
+
+fn find_newest(path: &Path, most: usize) -> std::io::Result<Vec<File>> {
+    let dir = Dir::open(path)?.subdirectory("state")?.subdirectory("journal")?;
+    let mut names = vec![];
+    for name in dir.names(usize::MAX)? {
+        let Ok(name) = name.to_str() else { continue };
+        if name.starts_with("t-") && name.ends_with(".jsonl") {
+            let stat = dir.stat(name)?;
+            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+                names.push((stat.st_mtime, stat.st_mtime_nsec, name.to_owned()));
+            }
+        }
+    }
+    names.sort_unstable();
+    let newest = names.iter().rev().take(most);
+    Ok(newest.filter_map(|(.., name)| dir.file(name.as_str()).ok()).collect())
+}
+
 #[cfg(test)]
-mod tests {
+mod journal_tests {
     use std::fs;
 
     use super::*;
@@ -221,5 +251,36 @@ mod tests {
             fs::write(place.join("state/journal/t-abc123.jsonl"), text).unwrap();
             assert_eq!(artifacts.last_line("t-abc123").unwrap().as_deref(), last);
         }
+    }
+}
+
+#[cfg(test)]
+mod journals_tests {
+    use std::fs;
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_come_first_and_nothing_else_is_taken_for_one() {
+        let temp = tempfile::tempdir().unwrap();
+        assert!(newest_journals(temp.path(), 9).is_empty());
+        let dir = temp.path().join("state/journal");
+        fs::create_dir_all(dir.join("t-dir.jsonl")).unwrap();
+        for (at, name) in ["t-b.jsonl", "t-a.jsonl", "notes"].into_iter().enumerate() {
+            fs::write(dir.join(name), name).unwrap();
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(at as u64 + 9);
+            File::open(dir.join(name)).unwrap().set_modified(time).unwrap();
+        }
+        std::os::unix::fs::symlink("notes", dir.join("t-link.jsonl")).unwrap();
+        let read = |mut file: File| {
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            text
+        };
+        let names =
+            |most| newest_journals(temp.path(), most).into_iter().map(read).collect::<Vec<_>>();
+        assert_eq!(names(9), ["t-a.jsonl", "t-b.jsonl"]);
+        assert_eq!(names(1), ["t-a.jsonl"]);
     }
 }

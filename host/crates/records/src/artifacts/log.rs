@@ -4,7 +4,7 @@ use act_core::{RunId, RunIdError};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::layout::ArtifactDir;
+use super::artifact_dir::ArtifactDir;
 use super::run_dir::safe_name;
 use act_fs::Dir;
 

@@ -7,7 +7,7 @@ use act_core::verification::{CommandExecuted, Manifest};
 use act_workspace::digest;
 use serde_json::Value;
 
-use super::layout::ArtifactDir;
+use super::artifact_dir::ArtifactDir;
 
 /// Maximum size of a manifest in bytes. The longest that `act` writes lists what some hundred steps wrote.
 const MAX_BYTES: u64 = 16 << 20;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
 
+use super::archive::{Allowance, LeftOut, unpack};
 use super::cache::Cache;
-use super::remove::{open_any, remove_tree};
-use super::sweep::{Swept, sweep};
-use super::unpack::{Allowance, LeftOut, unpack};
+use super::tree::{Swept, sweep};
+use super::tree::{open_any, remove_tree};
 use act_core::RunId;
 use act_core::verification::Manifest;
 use act_fs::{Dir, Durability};

@@ -3,6 +3,7 @@
 use rusqlite::Row;
 
 use super::record::owner;
+use super::state::state;
 use super::{Store, StoreError, TaskState};
 use act_core::process::Process;
 
@@ -16,7 +17,7 @@ pub struct Place {
 
 impl Place {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { task_id: row.get("task_id")?, state: row.get("state")?, owner: owner(row)? })
+        Ok(Self { task_id: row.get("task_id")?, state: state(row)?, owner: owner(row)? })
     }
 }
 

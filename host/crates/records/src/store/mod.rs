@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+pub use act_core::TaskState;
 pub use error::StoreError;
 pub use line::Place;
 pub use progress::Progress;
@@ -35,7 +36,6 @@ pub use proposals::{ProposalRecord, ProposalState};
 pub use queue::{Ended, Submission};
 pub use record::{Flags, TaskRecord};
 pub use runs::RunRecord;
-pub use state::TaskState;
 pub use stuck_reports::{NewStuckReport, StuckReportRecord};
 pub use task::{MAX_ATTEMPTS, Task};
 pub use timings::{Measured, Totals};

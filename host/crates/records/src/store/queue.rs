@@ -45,7 +45,7 @@ impl Store {
                     task.root,
                     task.text,
                     to_json(task.flags),
-                    TaskState::Queued,
+                    TaskState::Queued.as_str(),
                     now(),
                     owner.pid,
                     owner.start_time,
@@ -141,7 +141,7 @@ impl Store {
                     owner.start_time,
                     owner.boot_id,
                     owner.pid_namespace,
-                    how.state,
+                    how.state.as_str(),
                     how.exit_code,
                     how.reason,
                     now()

@@ -7,6 +7,7 @@ use rusqlite::types::Type;
 use serde::{Deserialize, Serialize};
 
 use super::TaskState;
+use super::state::state;
 use act_core::event::ModelUsage;
 use act_core::process::Process;
 
@@ -68,7 +69,7 @@ impl TaskRecord {
             root: row.get("root")?,
             text: row.get("text")?,
             flags: json(row, "flags")?,
-            state: row.get("state")?,
+            state: state(row)?,
             phase: row.get("phase")?,
             attempt: row.get("attempt")?,
             replans: row.get("replans")?,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 
 use super::record::json;
+use super::state::state;
 use super::{Store, StoreError, Survives, TaskState};
 use act_core::event::ModelUsage;
 
@@ -80,7 +81,7 @@ impl Store {
                 for (role, usage) in tokens {
                     *totals.tokens.entry(role).or_default() += usage;
                 }
-                let (state, attempts): (TaskState, u32) = (row.get("state")?, row.get("attempts")?);
+                let (state, attempts): (TaskState, u32) = (state(row)?, row.get("attempts")?);
                 if !state.is_final() {
                     continue;
                 }

@@ -189,7 +189,7 @@ fn each_file(
     with: &mut dyn FnMut(&[u8], File) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut names = Walk::new(directory)?;
-    while let Some(Entry { name, .. }) = names.next()? {
+    while let Some(Entry { name, .. }) = names.next_entry()? {
         let found = match openat(names.here(), &name, READ, Mode::empty()) {
             Ok(found) => found,
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => continue,

@@ -47,7 +47,7 @@ impl SourceWatch {
             }
             names => names?,
         };
-        while let Some(Entry { name, .. }) = names.next()? {
+        while let Some(Entry { name, .. }) = names.next_entry()? {
             let (name, depth) = (name.as_c_str(), names.depth());
             if name.to_bytes().eq_ignore_ascii_case(b".git")
                 || (depth == 1 && self.is_notes_dir(name.to_bytes()))

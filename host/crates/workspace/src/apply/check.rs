@@ -1,5 +1,6 @@
 //! What must hold before a change is made: the path is one to write, and the file is the one that was read.
 
+use edit_protocol::Reason;
 use std::collections::BTreeSet;
 
 use super::{Checked, MAX_SEEN, MAX_WRITE, RepoWriter};
@@ -62,10 +63,10 @@ impl RepoWriter {
             .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
         let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
         if let Some(rule) = self.rules.judge(path.as_str()) {
-            return forbidden(rule.word());
+            return forbidden(rule.reason());
         }
         if self.view.rule(path.as_str(), Kind::File).is_some() {
-            return forbidden("excluded");
+            return forbidden(Reason::Excluded);
         }
         // Nothing would prove what is written where the Verifier does not look.
         if !self.rules.allowed().matches(path.as_str()) && !self.tested().holds(path.as_str()) {

@@ -177,7 +177,7 @@ fn refused_calls_are_counted_by_their_rule() {
     writer.apply(&[stale], GO_ON).unwrap_err();
     writer.apply(&[create("b", "x")], GO_ON).unwrap();
     writer.apply(&[create("c", "x")], &|| true).unwrap_err();
-    writer.refuse("binary");
+    writer.refuse(edit_protocol::Reason::Binary);
     assert_eq!(
         writer.refused().into_iter().collect::<Vec<_>>(),
         [("binary", 1), ("exists", 1), ("guarded", 1), ("protected", 2), ("version_mismatch", 1)]

@@ -1,0 +1,176 @@
+//! How a task ended. [`Outcome`] alone maps an end to the state of the task and to the exit code of the process.
+
+use serde::Serialize;
+
+use crate::exit::Exit;
+
+/// How a task ended. Reasons are stable words; `specs/task-lifecycle.md` lists them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The last run of the pipeline passed on the tree as it is.
+    Success,
+    /// A dry run proposed its changes; nothing was verified.
+    Proposed,
+    /// The agent gave up.
+    Stuck { reason: String },
+    /// The machine failed, so nothing is said about the task.
+    InfraError { reason: String },
+    /// The user ended the task, or its owner died before it started.
+    Cancelled { reason: Option<String> },
+    /// The task was accepted and then refused, because its configuration had changed when its turn came.
+    Refused { reason: String },
+    /// The task never started and its end could not be stored, so the store still lists it as waiting.
+    NotStored { reason: String },
+}
+
+impl Outcome {
+    /// The state in which the task ends.
+    pub fn state(&self) -> TaskState {
+        match self {
+            Self::Success => TaskState::Success,
+            Self::Proposed => TaskState::Proposed,
+            Self::Stuck { .. } => TaskState::Stuck,
+            Self::InfraError { .. } => TaskState::InfraError,
+            Self::Cancelled { .. } => TaskState::Cancelled,
+            Self::Refused { .. } => TaskState::Refused,
+            Self::NotStored { .. } => TaskState::Queued,
+        }
+    }
+
+    /// The exit code of the process that ran the task.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Success | Self::Proposed => Exit::Ok,
+            Self::Stuck { .. } => Exit::Stuck,
+            Self::InfraError { .. } | Self::NotStored { .. } => Exit::Infra,
+            Self::Cancelled { .. } => Exit::Cancelled,
+            Self::Refused { .. } => Exit::Refused,
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Success | Self::Proposed => None,
+            Self::Stuck { reason }
+            | Self::InfraError { reason }
+            | Self::Refused { reason }
+            | Self::NotStored { reason } => Some(reason),
+            Self::Cancelled { reason } => reason.as_deref(),
+        }
+    }
+
+    /// Returns the outcome that the store or a journal recorded as a state and a reason, or `None` for a task that runs.
+    pub fn recorded(state: TaskState, reason: Option<String>) -> Option<Self> {
+        let known = || reason.clone().unwrap_or_default();
+        Some(match state {
+            TaskState::Running => return None,
+            TaskState::Queued => Self::NotStored { reason: known() },
+            TaskState::Success => Self::Success,
+            TaskState::Proposed => Self::Proposed,
+            TaskState::Cancelled => Self::Cancelled { reason },
+            TaskState::Stuck => Self::Stuck { reason: known() },
+            TaskState::InfraError => Self::InfraError { reason: known() },
+            TaskState::Refused => Self::Refused { reason: known() },
+        })
+    }
+}
+
+// The state of a task. A doc comment would become part of the published schemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TaskState {
+    Queued,
+    Running,
+    Success,
+    /// A dry run's end.
+    Proposed,
+    Cancelled,
+    Stuck,
+    InfraError,
+    /// Its turn came, and its configuration did not hold any more.
+    Refused,
+}
+
+impl TaskState {
+    pub const ALL: [Self; 8] = [
+        Self::Queued,
+        Self::Running,
+        Self::Success,
+        Self::Proposed,
+        Self::Cancelled,
+        Self::Stuck,
+        Self::InfraError,
+        Self::Refused,
+    ];
+
+    /// The word for the state in the store, in events and in `--json`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "QUEUED",
+            Self::Running => "RUNNING",
+            Self::Success => "SUCCESS",
+            Self::Proposed => "PROPOSED",
+            Self::Cancelled => "CANCELLED",
+            Self::Stuck => "STUCK",
+            Self::InfraError => "INFRA_ERROR",
+            Self::Refused => "REFUSED",
+        }
+    }
+
+    /// Returns the state that `word` names, if it names one.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// Returns whether the task has ended.
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_states_are_told_by_the_same_words_everywhere() {
+        // TASK-18
+        let words = TaskState::ALL.map(TaskState::as_str);
+        let known = ["QUEUED", "RUNNING", "SUCCESS", "PROPOSED", "CANCELLED", "STUCK"];
+        assert_eq!(words[..6], known);
+        assert_eq!(words[6..], ["INFRA_ERROR", "REFUSED"]);
+        for state in TaskState::ALL {
+            assert_eq!(TaskState::parse(state.as_str()), Some(state));
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+            let waits_or_works = [TaskState::Queued, TaskState::Running].contains(&state);
+            assert_eq!(state.is_final(), !waits_or_works);
+        }
+        assert_eq!(TaskState::parse("success"), None);
+    }
+    #[test]
+    fn each_outcome_has_one_state_and_one_exit_code() {
+        // TASK-18, CLI-2
+        let reason = || "why".to_owned();
+        let table = [
+            (Outcome::Success, TaskState::Success, Exit::Ok, None),
+            (Outcome::Proposed, TaskState::Proposed, Exit::Ok, None),
+            (Outcome::Stuck { reason: reason() }, TaskState::Stuck, Exit::Stuck, Some("why")),
+            (
+                Outcome::InfraError { reason: reason() },
+                TaskState::InfraError,
+                Exit::Infra,
+                Some("why"),
+            ),
+            (Outcome::Cancelled { reason: None }, TaskState::Cancelled, Exit::Cancelled, None),
+            (Outcome::Refused { reason: reason() }, TaskState::Refused, Exit::Refused, Some("why")),
+            (Outcome::NotStored { reason: reason() }, TaskState::Queued, Exit::Infra, Some("why")),
+        ];
+        for (outcome, state, exit, reason) in table {
+            assert_eq!((outcome.state(), outcome.exit(), outcome.reason()), (state, exit, reason));
+            let recorded = Outcome::recorded(state, reason.map(str::to_owned));
+            assert_eq!(recorded, Some(outcome));
+        }
+        assert_eq!(Outcome::recorded(TaskState::Running, None), None);
+    }
+}
