@@ -146,8 +146,8 @@ fn silence_after_an_edit_verifies_and_three_idle_turns_end_the_task() {
 #[test]
 fn a_file_that_git_ignores_is_not_verified_by_silence() {
     let ignored = [
-        ("full_rewrite", json!({"path": ".gitignore", "content": "answer.txt\n"})),
         write("right\n"),
+        ("full_rewrite", json!({"path": ".gitignore", "content": "answer.txt\n"})),
     ];
     let words = ["done", "done", "done"].map(say);
     let told = Story::new().turns([plan("write it"), calls(&ignored)]).turns(words).run();
@@ -155,18 +155,6 @@ fn a_file_that_git_ignores_is_not_verified_by_silence() {
     assert_eq!(told.runs, 0);
     let refused = |text: &&str| text.contains("\"not_verified\"") && text.contains("answer.txt");
     assert_eq!(told.messages().into_iter().filter(refused).count(), 2);
-}
-
-/// EDITOR-38: an ignored file is not judged by the run that was green before it changed.
-#[test]
-fn a_file_that_git_ignores_does_not_stay_green() {
-    let hide = ("full_rewrite", json!({"path": ".gitignore", "content": "hidden.txt\n"}));
-    let hidden = ("full_rewrite", json!({"path": "hidden.txt", "content": "x\n"}));
-    let turns = [plan("write it"), calls(&[hide, write("right\n")]), verify(), calls(&[hidden])];
-    let told = Story::new().turns(turns).turns([verify(), say("a"), say("b"), say("c")]).run();
-    assert_eq!(told.state(), ("STUCK", Some("model_idle")));
-    assert_eq!(told.runs, 1);
-    assert_eq!(told.reasons(), ["not_verified"]);
 }
 
 /// EDITOR-13: a difference that was too long to be shown is shown before a verification that silence asks for, too.
@@ -325,9 +313,9 @@ fn questions_and_logs_are_bounded_as_everything_is() {
     let logs = calls(&vec![("read_log", json!({"run_id": run_id(1)})); 64]);
     let long = "0123456789\n".repeat(2000);
     let turns = [plan("write it"), ask, calls(&[write(&long)]), verify(), verify()];
-    let turns = turns.into_iter().chain(vec![logs; 4]).chain(attempt("right\n")).chain([done()]);
-    let told = Story::new().turns(turns).run();
-    assert_eq!(told.state(), ("SUCCESS", None));
+    let turns = turns.into_iter().chain(vec![logs; 4]);
+    let told = Story::new().turns(turns).turns(["hm", "hm", "hm"].map(say)).run();
+    assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     let answers = told.answers();
     let refused =
         |answers: &[&Value]| answers.iter().filter(|answer| answer["reason"] == "budget").count();

@@ -110,6 +110,10 @@ impl Story {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("repo");
         fs::create_dir_all(root.join("tests")).unwrap();
+        // Rules of `.gitignore` count in a repository of git only.
+        fs::create_dir_all(root.join(".git/objects")).unwrap();
+        fs::create_dir_all(root.join(".git/refs")).unwrap();
+        fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
         fs::write(root.join("answer.txt"), "none\n").unwrap();
         fs::write(root.join("tests/answer.sh"), "grep -qx right answer.txt\n").unwrap();
         let (turns, hooks) = (VecDeque::new(), HashMap::new());
