@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use act_component::{
-    ComponentHost, Grant, LoadedComponent, ScoutQuestion, Services, custom_section,
+    ComponentHost, Grant, HostContext, ScoutComponent, ScoutQuestion, custom_section,
 };
 use act_core::event::Events;
 use act_workspace::{Profile, RepoView};
@@ -73,36 +73,47 @@ fn bytes() -> Vec<u8> {
 }
 
 /// With the grants of a Scout, all of which it declares.
-fn load(cache: &Path) -> LoadedComponent {
+fn load(cache: &Path) -> ScoutComponent {
     let needs = ["repo.read", "llm"].map(|grant| json!({"grant": grant, "why": "to be measured"}));
     let manifest = json!({"kind": "scout", "name": "small", "version": "1", "about": "Small.",
         "needs": needs, "report": {}});
     let packed = custom_section::pack(&bytes(), manifest.to_string().as_bytes());
     let grant = Grant::builtin_scout().within(PLENTY);
-    ComponentHost::new(Some(cache)).load(&packed, grant, &Events::silent()).unwrap()
+    ComponentHost::new(Some(cache))
+        .load(&packed, grant, &Events::silent())
+        .unwrap()
+        .into_scout()
+        .unwrap()
 }
 
 fn question(text: &str) -> ScoutQuestion {
     ScoutQuestion { text: text.to_owned(), ..ScoutQuestion::default() }
 }
 
-fn services(view: Option<&RepoView>) -> Services {
+fn services(view: Option<&RepoView>) -> HostContext {
     let events = Events::silent();
-    Services { view: view.cloned(), versions: None, writer: None, model: None, attempt: 1, events }
+    HostContext {
+        view: view.cloned(),
+        versions: None,
+        writer: None,
+        model: None,
+        attempt: 1,
+        events,
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
 }
 
-fn ask(loaded: &LoadedComponent, text: &str, view: Option<&RepoView>) -> Value {
+fn ask(loaded: &ScoutComponent, text: &str, view: Option<&RepoView>) -> Value {
     let never = CancellationToken::new();
     let asked = loaded.ask(question(text), services(view), PLENTY, &never);
     serde_json::from_str(&runtime().block_on(asked).unwrap()).unwrap()
 }
 
 /// One store, one thread, one instance, one call; then the same without any of ours.
-fn calls(loaded: &LoadedComponent) {
+fn calls(loaded: &ScoutComponent) {
     let count = number("BENCH_CALLS", 2_000);
     let never = CancellationToken::new();
     let ours = runtime().block_on(async {
@@ -152,7 +163,7 @@ fn processor() -> f64 {
 }
 
 /// Everything is in the page cache, and each way has read it once before it is measured.
-fn files(loaded: &LoadedComponent, place: &Path) {
+fn files(loaded: &ScoutComponent, place: &Path) {
     let count = number("BENCH_FILES", 20_000);
     let repo = repository(place, count);
     let view = RepoView::open(&repo, Profile::Scout).unwrap();

@@ -8,7 +8,7 @@ use act_agent::scout::facts_b::FactsB;
 use act_agent::scout::grounding::{ground_a, ground_facts_b};
 use act_agent::scout::report_a::ReportA;
 use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
-use act_component::{Grant, Kind, LoadedComponent, ScoutQuestion, Services};
+use act_component::{Grant, HostContext, Kind, Loaded, ScoutQuestion, ToolComponent};
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ModelUsage};
 use act_workspace::{Profile, RepoView, RepoWriter, WriteRules};
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hostile::{Heard, PLENTY, Reply, Scripted, Told, host, nothing};
 
-fn load(builtin: Builtin, grant: Grant) -> LoadedComponent {
+fn load(builtin: Builtin, grant: Grant) -> Loaded {
     host().load(builtin.bytes, grant, &Events::silent()).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn lines_in(root: &Path) -> impl FnMut(&str) -> Option<u32> {
 
 /// A task's hands.
 struct Hands {
-    component: LoadedComponent,
+    component: ToolComponent,
     writer: Arc<RepoWriter>,
     heard: Heard,
 }
@@ -55,12 +55,12 @@ struct Hands {
 impl Hands {
     fn on(root: &Path) -> Self {
         let writer = RepoWriter::open(root, WriteRules::default()).unwrap();
-        let component = load(FILE_TOOLS, Grant::builtin_tool());
+        let component = load(FILE_TOOLS, Grant::builtin_tool()).into_tool().unwrap();
         Self { component, writer: Arc::new(writer), heard: Heard::default() }
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let services = Services {
+        let services = HostContext {
             view: Some(self.writer.view().clone()),
             versions: Some(self.writer.versions().clone()),
             writer: Some(Arc::clone(&self.writer)),
@@ -201,9 +201,9 @@ async fn scout_b_reports_on_facts_alone_without_a_model() {
     let shop = shop();
     let view = RepoView::open(shop.path(), Profile::Scout).unwrap();
     let question = ScoutQuestion { facts_only: true, ..ScoutQuestion::default() };
-    let services = Services { view: Some(view), ..nothing() };
+    let services = HostContext { view: Some(view), ..nothing() };
     let never = CancellationToken::new();
-    let scout = load(SCOUT_B, Grant::builtin_scout());
+    let scout = load(SCOUT_B, Grant::builtin_scout()).into_scout().unwrap();
     let raw = scout.ask(question.clone(), services.clone(), PLENTY, &never).await.unwrap();
     let facts = FactsB::parse(&raw).unwrap();
     assert_eq!(ground_facts_b(&facts, lines_in(shop.path())), []);
@@ -256,8 +256,8 @@ async fn scout_b_survives_every_manifest_and_says_which_it_cannot_read() {
         facts_only: true,
         ..ScoutQuestion::default()
     };
-    let services = Services { view: Some(view), ..nothing() };
-    let scout = load(SCOUT_B, Grant::builtin_scout());
+    let services = HostContext { view: Some(view), ..nothing() };
+    let scout = load(SCOUT_B, Grant::builtin_scout()).into_scout().unwrap();
     let never = CancellationToken::new();
     let raw = scout.ask(question, services, PLENTY, &never).await.unwrap();
     let facts = FactsB::parse(&raw).unwrap();
@@ -281,10 +281,10 @@ async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
     let (model, mut told) = Scripted::new(vec![say("I would start with price.py."), say(report)]);
     let lent: Arc<dyn Model> = model;
     let services =
-        Services { view: Some(view), model: Some((lent, "scout-a".to_owned())), ..nothing() };
+        HostContext { view: Some(view), model: Some((lent, "scout-a".to_owned())), ..nothing() };
     let question = ScoutQuestion { text: "Round total()".to_owned(), ..ScoutQuestion::default() };
     let never = CancellationToken::new();
-    let scout = load(SCOUT_A, Grant::builtin_scout());
+    let scout = load(SCOUT_A, Grant::builtin_scout()).into_scout().unwrap();
     let report = scout.ask(question, services, PLENTY, &never).await.unwrap();
     let report = ReportA::parse(&report).unwrap();
     assert_eq!(ground_a(&report, &mut lines_in(shop.path())), []);

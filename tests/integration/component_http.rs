@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use act_component::{
-    ComponentFailure, ComponentHost, Grant, Http, LoadedComponent, Outbound, ScoutQuestion,
-    Services, custom_section,
+    ComponentFailure, ComponentHost, Grant, HostContext, Http, Outbound, ScoutComponent,
+    ScoutQuestion, custom_section,
 };
 use act_core::event::Events;
 use serde_json::{Value, json};
@@ -119,18 +119,18 @@ fn granted(origin: &str) -> Http {
     }
 }
 
-fn load(origin: &str, methods: &[&str], outbound: Outbound) -> LoadedComponent {
+fn load(origin: &str, methods: &[&str], outbound: Outbound) -> ScoutComponent {
     load_from(host().reaching(outbound), origin, methods, granted(origin))
 }
 
-fn load_from(host: ComponentHost, origin: &str, methods: &[&str], http: Http) -> LoadedComponent {
+fn load_from(host: ComponentHost, origin: &str, methods: &[&str], http: Http) -> ScoutComponent {
     let manifest = json!({
         "kind": "scout", "name": "caller", "version": "1", "about": "Calls.", "report": {},
         "needs": [{"grant": "http", "why": "to attack", "origins": [origin], "methods": methods}],
     });
     let packed = custom_section::pack(&bytes("hostile-http"), manifest.to_string().as_bytes());
     let grant = Grant { http: Some(http), ..Grant::default() };
-    host.load(&packed, grant, &Events::silent()).unwrap()
+    host.load(&packed, grant, &Events::silent()).unwrap().into_scout().unwrap()
 }
 
 fn asking(bytes: usize, requests: &[(&str, &str)]) -> ScoutQuestion {
@@ -139,8 +139,8 @@ fn asking(bytes: usize, requests: &[(&str, &str)]) -> ScoutQuestion {
     ScoutQuestion { text: bytes.to_string(), context, facts_only: false }
 }
 
-async fn ask(caller: &LoadedComponent, question: ScoutQuestion, heard: &Heard) -> Value {
-    let services = Services { events: heard.events(), ..nothing() };
+async fn ask(caller: &ScoutComponent, question: ScoutQuestion, heard: &Heard) -> Value {
+    let services = HostContext { events: heard.events(), ..nothing() };
     let never = CancellationToken::new();
     let report = caller.ask(question, services, PLENTY, &never).await.unwrap();
     serde_json::from_str(&report).unwrap()
@@ -353,7 +353,7 @@ async fn the_first_use_of_an_origin_is_on_record_before_it_is_connected_to() {
     recorded.break_it();
     let sent = server.asked().len();
     let heard = Heard::default();
-    let services = Services { events: heard.events(), ..nothing() };
+    let services = HostContext { events: heard.events(), ..nothing() };
     let never = CancellationToken::new();
     let ended = caller.ask(asking(0, &[("GET", &one)]), services, PLENTY, &never).await;
     assert!(matches!(ended, Err(ComponentFailure::Unrecorded(_))), "{ended:?}");

@@ -4,8 +4,8 @@
 use std::fs;
 
 use act_component::{
-    ComponentHost, Grant, Kind, LoadError, Mismatch, NotAComponent, ScoutQuestion, Services,
-    builtin, custom_section,
+    AdmissionError, ComponentHost, Grant, HostContext, Kind, LoadError, NotAComponent,
+    ScoutQuestion, builtin, custom_section,
 };
 use act_core::event::{EventKind, Events};
 use act_workspace::{RepoWriter, WriteRules};
@@ -75,10 +75,13 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
     }
     let edits = refused(&importing("agentcommand:repo/edit@1.3.0"));
-    assert!(matches!(edits, LoadError::ScoutThatEdits { .. }), "{edits}");
+    assert!(
+        matches!(edits, LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. }),
+        "{edits}"
+    );
     let unknown = refused(&importing("evil:shell/run@1.0.0"));
     assert!(
-        matches!(&unknown, LoadError::Refused { mismatch: Mismatch::UnknownImport(import), .. } if import == "evil:shell/run@1.0.0"),
+        matches!(&unknown, LoadError::Refused { why: AdmissionError::UnknownImport(import), .. } if import == "evil:shell/run@1.0.0"),
         "{unknown}"
     );
 }
@@ -103,6 +106,7 @@ fn built_against(from: &str, to: &str) -> Vec<u8> {
 async fn a_component_built_against_an_older_minor_version_still_runs() {
     let older = built_against("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@1.0.0");
     let loaded = host().load(&older, Grant::builtin_scout(), &Events::silent()).unwrap();
+    let loaded = loaded.into_scout().unwrap();
     assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.0.0"));
     let repository = Repository::new();
     let view = &repository.views()[0];
@@ -186,6 +190,7 @@ async fn a_host_that_cannot_keep_code_still_answers() {
         let host = ComponentHost::new(cache.as_deref());
         let loaded =
             host.load(&packed("hostile", &[]), Grant::default(), &Events::silent()).unwrap();
+        let loaded = loaded.into_scout().unwrap();
         let question = ScoutQuestion { text: "remember".to_owned(), ..ScoutQuestion::default() };
         let never = CancellationToken::new();
         assert!(loaded.ask(question, nothing(), PLENTY, &never).await.is_ok());
@@ -195,7 +200,7 @@ async fn a_host_that_cannot_keep_code_still_answers() {
 struct Tools {
     repository: Repository,
     writer: std::sync::Arc<RepoWriter>,
-    loaded: act_component::LoadedComponent,
+    loaded: act_component::ToolComponent,
     heard: Heard,
 }
 
@@ -206,11 +211,12 @@ impl Tools {
         let heard = Heard::default();
         let loaded =
             host().load(builtin::FILE_TOOLS.bytes, Grant::builtin_tool(), &heard.events()).unwrap();
+        let loaded = loaded.into_tool().unwrap();
         Self { repository, writer: writer.into(), loaded, heard }
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let services = Services {
+        let services = HostContext {
             view: Some(self.writer.view().clone()),
             versions: Some(self.writer.versions().clone()),
             writer: Some(self.writer.clone()),
@@ -236,7 +242,7 @@ async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
     assert_eq!((&edited["ok"], &edited["new_version"]), (&json!(true), &json!(2)), "{edited}");
     assert_eq!(fs::read_to_string(tools.repository.root().join("a.txt")).unwrap(), "goodbye");
     let again = tools.call("edit_line", edit).await;
-    assert_eq!(again["reason"], "version_mismatch", "{again}");
+    assert_eq!(again["reason"], "version_why", "{again}");
     for (path, reason) in [
         (".git/hooks/post-commit", "protected"),
         ("agent.yaml", "protected"),

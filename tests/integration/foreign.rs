@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act_component::{
-    ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, LoadedComponent, RepoRead,
-    Services, ToolOutcome, custom_section,
+    AdmissionError, ComponentFailure, Grant, GuestFailure, HostContext, Limit, Limits, LoadError,
+    RepoRead, ToolComponent, ToolOutcome, custom_section,
 };
 use act_core::event::{EventKind, Events};
 use act_workspace::{Overlay, RepoWriter, WriteRules};
@@ -22,33 +22,37 @@ fn packed(kind: &str, needs: &[&str]) -> Vec<u8> {
     custom_section::pack(&bytes("foreign"), manifest.to_string().as_bytes())
 }
 
-fn load(needs: &[&str], grant: Grant) -> LoadedComponent {
-    host().load(&packed("tool", needs), grant, &Events::silent()).unwrap()
+fn load(needs: &[&str], grant: Grant) -> ToolComponent {
+    host().load(&packed("tool", needs), grant, &Events::silent()).unwrap().into_tool().unwrap()
 }
 
-fn pure() -> LoadedComponent {
-    host().load(&bytes("foreign"), Grant::default(), &Events::silent()).unwrap()
+fn pure() -> ToolComponent {
+    host()
+        .load(&bytes("foreign"), Grant::default(), &Events::silent())
+        .unwrap()
+        .into_tool()
+        .unwrap()
 }
 
-fn writing() -> LoadedComponent {
+fn writing() -> ToolComponent {
     load(&["repo.read", "repo.write"], Grant::builtin_tool())
 }
 
 async fn outcome(
-    component: &LoadedComponent,
+    component: &ToolComponent,
     tool: &str,
     arguments: &Value,
-    services: Services,
+    services: HostContext,
 ) -> Result<ToolOutcome, ComponentFailure> {
     let never = CancellationToken::new();
     component.call(tool, &arguments.to_string(), services, PLENTY, &never).await
 }
 
 async fn answer(
-    component: &LoadedComponent,
+    component: &ToolComponent,
     tool: &str,
     arguments: Value,
-    with: Services,
+    with: HostContext,
 ) -> Value {
     let outcome = outcome(component, tool, &arguments, with).await.unwrap();
     let answer: Value = serde_json::from_str(&outcome.text).unwrap();
@@ -184,7 +188,10 @@ fn writing_needs_a_need_a_grant_and_a_directory_and_no_scout_gets_it() {
     assert!(said.contains("wasi:filesystem/preopens") && said.contains("`repo.write`"), "{said}");
     // Its exports are not those of a Scout in any case; the need alone is refused before that is looked at.
     let scout = refused(&packed("scout", &["repo.write"]), Grant::everything());
-    assert!(matches!(scout, LoadError::ScoutThatEdits { .. }), "{scout}");
+    assert!(
+        matches!(scout, LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. }),
+        "{scout}"
+    );
 }
 
 // FOREIGN-9
@@ -392,7 +399,8 @@ async fn a_dry_run_takes_the_difference_too() {
 async fn a_smaller_grant_is_a_smaller_limit() {
     let small = Limits { result_bytes: 100, ..Limits::default() };
     let grant = Grant { limits: small, ..Grant::default() };
-    let component = host().load(&bytes("foreign"), grant, &Events::silent()).unwrap();
+    let component =
+        host().load(&bytes("foreign"), grant, &Events::silent()).unwrap().into_tool().unwrap();
     let long = outcome(&component, "trouble_long_answer", &json!({"bytes": 101}), nothing()).await;
     assert!(matches!(long, Err(ComponentFailure::Limit(Limit::Result))), "{long:?}");
 }

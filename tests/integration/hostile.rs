@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use act_component::{ComponentFailure, ComponentHost, Grant, LoadError, LoadedComponent, Services};
+use act_component::{
+    ComponentFailure, ComponentHost, Grant, HostContext, LoadError, Loaded, ScoutComponent,
+    ToolComponent,
+};
 use act_component::{ScoutQuestion, custom_section};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::{
@@ -42,20 +45,21 @@ pub(crate) fn host() -> ComponentHost {
     ComponentHost::new(Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("code")))
 }
 
-pub(crate) fn load(grant: Grant) -> LoadedComponent {
+pub(crate) fn load(grant: Grant) -> ScoutComponent {
     load_with(&["repo.read", "llm"], grant).unwrap()
 }
 
-pub(crate) fn load_with(needs: &[&str], grant: Grant) -> Result<LoadedComponent, LoadError> {
-    host().load(&packed("hostile", needs), grant, &Events::silent())
+pub(crate) fn load_with(needs: &[&str], grant: Grant) -> Result<ScoutComponent, LoadError> {
+    let loaded = host().load(&packed("hostile", needs), grant, &Events::silent());
+    loaded.and_then(Loaded::into_scout)
 }
 
 /// The hostile tool component, with everything that a tool may be granted.
-pub(crate) fn load_tool() -> LoadedComponent {
+pub(crate) fn load_tool() -> ToolComponent {
     load_tool_with(Grant::builtin_tool())
 }
 
-pub(crate) fn load_tool_with(grant: Grant) -> LoadedComponent {
+pub(crate) fn load_tool_with(grant: Grant) -> ToolComponent {
     let needs = [("repo.read", "to attack"), ("repo.write", "to attack")]
         .map(|(grant, why)| json!({ "grant": grant, "why": why }));
     let manifest = json!({
@@ -63,12 +67,12 @@ pub(crate) fn load_tool_with(grant: Grant) -> LoadedComponent {
         "tools": [{ "name": "attack", "description": "Attacks.", "parameters": {} }],
     });
     let packed = custom_section::pack(&bytes("hostile-tool"), manifest.to_string().as_bytes());
-    host().load(&packed, grant, &Events::silent()).unwrap()
+    host().load(&packed, grant, &Events::silent()).unwrap().into_tool().unwrap()
 }
 
 /// What the Editor lends its tools.
-pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> Services {
-    Services {
+pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> HostContext {
+    HostContext {
         view: Some(writer.view().clone()),
         versions: Some(writer.versions().clone()),
         writer: Some(Arc::clone(writer)),
@@ -79,10 +83,10 @@ pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> Services {
 
 /// Runs one attack of the hostile tool to its end.
 pub(crate) async fn attack_as_tool(
-    tool: &LoadedComponent,
+    tool: &ToolComponent,
     attack: &str,
     arguments: &[&str],
-    services: Services,
+    services: HostContext,
 ) -> Value {
     let never = CancellationToken::new();
     let arguments = json!(arguments).to_string();
@@ -90,9 +94,9 @@ pub(crate) async fn attack_as_tool(
     serde_json::from_str(&outcome.text).unwrap()
 }
 
-/// Services that lend nothing.
-pub(crate) fn nothing() -> Services {
-    Services {
+/// A context that lends nothing.
+pub(crate) fn nothing() -> HostContext {
+    HostContext {
         view: None,
         versions: None,
         writer: None,
@@ -102,13 +106,13 @@ pub(crate) fn nothing() -> Services {
     }
 }
 
-pub(crate) fn reading(view: &RepoView) -> Services {
-    Services { view: Some(view.clone()), ..nothing() }
+pub(crate) fn reading(view: &RepoView) -> HostContext {
+    HostContext { view: Some(view.clone()), ..nothing() }
 }
 
-pub(crate) fn talking(model: &Arc<Scripted>) -> Services {
+pub(crate) fn talking(model: &Arc<Scripted>) -> HostContext {
     let model: Arc<dyn Model> = Arc::<Scripted>::clone(model);
-    Services { model: Some((model, "hostile".to_owned())), ..nothing() }
+    HostContext { model: Some((model, "hostile".to_owned())), ..nothing() }
 }
 
 pub(crate) fn question(attack: &str, arguments: &[&str]) -> ScoutQuestion {
@@ -118,10 +122,10 @@ pub(crate) fn question(attack: &str, arguments: &[&str]) -> ScoutQuestion {
 
 /// Runs one attack to its end.
 pub(crate) async fn attack(
-    component: &LoadedComponent,
+    component: &ScoutComponent,
     attack: &str,
     arguments: &[&str],
-    services: Services,
+    services: HostContext,
 ) -> Result<Value, ComponentFailure> {
     let never = CancellationToken::new();
     let report = component.ask(question(attack, arguments), services, PLENTY, &never).await?;

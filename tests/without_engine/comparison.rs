@@ -21,7 +21,7 @@ fn next_version(act: &Act) -> PathBuf {
     let mut manifest: Value = serde_json::from_str(&fs::read_to_string(manifest).unwrap()).unwrap();
     manifest["version"] = json!("0.2.0");
     let text = manifest.to_string();
-    fs::write(&path, act_component::pack(bytes, text.as_bytes()).unwrap()).unwrap();
+    fs::write(&path, act_component::pack_manifest(bytes, text.as_bytes()).unwrap()).unwrap();
     path
 }
 

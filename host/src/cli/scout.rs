@@ -14,7 +14,7 @@ use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure as LoggedFailure, Place, Prerequisite, Problem, Project,
 };
 use act_agent::scout::report_b::Severity;
-use act_component::{ComponentName, NotAWord};
+use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
 
@@ -68,7 +68,7 @@ pub(super) struct Scout {
     pub(super) verbose: bool,
 }
 
-fn which(text: &str) -> Result<WhichScout, NotAWord> {
+fn which(text: &str) -> Result<WhichScout, ValueError> {
     match text {
         "a" | "A" | "scout-a" => Ok(WhichScout::A),
         "b" | "B" | "scout-b" => Ok(WhichScout::B),

@@ -6,22 +6,22 @@ use std::time::Instant;
 use super::Options;
 use super::check::{ADMITTED, Checks};
 use act_component::{
-    Capability, ComponentHost, Grant, Inspection, Kind, Limits, LoadError, LoadedComponent,
-    Mismatch, NotAComponent, Outbound, usual,
+    AdmissionError, Capability, ComponentHost, Grant, Inspection, Kind, Limits, LoadError, Loaded,
+    NotAComponent, Outbound, usual,
 };
 use act_core::event::{Event, EventKind, Events, Sink};
 
 pub(super) struct Admitted {
     pub(super) name: Option<String>,
     pub(super) kind: Option<Kind>,
-    pub(super) component: Option<LoadedComponent>,
+    pub(super) component: Option<Loaded>,
     pub(super) load_ms: u64,
     pub(super) compiled: bool,
 }
 
 /// Loads it with what its manifest asks for and nothing real: no address can be reached and no variable is shown.
 pub(super) fn look(bytes: &[u8], options: &Options, checks: &mut Checks) -> Admitted {
-    let inspected = Inspection::of(bytes).ok();
+    let inspected = Inspection::of(bytes.to_vec()).ok();
     let manifest = inspected.map(|inspection| inspection.manifest);
     let limits = Limits { wall: options.wall, ..Limits::default() };
     let grant = manifest.as_ref().map_or_else(Grant::default, |manifest| {
@@ -69,9 +69,12 @@ fn which(error: &LoadError) -> &'static str {
         | LoadError::Manifest(_) => "manifest",
         LoadError::NotAComponent(_) => "component",
         LoadError::Refused {
-            mismatch: Mismatch::Newer { .. } | Mismatch::Foreign { .. }, ..
+            why: AdmissionError::Newer { .. } | AdmissionError::OtherMajor { .. },
+            ..
         } => "interfaces",
-        LoadError::WrongKind { .. } | LoadError::ScoutThatEdits { .. } => "kind",
+        LoadError::WrongKind { .. }
+        | LoadError::OtherKind { .. }
+        | LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. } => "kind",
         LoadError::Refused { .. } => "grants",
         LoadError::Engine { .. } | LoadError::Unrecorded { .. } => "loads",
     }

@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use check::{Check, Verdict};
 pub use probe::Queried;
 
-use act_component::{Kind, LoadedComponent};
+use act_component::{Kind, Loaded};
 use act_model::scripted::Script;
 use check::Checks;
 use fixture::Fixture;
@@ -91,17 +91,23 @@ pub async fn test(bytes: &[u8], options: &Options) -> std::io::Result<Conformanc
 }
 
 async fn asked(
-    component: &LoadedComponent,
+    component: &Loaded,
     options: &Options,
     checks: &mut Checks,
 ) -> std::io::Result<Vec<Queried>> {
     let fixture = Fixture::create()?;
-    let mut probe = Probe::new(component, &fixture, options.wall)?;
-    match component.manifest.kind {
-        Kind::Scout => scout::look(&mut probe, options, checks).await?,
-        Kind::Tool => tools::look(&mut probe, checks).await,
+    match component {
+        Loaded::Scout(component) => {
+            let mut probe = Probe::new(component, &fixture, options.wall)?;
+            scout::look(&mut probe, options, checks).await?;
+            Ok(probe.conclude(checks))
+        }
+        Loaded::Tool(component) => {
+            let mut probe = Probe::new(component, &fixture, options.wall)?;
+            tools::look(&mut probe, checks).await;
+            Ok(probe.conclude(checks))
+        }
     }
-    Ok(probe.conclude(checks))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::check::Checks;
 use super::fixture::Fixture;
-use act_component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services, ToolOutcome};
+use act_component::{
+    ComponentFailure, HostContext, LoadedComponent, ScoutComponent, ScoutQuestion, ToolComponent,
+    ToolOutcome,
+};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::Model;
 use act_model::scripted::ScriptedModel;
@@ -34,8 +38,8 @@ pub struct Queried {
     pub outcome: String,
 }
 
-pub(super) struct Probe<'a> {
-    pub(super) component: &'a LoadedComponent,
+pub(super) struct Probe<'a, C> {
+    pub(super) component: &'a C,
     pub(super) fixture: &'a Fixture,
     writer: Arc<RepoWriter>,
     wall: Duration,
@@ -46,12 +50,8 @@ pub(super) struct Probe<'a> {
     limits: Result<(), String>,
 }
 
-impl<'a> Probe<'a> {
-    pub(super) fn new(
-        component: &'a LoadedComponent,
-        fixture: &'a Fixture,
-        wall: Duration,
-    ) -> io::Result<Self> {
+impl<'a, C: Deref<Target = LoadedComponent>> Probe<'a, C> {
+    pub(super) fn new(component: &'a C, fixture: &'a Fixture, wall: Duration) -> io::Result<Self> {
         let writer = RepoWriter::open(fixture.root(), WriteRules::default());
         let writer = Arc::new(writer.map_err(io::Error::other)?);
         let (heard, queries) = (Heard::default(), vec![]);
@@ -64,7 +64,7 @@ impl<'a> Probe<'a> {
         self.ended.is_ok() && self.limits.is_ok()
     }
 
-    fn services(&self, model: Option<&Arc<ScriptedModel>>) -> Services {
+    fn services(&self, model: Option<&Arc<ScriptedModel>>) -> HostContext {
         let scout = self.component.manifest.kind == act_component::Kind::Scout;
         let role = self.component.manifest.name.clone();
         let view = if scout {
@@ -72,7 +72,7 @@ impl<'a> Probe<'a> {
         } else {
             Some(self.writer.view().clone())
         };
-        Services {
+        HostContext {
             view,
             versions: Some(self.writer.versions().clone()),
             writer: (!scout).then(|| Arc::clone(&self.writer)),
@@ -80,31 +80,6 @@ impl<'a> Probe<'a> {
             attempt: 1,
             events: Events::new("", vec![Box::new(self.heard.clone())]),
         }
-    }
-
-    pub(super) async fn ask(
-        &mut self,
-        what: &str,
-        question: ScoutQuestion,
-        model: &Arc<ScriptedModel>,
-    ) -> Result<String, ComponentFailure> {
-        let (never, started) = (CancellationToken::new(), Instant::now());
-        let services = self.services(Some(model));
-        let answer = self.component.ask(question, services, self.wall, &never).await;
-        self.note(what, started, answer.as_ref().err());
-        answer
-    }
-
-    pub(super) async fn call(
-        &mut self,
-        tool: &str,
-        arguments: &str,
-    ) -> Result<ToolOutcome, ComponentFailure> {
-        let (never, started) = (CancellationToken::new(), Instant::now());
-        let services = self.services(None);
-        let answer = self.component.call(tool, arguments, services, self.wall, &never).await;
-        self.note(tool, started, answer.as_ref().err());
-        answer
     }
 
     fn note(&mut self, what: &str, started: Instant, failure: Option<&ComponentFailure>) {
@@ -164,6 +139,35 @@ impl<'a> Probe<'a> {
 
 fn is_amount(grant: &str) -> bool {
     AMOUNTS.iter().any(|amount| grant.starts_with(amount))
+}
+
+impl Probe<'_, ScoutComponent> {
+    pub(super) async fn ask(
+        &mut self,
+        what: &str,
+        question: ScoutQuestion,
+        model: &Arc<ScriptedModel>,
+    ) -> Result<String, ComponentFailure> {
+        let (never, started) = (CancellationToken::new(), Instant::now());
+        let services = self.services(Some(model));
+        let answer = self.component.ask(question, services, self.wall, &never).await;
+        self.note(what, started, answer.as_ref().err());
+        answer
+    }
+}
+
+impl Probe<'_, ToolComponent> {
+    pub(super) async fn call(
+        &mut self,
+        tool: &str,
+        arguments: &str,
+    ) -> Result<ToolOutcome, ComponentFailure> {
+        let (never, started) = (CancellationToken::new(), Instant::now());
+        let services = self.services(None);
+        let answer = self.component.call(tool, arguments, services, self.wall, &never).await;
+        self.note(tool, started, answer.as_ref().err());
+        answer
+    }
 }
 
 /// What is told while it runs.

@@ -15,7 +15,7 @@ use act_agent::scout::OwnReport;
 use act_component::{ComponentFailure, GuestFailure, ScoutQuestion};
 
 pub(super) async fn look(
-    probe: &mut Probe<'_>,
+    probe: &mut Probe<'_, act_component::ScoutComponent>,
     options: &Options,
     checks: &mut Checks,
 ) -> io::Result<()> {

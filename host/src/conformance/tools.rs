@@ -11,7 +11,7 @@ use act_model::ToolSpec;
 
 const NO_TOOL: &str = "no_such_tool";
 
-pub(super) async fn look(probe: &mut Probe<'_>, checks: &mut Checks) {
+pub(super) async fn look(probe: &mut Probe<'_, act_component::ToolComponent>, checks: &mut Checks) {
     let tools = probe.component.manifest.tools.clone();
     for tool in &tools {
         let arguments = match made_up(tool) {

@@ -13,7 +13,7 @@ use act_agent::editor::{Aim, Editor, TaskInput};
 use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::Grounded;
 use act_audit::Audit;
-use act_component::{Grant, Kind, LoadedComponent, builtin};
+use act_component::{Kind, LoadedComponent, builtin};
 use act_core::event::Events;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::TokenLedger;
@@ -67,16 +67,18 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         component_loader.load_scout(builtin::SCOUT_A)?,
         component_loader.load_scout(builtin::SCOUT_B)?,
     ];
-    let tools = component_loader.load(builtin::FILE_TOOLS, Grant::builtin_tool())?;
-    let loaded = |kind| {
-        let others = component_loader.others(kind);
-        others
-            .map(|other| component_loader.load_member(other, &other.name))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    let (added, more_tools) = (loaded(Kind::Scout)?, loaded(Kind::Tool)?);
-    let all = scouts.iter().chain([&tools]).chain(&added).chain(&more_tools);
-    let components: Vec<_> = all.map(digest).collect();
+    let tools = component_loader.load_tools(builtin::FILE_TOOLS)?;
+    let added = component_loader
+        .others(Kind::Scout)
+        .map(|scout| component_loader.load_member_scout(scout, &scout.name));
+    let added = added.collect::<Result<Vec<_>, _>>()?;
+    let more_tools =
+        component_loader.others(Kind::Tool).map(|tool| component_loader.load_member_tool(tool));
+    let more_tools = more_tools.collect::<Result<Vec<_>, _>>()?;
+    let mut components: Vec<_> = scouts.iter().map(|scout| digest(scout)).collect();
+    components.push(digest(&tools));
+    components.extend(added.iter().map(|scout| digest(scout)));
+    components.extend(more_tools.iter().map(|tool| digest(tool)));
 
     let rules = ready.write_rules().map_err(failed("verification.include"))?;
     let writer = match &overlay {

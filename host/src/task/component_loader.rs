@@ -8,7 +8,9 @@ use super::component_scout::ComponentScout;
 use act_agent::scout::Scout;
 use act_component::builtin::Builtin;
 use act_component::registry::Member;
-use act_component::{ComponentHost, Grant, Kind, LoadedComponent, Services};
+use act_component::{
+    ComponentHost, Grant, HostContext, Kind, LoadError, Loaded, ScoutComponent, ToolComponent,
+};
 use act_config::ModelAccess;
 use act_core::event::Events;
 use act_model::{Deadlines, Model, TokenLedger};
@@ -53,17 +55,28 @@ pub(super) struct ComponentLoader<'a> {
 
 impl ComponentLoader<'_> {
     /// The built-in component, or the one that the user put in its place, which then has its name.
-    pub(super) fn load(
+    fn load<C>(
         &self,
         builtin: Builtin,
-        grant: Grant,
-    ) -> Result<LoadedComponent, Incomplete> {
+        grant: &Grant,
+        of_kind: fn(Loaded) -> Result<C, LoadError>,
+    ) -> Result<C, Incomplete> {
         let replaces = |member: &&Member| member.replaces.as_deref() == Some(builtin.name);
         if let Some(member) = self.members.iter().find(replaces) {
-            return self.load_member(member, builtin.name);
+            return self.load_member(member, builtin.name, of_kind);
         }
         let loaded = self.host.load_builtin(builtin, grant, self.events);
-        loaded.map_err(failed("a component cannot be loaded"))
+        loaded.and_then(of_kind).map_err(failed("a component cannot be loaded"))
+    }
+
+    fn load_member<C>(
+        &self,
+        member: &Member,
+        name: &str,
+        of_kind: fn(Loaded) -> Result<C, LoadError>,
+    ) -> Result<C, Incomplete> {
+        let loaded = self.host.load_admitted(name, &member.admitted, self.events);
+        loaded.and_then(of_kind).map_err(failed("an approved component cannot be loaded"))
     }
 
     /// The name of the approval that took this place; without one, its own.
@@ -73,18 +86,24 @@ impl ComponentLoader<'_> {
         member.map_or(place, |member| &member.name).to_owned()
     }
 
-    pub(super) fn load_scout(&self, builtin: Builtin) -> Result<LoadedComponent, Incomplete> {
-        self.load(builtin, Grant::builtin_scout().within(self.wall))
+    pub(super) fn load_scout(&self, builtin: Builtin) -> Result<ScoutComponent, Incomplete> {
+        self.load(builtin, &Grant::builtin_scout().within(self.wall), Loaded::into_scout)
     }
 
-    pub(super) fn load_member(
+    pub(super) fn load_tools(&self, builtin: Builtin) -> Result<ToolComponent, Incomplete> {
+        self.load(builtin, &Grant::builtin_tool(), Loaded::into_tool)
+    }
+
+    pub(super) fn load_member_scout(
         &self,
         member: &Member,
         name: &str,
-    ) -> Result<LoadedComponent, Incomplete> {
-        let grant = member.grant.clone();
-        let loaded = self.host.load_as(Some(name), &member.bytes, grant, self.events);
-        loaded.map_err(failed("an approved component cannot be loaded"))
+    ) -> Result<ScoutComponent, Incomplete> {
+        self.load_member(member, name, Loaded::into_scout)
+    }
+
+    pub(super) fn load_member_tool(&self, member: &Member) -> Result<ToolComponent, Incomplete> {
+        self.load_member(member, &member.name, Loaded::into_tool)
     }
 
     /// Those that replace nothing, in the order of their approval.
@@ -94,24 +113,24 @@ impl ComponentLoader<'_> {
     }
 
     /// One of the two that every Editor knows.
-    pub(super) fn scout(&self, component: LoadedComponent) -> Arc<dyn Scout> {
+    pub(super) fn scout(&self, component: ScoutComponent) -> Arc<dyn Scout> {
         Arc::new(self.component_scout(component))
     }
 
     /// One more.
-    pub(super) fn added_scout(&self, component: LoadedComponent) -> Arc<dyn Scout> {
+    pub(super) fn added_scout(&self, component: ScoutComponent) -> Arc<dyn Scout> {
         Arc::new(self.component_scout(component).introduced())
     }
 
-    fn component_scout(&self, component: LoadedComponent) -> ComponentScout {
+    fn component_scout(&self, component: ScoutComponent) -> ComponentScout {
         let name = component.manifest.name.clone();
         let services = self.services(&name);
         ComponentScout::new(&name, component, services, self.wall)
     }
 
     /// What a Scout is lent.
-    pub(super) fn services(&self, name: &str) -> Services {
-        Services {
+    pub(super) fn services(&self, name: &str) -> HostContext {
+        HostContext {
             view: Some(self.view.clone()),
             versions: None,
             writer: None,

@@ -6,20 +6,25 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use act_agent::scout::{QueryFailure, Question, Scout};
-use act_component::{ComponentFailure, LoadedComponent, ScoutQuestion, Services};
+use act_component::{ComponentFailure, HostContext, ScoutComponent, ScoutQuestion};
 use act_model::ModelErrorKind;
 
 pub struct ComponentScout {
     name: String,
-    component: LoadedComponent,
-    services: Services,
+    component: ScoutComponent,
+    services: HostContext,
     about: Option<String>,
     /// For one attempt, the model's time included.
     wall: Duration,
 }
 
 impl ComponentScout {
-    pub fn new(name: &str, component: LoadedComponent, services: Services, wall: Duration) -> Self {
+    pub fn new(
+        name: &str,
+        component: ScoutComponent,
+        services: HostContext,
+        wall: Duration,
+    ) -> Self {
         Self { name: name.to_owned(), component, services, about: None, wall }
     }
 
@@ -56,7 +61,7 @@ impl Scout for ComponentScout {
                 context: question.context.clone(),
                 facts_only: false,
             };
-            let services = Services { attempt, ..self.services.clone() };
+            let services = HostContext { attempt, ..self.services.clone() };
             self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
         })
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use act_agent::editor::{Abort, Answer, Session, Tool, ToolOutput};
-use act_component::{ComponentFailure, GuestFailure, LoadedComponent, Services};
+use act_component::{ComponentFailure, GuestFailure, HostContext, ToolComponent};
 use act_core::event::Events;
 use act_model::{Model, ToolSpec};
 use act_workspace::RepoWriter;
@@ -24,13 +24,13 @@ const SEPARATOR: &str = "__";
 /// The tools of the file tools, then those of the others. Only the file tools may be scoped to a package. Refused edits are
 /// counted where a component asks for them or reports them (`repo/edit`).
 pub(super) fn component_tools(
-    files: LoadedComponent,
-    others: Vec<LoadedComponent>,
+    files: ToolComponent,
+    others: Vec<ToolComponent>,
     writer: &Arc<RepoWriter>,
     model: &Arc<dyn Model>,
     events: &Events,
 ) -> Vec<Arc<dyn Tool>> {
-    let services = |component: &LoadedComponent| Services {
+    let services = |component: &ToolComponent| HostContext {
         view: Some(writer.view().clone()),
         versions: Some(writer.versions().clone()),
         writer: Some(Arc::clone(writer)),
@@ -38,7 +38,7 @@ pub(super) fn component_tools(
         attempt: 1,
         events: events.clone(),
     };
-    let tools_of = |component: LoadedComponent, edits_files: bool| {
+    let tools_of = |component: ToolComponent, edits_files: bool| {
         let (services, component) = (services(&component), Arc::new(component));
         let prefix = match edits_files {
             true => String::new(),
@@ -64,8 +64,8 @@ struct ComponentTool {
     spec: ToolSpec,
     /// The name of the tool in its component.
     tool: String,
-    component: Arc<LoadedComponent>,
-    services: Services,
+    component: Arc<ToolComponent>,
+    services: HostContext,
     edits_files: bool,
 }
 

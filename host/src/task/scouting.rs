@@ -21,7 +21,7 @@ use act_agent::scout::{Grounded, Question, Scout};
 use act_audit::{Audit, AuditError};
 use act_component::builtin;
 use act_component::registry::{Member, Refused, Registry};
-use act_component::{ComponentHost, Kind, LoadedComponent};
+use act_component::{ComponentHost, Kind, ScoutComponent};
 use act_config::{ConfigError, ModelAccess, Root};
 use act_core::Failure;
 use act_core::event::{Events, Milestone, ModelUsage};
@@ -82,7 +82,7 @@ pub(super) fn loaded(
     component_loader: &ComponentLoader<'_>,
     registry: &Registry,
     audit: &Audit,
-) -> Result<LoadedComponent, Failure> {
+) -> Result<ScoutComponent, Failure> {
     Ok(match which {
         WhichScout::A => component_loader.load_scout(builtin::SCOUT_A)?,
         WhichScout::B => component_loader.load_scout(builtin::SCOUT_B)?,
@@ -91,7 +91,7 @@ pub(super) fn loaded(
                 // Refused it is in any case.
                 let _ = Registry::tell_refused(audit, refused);
             })?;
-            component_loader.load_member(member, name)?
+            component_loader.load_member_scout(member, name)?
         }
     })
 }
@@ -242,7 +242,7 @@ impl Inquiry {
             events,
         };
         let component = match other {
-            Some(member) => component_loader.load_member(member, which.name())?,
+            Some(member) => component_loader.load_member_scout(member, which.name())?,
             None => loaded(which, &component_loader, &self.registry, &self.audit)?,
         };
         let known_as = match other {

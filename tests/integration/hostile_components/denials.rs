@@ -1,7 +1,7 @@
 //! What was denied is in the events and in the audit log.
 
 use act_audit::Decision;
-use act_component::{Grant, Services};
+use act_component::{Grant, HostContext};
 use act_core::event::Events;
 
 use super::all_refused;
@@ -15,7 +15,8 @@ async fn what_was_denied_is_on_record_and_changed_nothing() {
     let recorded = Recorded::new();
     let grant = Grant::builtin_scout();
     let hostile = packed("hostile", &["repo.read", "llm"]);
-    let hostile = recorded.host().load(&hostile, grant, &Events::silent()).unwrap();
+    let hostile =
+        recorded.host().load(&hostile, grant, &Events::silent()).unwrap().into_scout().unwrap();
     let before = repository.state();
     for (asked, is) in [
         ("../outside/x", "../outside/x"),
@@ -55,7 +56,7 @@ async fn a_hidden_name_is_audited_as_a_denial_and_an_absent_one_is_not() {
     for view in repository.views() {
         for route in ["read", "batch-read"] {
             let heard = Heard::default();
-            let services = Services { events: heard.events(), ..reading(&view) };
+            let services = HostContext { events: heard.events(), ..reading(&view) };
             let paths = ["link-env", ".git/config", "absent"];
             attack(&hostile, route, &paths, services).await.unwrap();
             let denials = heard.denials();

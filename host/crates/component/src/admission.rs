@@ -1,15 +1,18 @@
 //! Whether a component is let in, and with what.
 //!
-//! Four parties have a say, each as a grant: what the component imports, what it declares to need, what the user
-//! granted to its bytes, and the administrator's ceiling. In force is what all four allow. Pure, so that every
-//! answer can be tested without an engine.
+//! Four parties decide, and each one is a grant: what the component imports, what it declares to need, what the user
+//! granted to its bytes, and the administrator's ceiling. The effective grant is what all four allow. Nothing here
+//! touches the engine or a file, so every answer can be tested alone.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::grant::{Clock, Grant, Http, Llm, Random, RepoRead, Set};
-use super::interfaces;
-use super::manifest::SuggestedLimits;
-use super::words::{EnvName, Method, Origin, RepoPart};
+use crate::capability::{Capability, Clock, EnvName, Grant, Import, Method, Origin, RepoPart};
+use crate::inspect::Inspection;
+use crate::limits::Limits;
+use crate::manifest::Kind;
+use crate::values::ValueError;
 
 /// What a component says that it needs, and why. The lists belong to the grant that they narrow.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,117 +51,9 @@ impl std::fmt::Display for MissingGrant {
     }
 }
 
-/// What can be granted, and sockets, which cannot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Capability {
-    RepoRead,
-    RepoWrite,
-    Llm,
-    Http,
-    Env,
-    Clock,
-    Random,
-    Sockets,
-}
-
-impl Capability {
-    pub const ALL: [Self; 8] = [
-        Self::RepoRead,
-        Self::RepoWrite,
-        Self::Llm,
-        Self::Http,
-        Self::Env,
-        Self::Clock,
-        Self::Random,
-        Self::Sockets,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RepoRead => "repo.read",
-            Self::RepoWrite => "repo.write",
-            Self::Llm => "llm",
-            Self::Http => "http",
-            Self::Env => "env",
-            Self::Clock => "clock",
-            Self::Random => "random",
-            Self::Sockets => "sockets",
-        }
-    }
-
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|capability| capability.name() == name)
-    }
-
-    /// In the world of every component or in base WASI, so that an import alone says nothing: without a need it
-    /// is linked closed.
-    fn in_base_world(self) -> bool {
-        !matches!(self, Self::RepoWrite | Self::Http | Self::Sockets)
-    }
-
-    /// Whether an import leads to it.
-    fn is_behind(self, import: &str) -> bool {
-        let (package, interface) = parts(import);
-        match self {
-            Self::RepoRead => matches!(
-                interface,
-                "agentcommand:repo/read" | "agentcommand:repo/symbols" | "wasi:filesystem/preopens"
-            ),
-            Self::RepoWrite => interface == "agentcommand:repo/edit",
-            Self::Llm => interface == "agentcommand:model/chat",
-            Self::Http => package == "wasi:http",
-            Self::Env => interface == "wasi:cli/environment",
-            Self::Clock => package == "wasi:clocks",
-            Self::Random => package == "wasi:random",
-            Self::Sockets => package == "wasi:sockets",
-        }
-    }
-
-    fn open(self, in_grant: &mut Grant) {
-        let all = Grant::everything();
-        match self {
-            Self::RepoRead => in_grant.repo_read = all.repo_read,
-            Self::RepoWrite => in_grant.repo_write = true,
-            Self::Llm => in_grant.llm = all.llm,
-            Self::Http => in_grant.http = all.http,
-            Self::Env => in_grant.env = Set::Any,
-            Self::Clock => in_grant.clock = all.clock,
-            Self::Random => in_grant.random = all.random,
-            Self::Sockets => {}
-        }
-    }
-
-    pub fn close(self, in_grant: &mut Grant) {
-        match self {
-            Self::RepoRead => in_grant.repo_read = None,
-            Self::RepoWrite => in_grant.repo_write = false,
-            Self::Llm => in_grant.llm = None,
-            Self::Http => in_grant.http = None,
-            Self::Env => in_grant.env = Set::default(),
-            Self::Clock => in_grant.clock = Clock::Constant,
-            Self::Random => in_grant.random = Random::Seeded,
-            Self::Sockets => {}
-        }
-    }
-}
-
-/// Package, and package with interface, without the version.
-fn parts(import: &str) -> (&str, &str) {
-    let (interface, _) = interfaces::split(import);
-    (interface.split_once('/').map_or(interface, |(package, _)| package), interface)
-}
-
-/// Whether this program has such an interface at all.
-fn is_known(import: &str) -> bool {
-    let (package, interface) = parts(import);
-    matches!(package, "wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem")
-        || matches!(interface, "agentcommand:progress/progress" | "agentcommand:types/types")
-        || Capability::ALL.into_iter().any(|capability| capability.is_behind(import))
-}
-
 /// Why imports, declared needs, grant and ceiling do not go together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Mismatch {
+pub enum AdmissionError {
     #[error("it imports {} without that grant; approve it with the grant, or leave it out", list(.0))]
     Missing(Vec<MissingGrant>),
     #[error(
@@ -176,16 +71,18 @@ pub enum Mismatch {
     #[error(
         "it is built against {import}, and this program has {ours}, another generation; build it against the interfaces in `wit/`"
     )]
-    Foreign { import: String, ours: String },
+    OtherMajor { import: String, ours: String },
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
     #[error("it needs `{0}`, which is no grant; the grants are {known}", known = grants())]
     UnknownNeed(String),
     #[error("it needs `{0}`, which the administrator's policy.toml does not allow here")]
     Ceiling(String),
+    #[error("it is a scout and wants {0}: a scout can never change a file")]
+    ScoutThatEdits(String),
 }
 
-impl Mismatch {
+impl AdmissionError {
     /// A stable word for records.
     pub fn code(&self) -> &'static str {
         match self {
@@ -193,10 +90,11 @@ impl Mismatch {
             Self::Undeclared(_) => "need_undeclared",
             Self::UnknownImport(_) => "import_unknown",
             Self::Newer { .. } => "interface_newer",
-            Self::Foreign { .. } => "interface_foreign",
+            Self::OtherMajor { .. } => "interface_foreign",
             Self::NeedWithoutImport(_) => "need_without_import",
             Self::UnknownNeed(_) => "need_unknown",
             Self::Ceiling(_) => "ceiling",
+            Self::ScoutThatEdits(_) => "scout_that_edits",
         }
     }
 }
@@ -212,26 +110,20 @@ fn grants() -> String {
 
 /// The four parties, each with what it allows by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Terms {
+pub struct Parties {
     pub imports: Grant,
     pub needs: Grant,
     pub grants: Grant,
     pub ceiling: Grant,
 }
 
-impl Terms {
-    pub fn new(
-        imports: &[String],
-        needs: &[Need],
-        suggested: &SuggestedLimits,
-        grants: &Grant,
-        ceiling: &Grant,
-    ) -> Self {
-        let mut wanted = asked(needs);
-        wanted.limits.narrow(suggested);
+impl Parties {
+    pub fn new(component: &Inspection, grants: &Grant, ceiling: &Grant) -> Self {
+        let mut needs = requested(&component.manifest.needs);
+        needs.limits.narrow(&component.manifest.limits);
         Self {
-            imports: imported(imports, needs),
-            needs: wanted,
+            imports: imported(component),
+            needs,
             grants: grants.clone(),
             ceiling: ceiling.clone(),
         }
@@ -245,36 +137,37 @@ impl Terms {
         }
         effective
     }
+
+    /// The answers of all four parties to one access, in the order in which they are asked.
+    pub fn why(&self, access: &Access) -> [Says; 4] {
+        let capability = access.capability();
+        let withheld = self.grants.withheld.contains(capability.name());
+        [
+            (Party::Imports, &self.imports),
+            (Party::Needs, &self.needs),
+            (Party::Grants, &self.grants),
+            (Party::Ceiling, &self.ceiling),
+        ]
+        .map(|(party, grant)| Says {
+            party,
+            allows: capability.covers(grant, access) && !(withheld && party == Party::Grants),
+        })
+    }
 }
 
-/// Whether a component is to write at all.
-pub(super) fn needs_to_write(needs: &[Need]) -> bool {
-    needs.iter().any(|need| need.grant == Capability::RepoWrite.name())
+/// The imports that lead to a capability. The scratch copy of a plain component is what leads to writing.
+fn behind(capability: Capability, component: &Inspection) -> impl Iterator<Item = &String> {
+    let scratch = capability == Capability::RepoWrite && component.writes_to_scratch;
+    component.imports.iter().filter(move |import| {
+        let import = Import::parse(import);
+        capability.is_behind(&import) || (scratch && Capability::RepoRead.is_behind(&import))
+    })
 }
 
-/// Knows no interface of ours and wants to write: its directory is a scratch copy, and that is what leads to writing.
-fn wants_scratch(imports: &[String], needs: &[Need]) -> bool {
-    let knows_us = imports.iter().any(|import| import.starts_with("agentcommand:"));
-    !knows_us && needs_to_write(needs)
-}
-
-/// The imports that lead to a capability.
-fn behind<'a>(
-    capability: Capability,
-    imports: &'a [String],
-    needs: &'a [Need],
-) -> impl Iterator<Item = &'a String> {
-    let scratch = capability == Capability::RepoWrite && wants_scratch(imports, needs);
-    let leads = move |import: &&String| {
-        capability.is_behind(import) || (scratch && Capability::RepoRead.is_behind(import))
-    };
-    imports.iter().filter(leads)
-}
-
-fn imported(imports: &[String], needs: &[Need]) -> Grant {
-    let mut grant = Grant { limits: Grant::everything().limits, ..Grant::default() };
+fn imported(component: &Inspection) -> Grant {
+    let mut grant = Grant { limits: Limits::unlimited(), ..Grant::default() };
     for capability in Capability::ALL {
-        if behind(capability, imports, needs).next().is_some() {
+        if behind(capability, component).next().is_some() {
             capability.open(&mut grant);
         }
     }
@@ -282,110 +175,258 @@ fn imported(imports: &[String], needs: &[Need]) -> Grant {
 }
 
 /// What needs ask for, without bounds where they name none.
-fn asked(needs: &[Need]) -> Grant {
-    let all = Grant::everything();
-    let mut grant = Grant { limits: all.limits, ..Grant::default() };
+fn requested(needs: &[Need]) -> Grant {
+    let mut grant = Grant { limits: Limits::unlimited(), ..Grant::default() };
     for need in needs {
-        match Capability::named(&need.grant) {
-            Some(Capability::RepoRead) => {
-                let paths = match need.paths.as_slice() {
-                    [] => Set::Any,
-                    paths => paths.iter().cloned().collect(),
-                };
-                grant.repo_read = all.repo_read.clone().map(|read| RepoRead { paths, ..read });
-            }
-            Some(Capability::Http) => {
-                let usual = ["GET", "HEAD"].into_iter().filter_map(|word| word.parse().ok());
-                let methods = match need.methods.as_slice() {
-                    [] => usual.collect(),
-                    methods => methods.iter().cloned().collect(),
-                };
-                let origins = need.origins.iter().cloned().collect();
-                grant.http = all.http.clone().map(|http| Http { origins, methods, ..http });
-            }
-            Some(Capability::Env) => grant.env = need.names.iter().cloned().collect(),
-            Some(Capability::Clock) => grant.clock = need.level.unwrap_or(Clock::Coarse),
-            Some(other) => other.open(&mut grant),
-            None => {}
+        if let Some(capability) = Capability::named(&need.grant) {
+            capability.request(need, &mut grant);
         }
     }
     grant
 }
 
-/// What an approval gives when nobody says otherwise: what is asked for, within the usual bounds.
-pub fn usual(needs: &[Need], limits: super::grant::Limits) -> Grant {
-    let bounds = Grant {
-        repo_read: Some(RepoRead::default()),
-        llm: Some(Llm { calls: 32, tokens: 1_000_000 }),
-        http: Some(Http { origins: Set::Any, methods: Set::Any, ..Http::default() }),
-        limits,
-        ..Grant::everything()
-    };
-    asked(needs).meet(&bounds)
+/// The grant of an approval unless the user says otherwise: what is asked for, within the usual bounds.
+pub fn usual(needs: &[Need], limits: Limits) -> Grant {
+    requested(needs).meet(&Grant::usual(limits))
 }
 
-/// What the component really gets, or why it is not to be loaded.
-pub fn effective(imports: &[String], needs: &[Need], terms: &Terms) -> Result<Grant, Mismatch> {
-    interfaces::check(imports)?;
+/// Returns the effective grant of a component.
+///
+/// # Errors
+///
+/// The first rule that the component breaks. [`AdmissionError::code`] is its stable word.
+pub fn effective(component: &Inspection, parties: &Parties) -> Result<Grant, AdmissionError> {
+    let Inspection { imports, exports, manifest, .. } = component;
+    // The versions come first, because every later rule reads the names by what they mean in our version.
+    imports.iter().chain(exports).try_for_each(|name| check_version(name))?;
     if let Some(unknown) = imports.iter().find(|import| !is_known(import)) {
-        return Err(Mismatch::UnknownImport(unknown.clone()));
+        return Err(AdmissionError::UnknownImport(unknown.clone()));
+    }
+    if manifest.kind == Kind::Scout {
+        never_edits(component)?;
     }
     let mut declared = vec![];
-    for need in needs {
-        let unknown = || Mismatch::UnknownNeed(need.grant.clone());
+    for need in &manifest.needs {
+        let unknown = || AdmissionError::UnknownNeed(need.grant.clone());
         declared.push(Capability::named(&need.grant).ok_or_else(unknown)?);
     }
-    let of = |capability: Capability| {
-        behind(capability, imports, needs).map(move |import| MissingGrant {
+    let without = |capability: Capability| {
+        behind(capability, component).map(move |import| MissingGrant {
             import: import.clone(),
             grant: capability.name().to_owned(),
         })
     };
     let undeclared: Vec<_> = Capability::ALL
         .into_iter()
-        .filter(|capability| !capability.in_base_world() && !declared.contains(capability))
-        .flat_map(of)
+        .filter(|capability| !capability.is_in_base_world() && !declared.contains(capability))
+        .flat_map(without)
         .collect();
     if !undeclared.is_empty() {
-        return Err(Mismatch::Undeclared(undeclared));
+        return Err(AdmissionError::Undeclared(undeclared));
     }
     let mut missing = vec![];
     for capability in declared {
         let name = capability.name();
-        if of(capability).next().is_none() {
-            return Err(Mismatch::NeedWithoutImport(name.to_owned()));
+        if without(capability).next().is_none() {
+            return Err(AdmissionError::NeedWithoutImport(name.to_owned()));
         }
-        if terms.grants.withheld.contains(name) {
+        if parties.grants.withheld.contains(name) {
             continue;
         }
-        if !terms.grants.has(capability) {
-            missing.extend(of(capability));
-        } else if !terms.ceiling.has(capability) {
-            return Err(Mismatch::Ceiling(name.to_owned()));
+        if !parties.grants.has(capability) {
+            missing.extend(without(capability));
+        } else if !parties.ceiling.has(capability) {
+            return Err(AdmissionError::Ceiling(name.to_owned()));
         }
     }
-    if missing.is_empty() { Ok(terms.effective()) } else { Err(Mismatch::Missing(missing)) }
+    if missing.is_empty() { Ok(parties.effective()) } else { Err(AdmissionError::Missing(missing)) }
 }
 
-impl Grant {
-    /// Whether any of it is there.
-    pub fn has(&self, capability: Capability) -> bool {
-        match capability {
-            Capability::RepoRead => self.repo_read.is_some(),
-            Capability::RepoWrite => self.repo_write,
-            Capability::Llm => self.llm.is_some(),
-            Capability::Http => self.http.is_some(),
-            Capability::Env => !self.env.is_empty(),
-            Capability::Clock => self.clock > Clock::Constant,
-            Capability::Random => self.random > Random::Seeded,
-            Capability::Sockets => false,
+/// A component that may be loaded, with its effective grant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    pub(crate) inspection: Inspection,
+    pub(crate) effective: Grant,
+}
+
+impl Inspection {
+    /// Decides once whether the component is let in. The answer carries the effective grant to the loader.
+    ///
+    /// # Errors
+    ///
+    /// As [`effective`].
+    pub fn admit(self, grants: &Grant, ceiling: &Grant) -> Result<Admitted, AdmissionError> {
+        let effective = effective(&self, &Parties::new(&self, grants, ceiling))?;
+        Ok(Admitted { inspection: self, effective })
+    }
+}
+
+/// A Scout can never change a file: it neither imports an interface for that nor needs one.
+fn never_edits(component: &Inspection) -> Result<(), AdmissionError> {
+    let edits = |import: &&String| Capability::RepoWrite.is_behind(&Import::parse(import));
+    if let Some(import) = component.imports.iter().find(edits) {
+        return Err(AdmissionError::ScoutThatEdits(import.clone()));
+    }
+    let name = Capability::RepoWrite.name();
+    if component.manifest.needs.iter().any(|need| need.grant == name) {
+        return Err(AdmissionError::ScoutThatEdits(format!("`{name}`")));
+    }
+    Ok(())
+}
+
+/// Whether this program has such an interface at all.
+fn is_known(name: &str) -> bool {
+    let import = Import::parse(name);
+    matches!(
+        import.package,
+        "wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem"
+    ) || matches!(import.interface, "agentcommand:progress/progress" | "agentcommand:types/types")
+        || Capability::ALL.into_iter().any(|capability| capability.is_behind(&import))
+}
+
+/// The packages in `wit/` and the linked version of WASI.
+const OURS: [(&str, Version); 7] = [
+    ("agentcommand:model", Version { major: 1, minor: 0 }),
+    ("agentcommand:progress", Version { major: 1, minor: 0 }),
+    ("agentcommand:repo", Version { major: 1, minor: 3 }),
+    ("agentcommand:scout", Version { major: 1, minor: 0 }),
+    ("agentcommand:tool", Version { major: 1, minor: 0 }),
+    ("agentcommand:types", Version { major: 1, minor: 1 }),
+    ("wasi", Version { major: 0, minor: 2 }),
+];
+
+/// A version without its patch: a patch changes documentation only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl Version {
+    /// Parses three numbers. A pre-release is refused: its interfaces may still change.
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.').map(|number| number.parse::<u32>().ok());
+        let (major, minor, _patch) = (numbers.next()??, numbers.next()??, numbers.next()??);
+        numbers.next().is_none().then_some(Self { major, minor })
+    }
+}
+
+/// Whether a name means this interface, whatever its version.
+pub(crate) fn is_interface(name: &str, interface: &str) -> bool {
+    Import::parse(name).interface == Import::parse(interface).interface
+}
+
+/// Refuses an import or export of another major or a newer minor version than ours.
+///
+/// A minor version only adds to what a component may import, so a component of an older minor version has all that it
+/// was built with. One of a newer minor version may call what is not there; in another major version the same name has
+/// another meaning. Names of other packages are not judged here.
+pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
+    let import = Import::parse(name);
+    let package = import.package;
+    let is_of = |ours: &str| package == ours || package.split(':').next() == Some(ours);
+    let Some((_, ours)) = OURS.into_iter().find(|(package, _)| is_of(package)) else {
+        return Ok(());
+    };
+    // Before 1.0 every minor version is a generation of its own.
+    let is_ours = |built: &Version| {
+        built.major == ours.major && (ours.major > 0 || built.minor == ours.minor)
+    };
+    let (name, version) = (name.to_owned(), ours.to_string());
+    match Version::parse(import.version) {
+        Some(built) if is_ours(&built) && built <= ours => Ok(()),
+        Some(built) if is_ours(&built) => {
+            Err(AdmissionError::Newer { import: name, ours: version })
+        }
+        _ => Err(AdmissionError::OtherMajor { import: name, ours: version }),
+    }
+}
+
+/// One thing that a component may want to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    Read(String),
+    Write(String),
+    Request {
+        origin: Origin,
+        method: Method,
+    },
+    Env(EnvName),
+    /// A capability, without an object.
+    Plain(Capability),
+}
+
+/// Who has a say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Party {
+    Imports,
+    Needs,
+    Grants,
+    Ceiling,
+}
+
+/// What one of them says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Says {
+    pub party: Party,
+    pub allows: bool,
+}
+
+impl Access {
+    /// Parses an object as people write it: an address, `METHOD ADDRESS`, `env:NAME`, `write:PATH`, `read:PATH`, the name of a
+    /// grant, else a path to read.
+    ///
+    /// # Errors
+    ///
+    /// A [`ValueError`] if the object is none of these.
+    pub fn parse(text: &str) -> Result<Self, ValueError> {
+        if let Some(capability) = Capability::named(text) {
+            return Ok(Self::Plain(capability));
+        }
+        if let Some(name) = text.strip_prefix("env:") {
+            return name.parse().map(Self::Env);
+        }
+        let (method, address) = match text.split_once(' ') {
+            Some((method, address)) => (method, address),
+            None => ("GET", text),
+        };
+        if address.contains("://") {
+            let (origin, method) = (origin_of(address)?, method.parse()?);
+            return Ok(Self::Request { origin, method });
+        }
+        let part = |path: &str| path.parse().map(|part: RepoPart| part.as_str().to_owned());
+        match text.split_once(':') {
+            Some(("write", path)) => part(path).map(Self::Write),
+            Some(("read", path)) => part(path).map(Self::Read),
+            _ => part(text).map(Self::Read),
         }
     }
 
-    /// Whether an interface that nobody else gets is linked: granted, or imported and withheld, which is closed.
-    pub(super) fn links(&self, capability: Capability) -> bool {
-        self.has(capability) || self.withheld.contains(capability.name())
+    fn capability(&self) -> Capability {
+        match self {
+            Self::Read(_) => Capability::RepoRead,
+            Self::Write(_) => Capability::RepoWrite,
+            Self::Request { .. } => Capability::Http,
+            Self::Env(_) => Capability::Env,
+            Self::Plain(capability) => *capability,
+        }
     }
+}
+
+/// Scheme, host and port as they are written, so that an inexact spelling is refused as one.
+fn origin_of(address: &str) -> Result<Origin, ValueError> {
+    let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    format!("{scheme}://{host}").parse()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(super) mod scout {
             default: trappable,
         },
         exports: { default: async },
-        with: { "agentcommand:model/chat.conversation": crate::imports::Chat },
+        with: { "agentcommand:model/chat.conversation": crate::capability::Chat },
     });
 }
 

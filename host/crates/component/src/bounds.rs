@@ -1,31 +1,128 @@
-//! The most that this program ever gives, whoever asks or grants: a number beyond is a slip or an attack, and is refused
-//! where it is written instead of being taken for less.
+//! The numbers and sets that a grant consists of: how two of them combine, and the largest number that may be written.
+//!
+//! [`bounds!`] declares a struct of bounds once. From that declaration come the bounds themselves, the widest value,
+//! the meet of two values, and a ceiling: the same fields, each of them optional, which only ever lowers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::de::{Deserialize, Deserializer, Error};
+use serde::{Serialize, Serializer};
 
-/// All that a guest with 32-bit addresses can use.
-pub(super) const MEMORY: u64 = 4 << 30;
-pub(super) const WALL_MS: u64 = 3_600_000;
-pub(super) const TABLE_ELEMENTS: u64 = 10_000_000;
-pub(super) const CORE_INSTANCES: u64 = 10_000;
-pub(super) const HANDLES: u64 = 100_000;
-pub(super) const HOST_CALL: u64 = 128 << 20;
-pub(super) const RESULT: u64 = 64 << 20;
-pub(super) const LOG: u64 = 16 << 20;
-/// The store of components holds none that is larger.
-pub const WASM: u64 = 64 << 20;
-pub(super) const FILE: u64 = 1 << 30;
-pub(super) const READ: u64 = 64 << 30;
-pub(super) const CALLS: u64 = 10_000;
-pub(super) const TOKENS: u64 = 1_000_000_000;
-/// Bodies are held in memory, as many as are under way together.
-pub(super) const BODY: u64 = 32 << 20;
-pub(super) const AT_ONCE: u64 = 32;
-pub(super) const REQUESTS: u64 = 100_000;
-pub(super) const TRAFFIC: u64 = 4 << 30;
+/// Largest component, in bytes. The store of approved components holds none that is larger.
+pub const MAX_WASM: u64 = 64 << 20;
 
-/// A number of a grant as it is read, with its place where it is too large.
-pub(super) fn at_most<'de, const MOST: u64, D, N>(from: D) -> Result<N, D::Error>
+/// More than any file on any disk, and still a number that every reader of JSON and TOML takes.
+pub(crate) const UNLIMITED: u64 = 1 << 53;
+
+/// A value of a grant. Two values have a meet, which allows exactly what both of them allow.
+pub(crate) trait Bound: Clone + PartialEq {
+    /// The value that forbids nothing.
+    fn unlimited() -> Self;
+
+    /// The widest value that both allow.
+    fn meet(&self, other: &Self) -> Self;
+
+    /// The value as an upper limit; `None` if it limits nothing.
+    fn as_limit(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
+
+/// Upper limits for bounds. The default limits nothing.
+pub(crate) trait Limiting<B>: Default + PartialEq {
+    /// Lowers `bounds` to the limits.
+    fn lower(&self, bounds: &mut B);
+
+    /// All of `bounds` as limits.
+    fn of(bounds: &B) -> Self;
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The limit of a capability whose grant is one value.
+impl<B: Bound> Limiting<B> for Option<B> {
+    fn lower(&self, bounds: &mut B) {
+        if let Some(most) = self {
+            *bounds = bounds.meet(most);
+        }
+    }
+
+    fn of(bounds: &B) -> Self {
+        bounds.as_limit()
+    }
+}
+
+macro_rules! number {
+    ($($number:ty = $unlimited:expr),*) => {$(
+        impl Bound for $number {
+            fn unlimited() -> Self {
+                $unlimited
+            }
+
+            fn meet(&self, other: &Self) -> Self {
+                *self.min(other)
+            }
+        }
+    )*};
+}
+
+number!(u32 = u32::MAX, u64 = UNLIMITED, Duration = Duration::from_millis(UNLIMITED));
+
+/// Declares a struct of bounds and its ceiling. Attributes of a field belong to the struct; those after `ceiling`
+/// belong to the field of the ceiling.
+macro_rules! bounds {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident, ceiling $ceiling:ident {
+            $( $(#[$field_meta:meta])* $field:ident: $type:ty $(, ceiling #[$limit_meta:meta])? ; )*
+        }
+    ) => {
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        $(#[$meta])*
+        pub struct $name { $( $(#[$field_meta])* pub $field: $type, )* }
+
+        #[doc = concat!("Upper limits for [`", stringify!($name), "`]. A field that is `None` limits nothing.")]
+        #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $ceiling {
+            $(
+                #[serde(skip_serializing_if = "Option::is_none")]
+                $(#[$limit_meta])?
+                $field: Option<$type>,
+            )*
+        }
+
+        impl $crate::bounds::Bound for $name {
+            fn unlimited() -> Self {
+                Self { $( $field: <$type as $crate::bounds::Bound>::unlimited(), )* }
+            }
+
+            fn meet(&self, other: &Self) -> Self {
+                Self { $( $field: $crate::bounds::Bound::meet(&self.$field, &other.$field), )* }
+            }
+        }
+
+        impl $crate::bounds::Limiting<$name> for $ceiling {
+            fn lower(&self, bounds: &mut $name) {
+                $( $crate::bounds::Limiting::lower(&self.$field, &mut bounds.$field); )*
+            }
+
+            fn of(bounds: &$name) -> Self {
+                Self { $( $field: $crate::bounds::Bound::as_limit(&bounds.$field), )* }
+            }
+        }
+    };
+}
+
+pub(crate) use bounds;
+
+/// Reads a number of a grant and refuses one above `MOST`: such a number is a slip or an attack, so it is refused
+/// where it is written instead of being lowered in silence.
+pub(crate) fn at_most<'de, const MOST: u64, D, N>(from: D) -> Result<N, D::Error>
 where
     D: Deserializer<'de>,
     N: TryFrom<u64>,
@@ -39,6 +136,134 @@ where
     N::try_from(number).map_err(|_| too_much())
 }
 
+/// Some values, or any value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Set<T> {
+    Any,
+    Only(BTreeSet<T>),
+}
+
+/// A value of a [`Set`].
+pub(crate) trait Element: Ord + Clone {
+    /// The values that are in both sets.
+    fn meet(a: &BTreeSet<Self>, b: &BTreeSet<Self>) -> BTreeSet<Self> {
+        a.intersection(b).cloned().collect()
+    }
+}
+
+impl<T> Default for Set<T> {
+    fn default() -> Self {
+        Self::Only(BTreeSet::new())
+    }
+}
+
+impl<T: Ord> Set<T> {
+    pub fn contains(&self, value: &T) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(values) => values.contains(value),
+        }
+    }
+}
+
+impl<T> Set<T> {
+    pub fn is_any(&self) -> bool {
+        matches!(self, Self::Any)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Only(values) if values.is_empty())
+    }
+
+    /// The values that are listed. `Set::Any` lists none.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        match self {
+            Self::Any => None,
+            Self::Only(values) => Some(values.iter()),
+        }
+        .into_iter()
+        .flatten()
+    }
+}
+
+impl<T: Element> Bound for Set<T> {
+    fn unlimited() -> Self {
+        Self::Any
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Any, set) | (set, Self::Any) => set.clone(),
+            (Self::Only(a), Self::Only(b)) => Self::Only(T::meet(a, b)),
+        }
+    }
+
+    fn as_limit(&self) -> Option<Self> {
+        (!self.is_any()).then(|| self.clone())
+    }
+}
+
+impl<T: Ord> FromIterator<T> for Set<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Self::Only(values.into_iter().collect())
+    }
+}
+
+impl<T: Serialize> Serialize for Set<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Any => serializer.serialize_str("any"),
+            Self::Only(values) => serializer.collect_seq(values),
+        }
+    }
+}
+
+/// Reads a list. `Set::Any` has no spelling in a file: a person lists what is granted.
+impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        BTreeSet::deserialize(from).map(Self::Only)
+    }
+}
+
+/// A duration as whole milliseconds, as grants spell it.
+pub(crate) mod milliseconds {
+    use super::{Deserializer, Duration, Serializer, UNLIMITED, at_most};
+
+    /// Longest wall time of one call: an hour, in milliseconds.
+    pub(crate) const MOST: u64 = 3_600_000;
+
+    pub(crate) fn serialize<S: Serializer>(
+        wall: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(wall.as_millis()).unwrap_or(UNLIMITED))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        at_most::<MOST, _, _>(from).map(Duration::from_millis)
+    }
+}
+
+/// An optional duration of a ceiling, where a number that is too large limits nothing.
+pub(crate) mod optional_milliseconds {
+    use super::{Deserialize, Deserializer, Duration, Serializer, milliseconds};
+
+    pub(crate) fn serialize<S: Serializer>(
+        wall: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match wall {
+            Some(wall) => milliseconds::serialize(wall, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
+    }
+}
 #[cfg(test)]
 mod tests {
     use crate::Grant;

@@ -5,15 +5,20 @@
 //! link, and the bytes that were verified are the bytes that are loaded. Whatever is wrong with it, the
 //! component is compiled again.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
 
 use act_fs::{Dir, Durability, READ, Sha256, check_private, read_bounded, regular};
 use rustix::fs::Mode;
 use sha2::Digest;
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+use crate::builtin::Builtin;
 
 /// Starts every file; raised when the layout of the record changes.
 const MAGIC: &[u8; 8] = b"actcode1";
@@ -147,6 +152,33 @@ fn forget_oldest(dir: &Dir, newest: &str) -> std::io::Result<()> {
     Ok(())
 }
 
+type Reading = JoinHandle<Option<Component>>;
+
+/// Compiled code of the built-in components, which is read while a task is still being prepared.
+///
+/// Only code is read: nothing of it runs, and admission is decided and recorded when a component is loaded. Code that is
+/// not in the cache is compiled then. Threads are listed by the component's digest, and clones share the list.
+#[derive(Clone, Default)]
+pub(super) struct ReadAhead(Arc<Mutex<HashMap<&'static str, Reading>>>);
+
+impl ReadAhead {
+    pub(super) fn begin(&self, engine: &Engine, dir: &Path, builtin: Builtin) {
+        let cache = Cache::new(dir, engine, builtin.sha256);
+        let engine = engine.clone();
+        let reading =
+            Builder::new().name("read-ahead".to_owned()).spawn(move || cache.load(&engine));
+        if let Ok(reading) = reading {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(builtin.sha256, reading);
+        }
+    }
+
+    /// Waits for the code, if reading was begun. `None` if the cache does not hold it.
+    pub(super) fn take(&self, sha256: &str) -> Option<Component> {
+        let reading = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(sha256)?;
+        reading.join().ok()?
+    }
+}
+
 /// Hashes with SHA-256. The engine describes itself only through [`Hash`], and the standard library may change the
 /// algorithm of its own hasher, while these hashes are part of file names.
 #[derive(Default)]
@@ -168,7 +200,7 @@ mod tests {
     use rustix::fs::FileType;
 
     use super::*;
-    use crate::engine::engine;
+    use crate::host::engine;
     use std::os::unix::fs::PermissionsExt;
 
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -274,5 +306,23 @@ mod tests {
             Cache::new(dir, &kept.engine, &format!("{i:04}")).keep(b"code").unwrap();
         }
         assert_eq!(std::fs::read_dir(dir).unwrap().count(), MAX_FILES);
+    }
+
+    const TINY: Builtin = Builtin { name: "tiny", bytes: b"\0asm\x0d\0\x01\0", sha256: "aa" };
+
+    #[test]
+    fn what_was_begun_is_taken_once_and_only_if_the_cache_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, engine) = (dir.path().join("code"), engine().unwrap());
+        let ahead = ReadAhead::default();
+        assert!(ahead.take(TINY.sha256).is_none());
+        ahead.begin(&engine, &cache, TINY);
+        assert!(ahead.take(TINY.sha256).is_none());
+
+        let code = Component::from_binary(&engine, TINY.bytes).unwrap().serialize().unwrap();
+        Cache::new(&cache, &engine, TINY.sha256).keep(&code).unwrap();
+        ahead.begin(&engine, &cache, TINY);
+        assert!(ahead.clone().take(TINY.sha256).is_some());
+        assert!(ahead.take(TINY.sha256).is_none());
     }
 }

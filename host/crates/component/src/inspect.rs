@@ -1,95 +1,283 @@
-//! What a component says and wants, read from its bytes alone: nothing is compiled and nothing runs.
+//! What a component is and wants, read from its bytes alone: nothing is compiled and nothing runs.
+//!
+//! The registry and the loader share one [`Inspection`]. It holds the bytes that were inspected, so what was judged is
+//! what is loaded.
 
-use wasmparser::{ComponentTypeRef, Parser, Payload, TypeBounds};
+use bytes::Bytes;
+use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload, TypeBounds};
 
-use super::admission::{Mismatch, Need};
-use super::failure::{MAX_LINE, one_line};
-use super::interfaces;
-use super::manifest::{Kind, Manifest, ManifestError};
-use super::wasm_file::NotAComponent;
+use crate::admission::{AdmissionError, Need, check_version, is_interface};
+use crate::builtin::Builtin;
+use crate::capability::{Capability, Import};
+use crate::custom_section::{MANIFEST_SECTION, pack};
+use crate::failure::{MAX_LINE, one_line};
+use crate::manifest::{Kind, Manifest, ManifestError};
 
-/// Imports and exports at the top level; real components have tens.
+/// The first bytes of every WebAssembly file. Layer 1 of the binary format is a component, layer 0 a core module.
+const MAGIC: &[u8; 4] = b"\0asm";
+const COMPONENT: &[u8; 4] = b"\x0d\0\x01\0";
+const CORE_MODULE: &[u8; 4] = b"\x01\0\0\0";
+/// Sections at the top level of a component. Real components have tens.
+const MAX_SECTIONS: usize = 10_000;
+/// Imports and exports at the top level. Real components have tens.
 const MAX_NAMES: usize = 1_000;
+/// Longest header of a section, in bytes: its id and its size.
+const SECTION_HEADER: usize = 6;
 
-/// What approving a component would be about.
+/// Why the bytes are no component, or none with a readable manifest section.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotAComponent {
+    #[error("an empty file, not a component")]
+    Empty,
+    #[error("a text file, not a component; if it is WebAssembly text, compile it first")]
+    Text,
+    #[error(
+        "a core module, not a component; build it for `wasm32-wasip2` or wrap it as a component"
+    )]
+    CoreModule,
+    #[error("WebAssembly of a kind that this program does not know; build it for `wasm32-wasip2`")]
+    OtherWasm,
+    #[error("not WebAssembly at all")]
+    Other,
+    #[error("a component that was cut off or damaged at byte {0}; copy or build it again")]
+    Cut(usize),
+    #[error("not a well-formed component: {0}; build it again")]
+    Malformed(String),
+    #[error("{bytes} bytes large, over the limit of {limit}")]
+    TooLarge { bytes: u64, limit: u64 },
+    #[error(
+        "a component without the section `{MANIFEST_SECTION}`; `act components pack FILE --manifest manifest.json` adds it"
+    )]
+    NoManifest,
+    #[error("a component with more than one section `{MANIFEST_SECTION}`; leave one")]
+    SeveralManifests,
+}
+
+/// A component as its bytes describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
-    /// Of the bytes, lower-case hex.
+    pub bytes: Bytes,
+    /// SHA-256 of the bytes, in lower-case hexadecimal digits.
     pub sha256: String,
-    pub bytes: u64,
     pub manifest: Manifest,
-    /// Names of its top level, in their order.
+    /// Names of the imports at the top level, in their order.
     pub imports: Vec<String>,
+    /// Names of the exports at the top level, in their order.
     pub exports: Vec<String>,
+    /// Whether the component needs to write and imports no interface of ours. The directory that it sees is then a
+    /// scratch copy, and its import of the file system is what leads to `repo.write`.
+    pub writes_to_scratch: bool,
 }
 
 impl Inspection {
-    pub fn of(bytes: &[u8]) -> Result<Self, ManifestError> {
-        let manifest = Manifest::read(bytes)?;
-        let (imports, exports) = names(bytes)?;
-        Ok(Self {
-            sha256: act_workspace::digest(bytes),
-            bytes: bytes.len() as u64,
-            manifest,
-            imports,
-            exports,
-        })
+    /// Inspects the bytes of a component.
+    ///
+    /// # Errors
+    ///
+    /// [`ManifestError::NotAComponent`] if the bytes are no component or a damaged one, any other error if the
+    /// manifest breaks a rule.
+    pub fn of(bytes: impl Into<Bytes>) -> Result<Self, ManifestError> {
+        let bytes = bytes.into();
+        let sections = Sections::of(&bytes)?;
+        let manifest = Manifest::of(&bytes, &sections)?;
+        for payload in Parser::new(0).parse_all(&bytes) {
+            payload.map_err(malformed)?;
+        }
+        let sha256 = act_workspace::digest(&bytes);
+        Ok(Self::new(bytes.clone(), sha256, manifest, sections.imports, sections.exports))
+    }
+
+    /// Inspects a component that is part of this program. The build compiled it and computed its digest, so neither the
+    /// digest nor the modules inside are checked again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inspection::of`].
+    pub fn of_builtin(builtin: Builtin) -> Result<Self, ManifestError> {
+        let bytes = Bytes::from_static(builtin.bytes);
+        let sections = Sections::of(&bytes)?;
+        let manifest = Manifest::of(&bytes, &sections)?;
+        let sha256 = builtin.sha256.to_owned();
+        Ok(Self::new(bytes.clone(), sha256, manifest, sections.imports, sections.exports))
+    }
+
+    fn new(
+        bytes: Bytes,
+        sha256: String,
+        manifest: Manifest,
+        imports: Vec<String>,
+        exports: Vec<String>,
+    ) -> Self {
+        let needs_to_write =
+            manifest.needs.iter().any(|need| need.grant == Capability::RepoWrite.name());
+        let imports_ours = imports.iter().any(|import| Import::parse(import).is_ours());
+        let writes_to_scratch = needs_to_write && !imports_ours;
+        Self { bytes, sha256, manifest, imports, exports, writes_to_scratch }
+    }
+
+    /// A component without bytes that imports and needs this, for tests of rules.
+    #[cfg(test)]
+    pub(crate) fn imagined(imports: &[String], needs: &[Need]) -> Self {
+        let manifest = Manifest { needs: needs.to_vec(), ..Manifest::bare() };
+        Self::new(Bytes::new(), String::new(), manifest, imports.to_vec(), vec![])
     }
 
     pub fn needs(&self) -> &[Need] {
         &self.manifest.needs
     }
 
-    /// Whether it exports what its kind is.
-    pub fn is_what_it_says(&self) -> bool {
-        let export = self.manifest.kind.export();
-        self.manifest.is_foreign() || self.exports.iter().any(|name| interfaces::is(name, export))
-    }
-
-    /// Of what it exports; what it imports is a matter of admission.
-    pub fn exports_fit(&self) -> Result<(), Mismatch> {
-        interfaces::check(&self.exports)
-    }
-
     pub fn kind(&self) -> Kind {
         self.manifest.kind
     }
+
+    /// Whether the component exports what its kind exports.
+    pub fn is_what_it_says(&self) -> bool {
+        let export = self.manifest.kind.export();
+        self.manifest.is_plain() || self.exports.iter().any(|name| is_interface(name, export))
+    }
+
+    /// Checks the versions of the exports. Admission checks those of the imports too.
+    ///
+    /// # Errors
+    ///
+    /// [`AdmissionError::Newer`] or [`AdmissionError::OtherMajor`] for the first export of a version that this program
+    /// does not have.
+    pub fn exports_fit(&self) -> Result<(), AdmissionError> {
+        self.exports.iter().try_for_each(|name| check_version(name))
+    }
 }
 
-pub(super) fn malformed(error: wasmparser::BinaryReaderError) -> NotAComponent {
+/// SHA-256 of a component without its manifest section, as hex. Two components with the same value differ only in their
+/// manifest.
+pub fn code_sha256(component: &[u8]) -> Option<String> {
+    let bare = without_manifest(component).ok()?;
+    Some(act_workspace::digest(&bare))
+}
+
+/// Puts a manifest into a component, in place of any that it has.
+///
+/// # Errors
+///
+/// As [`Inspection::of`], for the component and for the manifest.
+pub fn pack_manifest(component: &[u8], manifest: &[u8]) -> Result<Vec<u8>, ManifestError> {
+    let bare = without_manifest(component)?;
+    Manifest::parse(manifest)?;
+    Ok(pack(&bare, manifest))
+}
+
+/// The component without its manifest sections.
+fn without_manifest(bytes: &[u8]) -> Result<Vec<u8>, NotAComponent> {
+    let sections = Sections::of(bytes)?;
+    let mut bare = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for section in sections.manifests {
+        bare.extend_from_slice(&bytes[from..section.start]);
+        from = section.end;
+    }
+    bare.extend_from_slice(&bytes[from..]);
+    Ok(bare)
+}
+
+/// What the top level of a component consists of, as far as it is of interest here.
+#[derive(Debug, Default)]
+pub(crate) struct Sections<'a> {
+    pub(crate) imports: Vec<String>,
+    pub(crate) exports: Vec<String>,
+    /// The content of the first manifest section.
+    manifest: Option<&'a [u8]>,
+    /// All manifest sections, header included.
+    manifests: Vec<std::ops::Range<usize>>,
+}
+
+impl<'a> Sections<'a> {
+    pub(crate) fn of(bytes: &'a [u8]) -> Result<Self, NotAComponent> {
+        check_preamble(bytes)?;
+        let mut sections = Self::default();
+        let mut parser = Parser::new(0);
+        let mut at = 0;
+        for _ in 0..=MAX_SECTIONS {
+            if at == bytes.len() {
+                return Ok(sections);
+            }
+            let parsed = parser.parse(&bytes[at..], false).map_err(|error| {
+                let is_in_header = error.offset() < (at + SECTION_HEADER) as u64 as _;
+                if is_in_header { NotAComponent::Cut(at) } else { malformed(error) }
+            })?;
+            let Chunk::Parsed { consumed, payload } = parsed else {
+                return Err(NotAComponent::Cut(at));
+            };
+            let mut end = at + consumed;
+            match payload {
+                // Components and modules inside of it have imports of their own, which it satisfies.
+                Payload::ModuleSection { unchecked_range: inner, .. }
+                | Payload::ComponentSection { unchecked_range: inner, .. } => {
+                    end = inner.end as usize;
+                    if end > bytes.len() {
+                        return Err(NotAComponent::Cut(at));
+                    }
+                }
+                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
+                    sections.manifest.get_or_insert(section.data());
+                    sections.manifests.push(at..end);
+                }
+                Payload::ComponentImportSection(section) => {
+                    for import in section {
+                        let import = import.map_err(malformed)?;
+                        // A type that is named by an import is nothing that the host has to bring.
+                        if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
+                            sections.imports.push(import.name.name.to_owned());
+                        }
+                    }
+                }
+                Payload::ComponentExportSection(section) => {
+                    for export in section {
+                        sections.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                    }
+                }
+                _ => {}
+            }
+            if sections.imports.len() + sections.exports.len() > MAX_NAMES {
+                let why = format!("more than {MAX_NAMES} imports and exports");
+                return Err(NotAComponent::Malformed(why));
+            }
+            at = end;
+        }
+        Err(NotAComponent::Cut(at))
+    }
+
+    /// The content of the one manifest section.
+    pub(crate) fn manifest(&self) -> Result<&'a [u8], NotAComponent> {
+        if self.manifests.len() > 1 {
+            return Err(NotAComponent::SeveralManifests);
+        }
+        self.manifest.ok_or(NotAComponent::NoManifest)
+    }
+}
+
+pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> NotAComponent {
     NotAComponent::Malformed(one_line(&error.to_string(), MAX_LINE))
 }
 
-pub(super) fn names(bytes: &[u8]) -> Result<(Vec<String>, Vec<String>), NotAComponent> {
-    let (mut imports, mut exports) = (vec![], vec![]);
-    // Components and modules inside of it have imports of their own, which it satisfies.
-    let mut depth = 0_u32;
-    for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(malformed)? {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentImportSection(section) if depth == 0 => {
-                for import in section {
-                    let import = import.map_err(malformed)?;
-                    // A type that it has itself, by name: nobody has to bring anything for that.
-                    if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
-                        imports.push(import.name.name.to_owned());
-                    }
-                }
-            }
-            Payload::ComponentExportSection(section) if depth == 0 => {
-                for export in section {
-                    exports.push(export.map_err(malformed)?.name.name.to_owned());
-                }
-            }
-            _ => {}
-        }
-        if imports.len() + exports.len() > MAX_NAMES {
-            let why = format!("more than {MAX_NAMES} imports and exports");
-            return Err(NotAComponent::Malformed(why));
-        }
+/// Checks the first eight bytes, and says what the file is if it is no component.
+fn check_preamble(bytes: &[u8]) -> Result<(), NotAComponent> {
+    if bytes.is_empty() {
+        return Err(NotAComponent::Empty);
     }
-    Ok((imports, exports))
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        let start = &bytes[..bytes.len().min(1024)];
+        let is_text = |b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..);
+        return Err(if start.iter().all(is_text) {
+            NotAComponent::Text
+        } else {
+            NotAComponent::Other
+        });
+    };
+    match rest.split_at_checked(4) {
+        None => Err(NotAComponent::Cut(bytes.len())),
+        Some((version, _)) if version == COMPONENT => Ok(()),
+        Some((version, _)) if version == CORE_MODULE => Err(NotAComponent::CoreModule),
+        Some(_) => Err(NotAComponent::OtherWasm),
+    }
 }
 
 #[cfg(test)]
@@ -97,13 +285,19 @@ mod tests {
     use super::*;
     use crate::builtin;
 
+    const EMPTY_COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    fn manifest_section(bytes: &[u8]) -> Result<&[u8], NotAComponent> {
+        Sections::of(bytes)?.manifest()
+    }
+
     // CAPABILITY-2
     #[test]
     fn the_imports_are_those_of_the_type_that_the_engine_sees() {
-        let engine = crate::engine::engine().unwrap();
+        let engine = crate::host::engine().unwrap();
         for one in builtin::ALL {
-            let read = Inspection::of(one.bytes).unwrap();
-            assert_eq!(read.sha256, one.sha256);
+            let read = Inspection::of_builtin(one).unwrap();
+            assert_eq!(read, Inspection::of(one.bytes).unwrap());
             let component =
                 wasmtime::component::Component::from_binary(&engine, one.bytes).unwrap();
             let seen = component.component_type();
@@ -120,5 +314,63 @@ mod tests {
         for end in [0, 7, 8, 100, whole.len() / 2, whole.len() - 1] {
             assert!(Inspection::of(&whole[..end]).is_err(), "cut at {end}");
         }
+    }
+
+    // security line 37
+    #[test]
+    fn what_is_no_component_is_named_for_what_it_is() {
+        let named = |bytes: &[u8]| manifest_section(bytes).unwrap_err();
+        assert_eq!(named(b""), NotAComponent::Empty);
+        assert_eq!(named(b"(component)\n"), NotAComponent::Text);
+        assert_eq!(named("héllo".as_bytes()), NotAComponent::Text);
+        assert_eq!(named(b"\0asm\x01\0\0\0"), NotAComponent::CoreModule);
+        assert_eq!(named(b"\x7fELF\x02\x01\x01\0"), NotAComponent::Other);
+        assert_eq!(named(b"\0asm\x0d\0"), NotAComponent::Cut(6));
+        assert_eq!(named(b"\0asm\xff\0\x01\0"), NotAComponent::OtherWasm);
+        assert_eq!(named(EMPTY_COMPONENT), NotAComponent::NoManifest);
+    }
+
+    // security line 37
+    #[test]
+    fn a_component_cut_anywhere_is_refused() {
+        let whole = pack(EMPTY_COMPONENT, b"{\"kind\":\"scout\"}");
+        assert_eq!(manifest_section(&whole), Ok(&b"{\"kind\":\"scout\"}"[..]));
+        for end in 9..whole.len() {
+            assert_eq!(manifest_section(&whole[..end]), Err(NotAComponent::Cut(8)), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn two_manifests_are_refused_because_readers_could_differ_on_which_counts() {
+        let twice = pack(&pack(EMPTY_COMPONENT, b"{}"), b"{}");
+        assert_eq!(manifest_section(&twice), Err(NotAComponent::SeveralManifests));
+    }
+
+    #[test]
+    fn a_manifest_inside_a_nested_component_does_not_count() {
+        let inner = pack(EMPTY_COMPONENT, b"{}");
+        let mut outer = EMPTY_COMPONENT.to_vec();
+        outer.extend([4, u8::try_from(inner.len()).unwrap()]);
+        outer.extend(inner);
+        assert_eq!(manifest_section(&outer), Err(NotAComponent::NoManifest));
+    }
+
+    // CAPABILITY-22
+    #[test]
+    fn taking_the_manifest_out_leaves_the_rest_as_it_was() {
+        let other = b"\0asm\x0d\0\x01\0\0\x02\x01x";
+        assert_eq!(without_manifest(other).unwrap(), other);
+        assert_eq!(without_manifest(&pack(other, b"{}")).unwrap(), other);
+        let twice = pack(&pack(other, b"{}"), b"{}");
+        assert_eq!(without_manifest(&twice).unwrap(), other);
+        assert!(without_manifest(&twice[..twice.len() - 1]).is_err());
+        assert_eq!(without_manifest(b"text").unwrap_err(), NotAComponent::Text);
+    }
+
+    #[test]
+    fn a_size_beyond_32_bits_is_damage_not_an_overflow() {
+        let mut bytes = EMPTY_COMPONENT.to_vec();
+        bytes.extend([0, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+        assert_eq!(manifest_section(&bytes), Err(NotAComponent::Cut(8)));
     }
 }

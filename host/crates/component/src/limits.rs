@@ -1,45 +1,107 @@
-//! Memory, tables and instances of one store, counted over all of it: a component may hold many memories.
+//! The bounds that every component has, whatever else it may do, and how the engine asks for them.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-use super::failure::Limit;
-use super::grant::Limits;
-use super::usage::Usage;
+use crate::bounds::{MAX_WASM, at_most, bounds, milliseconds, optional_milliseconds};
+use crate::capability::Meters;
+use crate::failure::Limit;
+use crate::manifest::SuggestedLimits;
 
-pub(super) struct StoreLimits {
-    memory: u64,
-    memory_left: u64,
-    elements_left: u64,
-    instances: usize,
-    /// The first limit that was refused.
-    reached: Option<Limit>,
-    usage: Usage,
+/// All the memory that a component with 32-bit addresses can use, in bytes.
+pub(crate) const MAX_MEMORY: u64 = 4 << 30;
+/// Longest wall time of one call, in milliseconds.
+pub(crate) const MAX_WALL_MS: u64 = milliseconds::MOST;
+
+bounds! {
+    /// Bounds that are always in force, whatever else is granted.
+    #[serde(default)]
+    pub struct Limits, ceiling LimitsCeiling {
+        /// Bytes of all linear memories together.
+        #[serde(deserialize_with = "at_most::<{ MAX_MEMORY }, _, _>")]
+        memory_bytes: u64;
+        /// Wall time of one call.
+        #[serde(rename = "wall_ms", with = "milliseconds")]
+        wall: Duration, ceiling #[serde(rename = "wall_ms", with = "optional_milliseconds")];
+        /// Elements of all tables together.
+        #[serde(deserialize_with = "at_most::<10_000_000, _, _>")]
+        table_elements: u64;
+        #[serde(deserialize_with = "at_most::<10_000, _, _>")]
+        core_instances: u32;
+        #[serde(deserialize_with = "at_most::<100_000, _, _>")]
+        handles: u32;
+        /// Bytes that one call from the component may hand to the host.
+        #[serde(deserialize_with = "at_most::<{ 128 << 20 }, _, _>")]
+        host_call_bytes: u64;
+        #[serde(deserialize_with = "at_most::<{ 64 << 20 }, _, _>")]
+        result_bytes: u64;
+        #[serde(deserialize_with = "at_most::<{ 16 << 20 }, _, _>")]
+        log_bytes: u64;
+        #[serde(deserialize_with = "at_most::<{ MAX_WASM }, _, _>")]
+        wasm_bytes: u64;
+    }
 }
 
-impl StoreLimits {
-    pub(super) fn new(limits: &Limits, usage: Usage) -> Self {
+impl Default for Limits {
+    fn default() -> Self {
         Self {
-            memory: 0,
-            memory_left: limits.memory_bytes,
-            elements_left: limits.table_elements,
-            instances: limits.core_instances as usize,
-            reached: None,
-            usage,
+            memory_bytes: 256 << 20,
+            wall: Duration::from_secs(60),
+            table_elements: 100_000,
+            core_instances: 256,
+            handles: 1_000,
+            host_call_bytes: 8 << 20,
+            result_bytes: 4 << 20,
+            log_bytes: 64 << 10,
+            wasm_bytes: MAX_WASM,
         }
     }
+}
 
-    pub(super) fn reached(&self) -> Option<Limit> {
+impl Limits {
+    pub(crate) fn unlimited() -> Self {
+        crate::bounds::Bound::unlimited()
+    }
+
+    /// Lowers the limits to those that the component's author suggests.
+    pub(crate) fn narrow(&mut self, suggested: &SuggestedLimits) {
+        if let Some(megabytes) = suggested.memory_mb {
+            self.memory_bytes = self.memory_bytes.min(megabytes.saturating_mul(1 << 20));
+        }
+        if let Some(milliseconds) = suggested.wall_ms {
+            self.wall = self.wall.min(Duration::from_millis(milliseconds));
+        }
+    }
+}
+
+/// Answers the engine when a component wants to grow. Amounts are counted over the whole store, because a component
+/// may hold many memories and tables.
+pub(crate) struct GrowthLimits {
+    meters: Arc<Meters>,
+    instances: usize,
+    /// The first limit that refused something.
+    reached: Option<Limit>,
+}
+
+impl GrowthLimits {
+    pub(crate) fn new(limits: &Limits, meters: Arc<Meters>) -> Self {
+        Self { meters, instances: limits.core_instances as usize, reached: None }
+    }
+
+    pub(crate) fn reached(&self) -> Option<Limit> {
         self.reached
     }
 
-    /// A refusal and not a trap: a guest whose allocator copes may go on.
+    /// Refuses without a trap: a component whose allocator copes may continue.
     fn refuse(&mut self, limit: Limit) -> bool {
         self.reached.get_or_insert(limit);
         false
     }
 }
 
-impl ResourceLimiter for StoreLimits {
+impl ResourceLimiter for GrowthLimits {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -47,14 +109,7 @@ impl ResourceLimiter for StoreLimits {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        let Some(left) = self.memory_left.checked_sub(more) else {
-            return Ok(self.refuse(Limit::Memory));
-        };
-        self.memory_left = left;
-        // A memory never shrinks, so this is the most there was.
-        self.memory += more;
-        self.usage.memory(self.memory);
-        Ok(true)
+        Ok(self.meters.memory.take(more) || self.refuse(Limit::Memory))
     }
 
     fn table_growing(
@@ -64,11 +119,7 @@ impl ResourceLimiter for StoreLimits {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
-        let Some(left) = self.elements_left.checked_sub(more) else {
-            return Ok(self.refuse(Limit::Tables));
-        };
-        self.elements_left = left;
-        Ok(true)
+        Ok(self.meters.tables.take(more) || self.refuse(Limit::Tables))
     }
 
     fn instances(&self) -> usize {
@@ -87,28 +138,27 @@ impl ResourceLimiter for StoreLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_core::event::EventKind;
+    use crate::Grant;
+
+    fn limits(limits: Limits) -> (GrowthLimits, Arc<Meters>) {
+        let meters = Arc::new(Meters::new(&Grant { limits: limits.clone(), ..Grant::default() }));
+        (GrowthLimits::new(&limits, Arc::clone(&meters)), meters)
+    }
 
     // CAPABILITY-14
     #[test]
     fn memories_are_counted_together() {
-        let usage = Usage::default();
-        let most = Limits { memory_bytes: 100, ..Limits::default() };
-        let mut limits = StoreLimits::new(&most, usage.clone());
+        let (mut limits, meters) = limits(Limits { memory_bytes: 100, ..Limits::default() });
         assert!(limits.memory_growing(0, 60, None).unwrap());
         assert!(!limits.memory_growing(0, 60, None).unwrap());
         assert_eq!(limits.reached(), Some(Limit::Memory));
         assert!(limits.memory_growing(0, 40, None).unwrap());
-        let EventKind::ComponentUsed { memory_bytes, .. } = usage.event("guest", "aa") else {
-            panic!()
-        };
-        assert_eq!(memory_bytes, 100);
+        assert_eq!(meters.memory.used(), 100);
     }
 
     #[test]
     fn tables_are_counted_together() {
-        let most = Limits { table_elements: 10, ..Limits::default() };
-        let mut limits = StoreLimits::new(&most, Usage::default());
+        let (mut limits, _) = limits(Limits { table_elements: 10, ..Limits::default() });
         assert!(limits.table_growing(0, 10, None).unwrap());
         assert!(!limits.table_growing(10, 11, None).unwrap());
         assert_eq!(limits.reached(), Some(Limit::Tables));

@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::admission::{Capability, Need};
-use super::bounds;
-use super::foreign::{self, Function, LeftOut};
-use super::inspect;
-use super::wasm_file::{NotAComponent, manifest_section};
+use crate::admission::Need;
+use crate::capability::Capability;
+use crate::foreign::{self, Function, LeftOut};
+use crate::inspect::{NotAComponent, Sections, malformed};
+use crate::limits::{MAX_MEMORY, MAX_WALL_MS};
 use act_core::is_hidden;
 use act_model::ToolSpec;
 
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    pub(super) fn export(self) -> &'static str {
+    pub(crate) fn export(self) -> &'static str {
         match self {
             Self::Scout => "agentcommand:scout/scout@1.0.0",
             Self::Tool => "agentcommand:tool/tool@1.0.0",
@@ -66,11 +66,11 @@ pub struct SuggestedLimits {
 }
 
 impl SuggestedLimits {
-    /// What would narrow nothing, or everything, was not meant.
+    /// Refuses limits that would limit nothing, or everything: nobody means those.
     fn check(&self) -> Result<(), ManifestError> {
         for (field, said, most) in [
-            ("limits.memory_mb", self.memory_mb, bounds::MEMORY >> 20),
-            ("limits.wall_ms", self.wall_ms, bounds::WALL_MS),
+            ("limits.memory_mb", self.memory_mb, MAX_MEMORY >> 20),
+            ("limits.wall_ms", self.wall_ms, MAX_WALL_MS),
         ] {
             if let Some(said) = said.filter(|said| !(1..=most).contains(said)) {
                 return Err(wrong(field, format!("{said} is not from 1 to {most}")));
@@ -92,8 +92,8 @@ pub struct Manifest {
     pub tools: Vec<ToolSpec>,
     /// Of a Scout: the JSON Schema of its report.
     pub report: Option<String>,
-    /// Of a component that knows nothing of us: what its tools call. They are read from its type, and so are `tools`.
-    pub(super) functions: Vec<Function>,
+    /// Functions that the tools of a plain component call. They are read from its type, and so are `tools`.
+    pub(crate) functions: Vec<Function>,
     pub left_out: Vec<LeftOut>,
 }
 
@@ -143,10 +143,10 @@ struct WrittenTool {
 }
 
 impl Manifest {
-    /// The manifest of a whole component. Where it names no tools, or there is none, and the component exports nothing
-    /// of ours, its functions are its tools.
-    pub fn read(component: &[u8]) -> Result<Self, ManifestError> {
-        let written = match manifest_section(component) {
+    /// Reads the manifest of a whole component. If it names no tools, or there is none, and the component exports no
+    /// interface of ours, the exported functions are its tools.
+    pub(crate) fn of(component: &[u8], sections: &Sections<'_>) -> Result<Self, ManifestError> {
+        let written = match sections.manifest() {
             Ok(section) => Some(Self::parse(section)?),
             Err(NotAComponent::NoManifest) => None,
             Err(error) => return Err(error.into()),
@@ -155,26 +155,39 @@ impl Manifest {
             Some(manifest) if manifest.kind == Kind::Scout || !manifest.tools.is_empty() => {
                 Ok(manifest)
             }
-            written => Self::of_functions(component, written),
+            written => Self::of_functions(component, &sections.exports, written),
         }
     }
 
-    fn of_functions(component: &[u8], written: Option<Self>) -> Result<Self, ManifestError> {
-        let (_, exports) = inspect::names(component)?;
+    fn of_functions(
+        component: &[u8],
+        exports: &[String],
+        written: Option<Self>,
+    ) -> Result<Self, ManifestError> {
         if exports.iter().any(|export| export.starts_with("agentcommand:")) {
             return Err(match written {
                 None => NotAComponent::NoManifest.into(),
                 Some(_) => wrong("tools", "a tool component has at least one"),
             });
         }
-        let found = foreign::read(component, &exports).map_err(inspect::malformed)?;
+        let found = foreign::read(component, exports).map_err(malformed)?;
         if found.functions.is_empty() {
             return Err(match (written, found.left_out.is_empty()) {
                 (None, true) => NotAComponent::NoManifest.into(),
                 _ => ManifestError::NoFunction(found.left_out),
             });
         }
-        let bare = || Self {
+        Ok(Self {
+            tools: foreign::tools(&found.functions),
+            functions: found.functions,
+            left_out: found.left_out,
+            ..written.unwrap_or_else(Self::bare)
+        })
+    }
+
+    /// The manifest of a component that has none.
+    pub(crate) fn bare() -> Self {
+        Self {
             kind: Kind::Tool,
             name: "unnamed".to_owned(),
             version: "0".to_owned(),
@@ -185,25 +198,29 @@ impl Manifest {
             report: None,
             functions: vec![],
             left_out: vec![],
-        };
-        Ok(Self {
-            tools: foreign::tools(&found.functions),
-            functions: found.functions,
-            left_out: found.left_out,
-            ..written.unwrap_or_else(bare)
-        })
+        }
+    }
+
+    /// The name that the author gave to a component which may be refused for other reasons.
+    pub(crate) fn author(component: &[u8]) -> Option<String> {
+        let sections = Sections::of(component).ok()?;
+        Some(Self::of(component, &sections).ok()?.name)
     }
 
     /// Whether its tools are functions of its own instead of our interface.
-    pub fn is_foreign(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         !self.functions.is_empty()
     }
 
     pub fn world(&self) -> &'static str {
-        if self.is_foreign() { foreign::WORLD } else { self.kind.world() }
+        if self.is_plain() { foreign::WORLD } else { self.kind.world() }
     }
 
-    /// The text of a manifest, which may not stand in a component yet.
+    /// Parses the text of a manifest, which need not be part of a component yet.
+    ///
+    /// # Errors
+    ///
+    /// A [`ManifestError`] that names the field and the rule that it breaks.
     pub fn parse(section: &[u8]) -> Result<Self, ManifestError> {
         if section.len() > MAX_BYTES {
             return Err(ManifestError::TooLarge(section.len()));
@@ -211,7 +228,7 @@ impl Manifest {
         let json = |error: serde_json::Error| ManifestError::Json(error.to_string());
         let written: Written = serde_json::from_slice(section).map_err(json)?;
         let manifest = written.check()?;
-        // A person approves what is shown, and the model is told what is written: they have to be the same.
+        // A person approves the text that a terminal shows and the model reads the text as written, so the two must be equal.
         let value: serde_json::Value = serde_json::from_slice(section).map_err(json)?;
         if let Some(text) = with_hidden_text(&value) {
             return Err(ManifestError::Hidden(text.escape_default().take(80).collect()));
@@ -286,7 +303,7 @@ impl Written {
     }
 }
 
-/// What narrows a grant stands with that grant, and what it cannot be without stands there.
+/// Checks that a list belongs to the capability of its need, and that a capability has what it cannot be without.
 fn check_need(need: &Need) -> Result<(), ManifestError> {
     let of = Capability::named(&need.grant);
     for (field, given, belongs) in [
@@ -304,15 +321,7 @@ fn check_need(need: &Need) -> Result<(), ManifestError> {
     if lists.into_iter().any(|length| *length > MAX_LIST) {
         return Err(wrong("needs", format!("more than {MAX_LIST} values in a list")));
     }
-    match of {
-        Some(Capability::Http) if need.origins.is_empty() => {
-            Err(wrong("needs.origins", "name each origin, such as `https://api.example.com`"))
-        }
-        Some(Capability::Env) if need.names.is_empty() => {
-            Err(wrong("needs.names", "name each variable"))
-        }
-        _ => Ok(()),
-    }
+    of.map_or(Ok(()), |capability| capability.check(need)).map_err(|(field, why)| wrong(field, why))
 }
 
 impl WrittenTool {

@@ -1,8 +1,9 @@
 //! Requests of components to the network: resolve, vet, pin, connect. The address that was judged is the one that is
 //! connected to, no redirect is followed, and nothing that is not public can be reached.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,8 +12,7 @@ use futures_util::future::BoxFuture;
 use hyper::http::{Request, Response};
 use reqwest::{Client, Url};
 
-use super::http_left::{HttpLeft, Way, header_bytes};
-use super::words::Origin;
+use crate::capability::{HttpMeters, Origin, Way, header_bytes};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// Addresses of one name that are looked at.
@@ -26,6 +26,8 @@ type Resolve =
 pub struct Outbound {
     resolve: Arc<Resolve>,
     reachable: fn(IpAddr) -> bool,
+    /// One client for each origin of a call, pinned to the addresses that were judged.
+    clients: Arc<Mutex<HashMap<String, Client>>>,
 }
 
 impl Default for Outbound {
@@ -35,27 +37,27 @@ impl Default for Outbound {
                 Ok(tokio::net::lookup_host((host, port)).await?.take(MAX_ADDRESSES).collect())
             })
         };
-        Self { resolve: Arc::new(system), reachable: is_public }
+        Self { resolve: Arc::new(system), reachable: is_public, clients: Arc::default() }
     }
 }
 
 /// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoResponse {
+pub(crate) enum NoResponse {
     #[error("its address {0} is not public")]
     Private(IpAddr),
     #[error("its name has no address")]
     NoAddress,
     #[error("the response is larger than {0} bytes")]
     TooLarge(u64),
-    #[error("the address makes no sense")]
+    #[error("its address is not one of the granted origin")]
     Address,
     #[error("{0}")]
     Failed(String),
 }
 
 impl Outbound {
-    /// Others, for tests.
+    /// Another way from names to addresses, and another judgement of them.
     pub fn new(
         resolve: impl Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>
         + Send
@@ -63,16 +65,21 @@ impl Outbound {
         + 'static,
         reachable: fn(IpAddr) -> bool,
     ) -> Self {
-        Self { resolve: Arc::new(resolve), reachable }
+        Self { resolve: Arc::new(resolve), reachable, clients: Arc::default() }
+    }
+
+    /// The same way to the network with clients of its own, so that two calls share neither connections nor addresses.
+    pub(crate) fn for_one_call(&self) -> Self {
+        Self { clients: Arc::default(), ..self.clone() }
     }
 
     /// One request to `origin`, which was granted, and its whole response. Dropping it closes the connection.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         origin: &str,
         request: Request<Bytes>,
         most: u64,
-        left: &HttpLeft,
+        left: &HttpMeters,
     ) -> Result<Response<Bytes>, NoResponse> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -80,7 +87,7 @@ impl Outbound {
         if url.origin().ascii_serialization() != origin || !url.username().is_empty() {
             return Err(NoResponse::Address);
         }
-        let client = self.client(&url).await?;
+        let client = self.client(origin, &url).await?;
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
         // The one of the origin, which is the one that is connected to.
@@ -108,8 +115,19 @@ impl Outbound {
         response.body(whole.freeze()).map_err(|error| NoResponse::Failed(error.to_string()))
     }
 
-    /// Pinned to addresses that were all found to be reachable.
-    async fn client(&self, url: &Url) -> Result<Client, NoResponse> {
+    /// The client of an origin. The first request of a call resolves the name and judges every address; the client
+    /// connects to those addresses only, for as long as the call runs.
+    async fn client(&self, origin: &str, url: &Url) -> Result<Client, NoResponse> {
+        let clients = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients().get(origin) {
+            return Ok(client.clone());
+        }
+        let client = self.pinned(url).await?;
+        Ok(clients().entry(origin.to_owned()).or_insert(client).clone())
+    }
+
+    /// A client pinned to addresses that were all judged to be reachable.
+    async fn pinned(&self, url: &Url) -> Result<Client, NoResponse> {
         let host = url.host_str().ok_or(NoResponse::Address)?;
         let port = url.port_or_known_default().ok_or(NoResponse::Address)?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -142,8 +160,8 @@ impl Outbound {
     }
 }
 
-/// Whether an origin leads inwards by its very words, so that no grant opens it. A name is only known when it is
-/// resolved.
+/// Whether the host part of an origin is a loopback, private or link-local address. Such an origin is refused even if
+/// it is granted. A DNS name is judged again after it was resolved.
 pub fn never_reached(origin: &Origin) -> bool {
     let Ok(url) = Url::parse(origin.as_str()) else { return true };
     let host = url.host_str().unwrap_or_default();
@@ -183,7 +201,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     match segments {
-        // An IPv4 address in the clothes of the other one.
+        // An IPv4 address that is embedded in an IPv6 address.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [a, b] = high.to_be_bytes();
             let [c, d] = low.to_be_bytes();

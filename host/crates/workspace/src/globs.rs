@@ -87,7 +87,7 @@ impl PathGlobs {
 }
 
 /// Whether `path` is `dir` or lies in it.
-pub(super) fn is_at_or_below(path: &[u8], dir: &[u8]) -> bool {
+pub fn is_at_or_below(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty()
         || path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
 }

@@ -51,7 +51,7 @@ pub use copy_set::{
 pub use exclusion::Rule;
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
 pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, hidden_by_unanchored_line};
-pub use globs::{GlobError, PathGlobs};
+pub use globs::{GlobError, PathGlobs, is_at_or_below};
 pub use hidden::{Hidden, hidden};
 pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
 pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
@@ -68,4 +68,6 @@ pub use special::{Special, special};
 pub use tested::Untested;
 pub use texts::{FileText, Held};
 pub use versions::{Version, Versions, bare_digest, digest};
-pub use view::{DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Seen, ViewError};
+pub use view::{
+    DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError,
+};

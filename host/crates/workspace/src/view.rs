@@ -144,6 +144,16 @@ struct Inner {
     over: Option<Overlay>,
 }
 
+/// What restricts one reader of a view.
+pub struct Restriction {
+    /// Paths that the reader sees, with the directories on the way to them; `None` for all that the view shows.
+    pub parts: Option<Vec<String>>,
+    /// Returns true when nobody waits for the reader any more. Work over names, files and lines ends then.
+    pub stopped: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Gets the real path of each file that is read, once or more often.
+    pub note: Box<dyn Fn(&str) + Send + Sync>,
+}
+
 impl RepoView {
     /// What git ignores is read now; a later change of it needs a new view.
     pub fn open(root: &Path, profile: Profile) -> Result<Self, ViewError> {
@@ -173,21 +183,20 @@ impl RepoView {
         Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
     }
 
-    /// The same for a reader who sees these parts alone, and the directories on the way to them.
-    pub fn within(&self, parts: impl Iterator<Item = String>) -> Self {
-        Self(Arc::new(Inner { parts: Some(parts.collect()), ..(*self.0).clone() }))
+    /// The view for one reader: fewer parts, an end, and a note of each file that is read.
+    pub fn restricted(&self, to: Restriction) -> Self {
+        Self(Arc::new(Inner {
+            parts: to.parts.map(Into::into).or_else(|| self.0.parts.clone()),
+            stop: StopCheck::new(to.stopped),
+            note: ReadNote::new(to.note),
+            ..(*self.0).clone()
+        }))
     }
 
     /// The same for a reader who may lose interest: once `stopped` says so, whatever goes over names, files
     /// or lines ends with an error.
     pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
-    }
-
-    /// The same for a reader of whom it is wanted to know which files he reads: `told` gets the real path of
-    /// each, once or more often.
-    pub fn noting(&self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Inner { note: ReadNote::new(told), ..(*self.0).clone() }))
     }
 
     /// The content of `path` is being read.

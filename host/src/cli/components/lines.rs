@@ -5,7 +5,7 @@ use crate::task::capabilities::{
     Difference, FieldChange, InspectDocument, Proposal, Said, Shown, WhyDocument,
 };
 use act_component::registry::{ComponentDocument, ComponentList, State};
-use act_component::{Capability, Grant, LeftOut, Narrowed, Need, Party, Set};
+use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
 
 const DIGEST: usize = 12;
 
@@ -190,7 +190,7 @@ pub(super) fn proposed(proposal: &Proposal) -> Vec<Line> {
             format!(": {} {}, {}", manifest.name, manifest.version, manifest.about),
         ),
         row("sha256", &inspection.sha256),
-        row("bytes", inspection.bytes.to_string()),
+        row("bytes", inspection.bytes.len().to_string()),
         row("world", manifest.world()),
     ];
     lines.extend(imports(&inspection.imports));
@@ -267,7 +267,7 @@ fn says(said: &Said) -> Vec<Line> {
 }
 
 /// For whatever bytes come under the name.
-fn taken_away(narrowed: &Narrowed) -> Vec<Line> {
+fn taken_away(narrowed: &Ceiling) -> Vec<Line> {
     if narrowed.is_nothing() {
         return vec![];
     }

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::difference::{Difference, Terms, Version, difference};
+use super::difference::{Difference, Terms, difference};
 use super::said::Said;
 use super::{Here, apply, component_file, component_name, not_a_component, used, what};
 use crate::output::Output;
 use act_agent::scout::report_schema;
 use act_component::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
 use act_component::{
-    self, Capability, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut, Limits,
-    Narrowed, Need, SuggestedLimits, builtin, usual,
+    self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut,
+    Limits, Need, Parties, SuggestedLimits, ValueError, builtin, usual,
 };
 use act_core::Failure;
 use act_core::event::Events;
@@ -70,22 +70,21 @@ pub struct Proposal {
     pub name: ComponentName,
     pub grant: Grant,
     /// What stays away from this name, whatever its bytes need.
-    pub narrowed: Narrowed,
+    pub narrowed: Ceiling,
     pub difference: Option<Difference>,
     pub replaces: Option<ComponentName>,
     repo: Option<String>,
-    bytes: Vec<u8>,
     seen: Option<Box<Approval>>,
     start: PathBuf,
 }
 
 /// Only parses.
 pub fn inspect(file: &Path) -> Result<InspectDocument, Failure> {
-    let (_, inspection) = read(file)?;
+    let inspection = read(file)?;
     let Inspection { sha256, bytes, manifest, imports, .. } = &inspection;
     Ok(InspectDocument {
         sha256: sha256.clone(),
-        bytes: *bytes,
+        bytes: bytes.len() as u64,
         name: manifest.name.clone(),
         kind: manifest.kind,
         world: manifest.world().to_owned(),
@@ -114,10 +113,8 @@ fn problem(inspection: &Inspection) -> Option<String> {
         return Some(format!("it says that it is a {kind} and does not export what one exports"));
     }
     let grant = usual(inspection.needs(), Limits::default());
-    let limits = &inspection.manifest.limits;
-    let (imports, needs) = (&inspection.imports, inspection.needs());
-    let terms = act_component::Terms::new(imports, needs, limits, &grant, &Grant::everything());
-    act_component::effective(imports, needs, &terms).err().map(|mismatch| mismatch.to_string())
+    let parties = Parties::new(inspection, &grant, &Grant::everything());
+    act_component::effective(inspection, &parties).err().map(|why| why.to_string())
 }
 
 /// No report could ever be judged by it.
@@ -142,7 +139,7 @@ pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
 pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let name = free_name(&args.name)?;
     let here = Here::open(&args.start)?;
-    let (bytes, inspection) = read(&args.file)?;
+    let inspection = read(&args.file)?;
     let manifest = &inspection.manifest;
     if let Some(why) = unusable_report(&inspection) {
         return Err(Failure::refused("component_refused", why)
@@ -150,7 +147,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     }
     let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
     let replaces = replaces.transpose()?;
-    if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_foreign()) {
+    if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_plain()) {
         let message = format!("functions of its own are not the tools of {builtin}");
         return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
     }
@@ -178,19 +175,19 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     }
     let host = ComponentHost::new(act_component::cache_dir().as_deref())
         .below(here.registry.policy.ceiling.clone());
-    host.load_as(Some(known_as.as_str()), &bytes, grant.clone(), events).map_err(|error| {
+    let loaded = host.load_inspected(Some(known_as.as_str()), inspection.clone(), &grant, events);
+    loaded.map_err(|error| {
         Failure::refused("component_refused", error.to_string())
             .hint("`act components inspect FILE` shows what it imports and needs")
     })?;
     let repo = scope(&args, &here, earlier.as_ref().map(|earlier| &earlier.approval))?;
-    let now = Version { bytes: &bytes, inspection: &inspection };
     let terms = Terms {
         grant: &grant,
         repo: repo.as_deref(),
         replaces: replaces.as_ref().map(ComponentName::as_str),
         revoked: false,
     };
-    let difference = earlier.as_ref().map(|earlier| earlier.difference(now, terms));
+    let difference = earlier.as_ref().map(|earlier| earlier.difference(&inspection, terms));
     Ok(Proposal {
         inspection,
         name,
@@ -199,7 +196,6 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         difference,
         replaces,
         repo,
-        bytes,
         seen: earlier.map(|earlier| Box::new(earlier.approval)),
         start: args.start,
     })
@@ -228,13 +224,12 @@ impl Proposal {
     /// The user has agreed.
     pub fn approve(self, output: &Output) -> Result<ComponentDocument, Failure> {
         let sha256 = self.inspection.sha256.parse();
-        let sha256 =
-            sha256.map_err(|error: act_component::NotAWord| Failure::usage(error.to_string()))?;
+        let sha256 = sha256.map_err(|error: ValueError| Failure::usage(error.to_string()))?;
         let change = Change::Approve {
             name: self.name.clone(),
             kind: self.inspection.kind(),
             sha256,
-            bytes: self.bytes,
+            bytes: self.inspection.bytes.to_vec(),
             grant: self.grant,
             narrowed: Box::new(self.narrowed),
             seen: self.seen,
@@ -246,11 +241,9 @@ impl Proposal {
     }
 }
 
-fn read(file: &Path) -> Result<(Vec<u8>, Inspection), Failure> {
-    let bytes = component_file(file)?;
-    let inspection = Inspection::of(&bytes)
-        .map_err(|error| not_a_component(&file.display().to_string(), &error))?;
-    Ok((bytes, inspection))
+fn read(file: &Path) -> Result<Inspection, Failure> {
+    Inspection::of(component_file(file)?)
+        .map_err(|error| not_a_component(&file.display().to_string(), &error))
 }
 
 fn replaced(name: &str, kind: Kind) -> Result<ComponentName, Failure> {
@@ -276,30 +269,30 @@ fn limits(kind: Kind) -> Limits {
 /// An approval that counts, and its bytes where they are still there.
 struct Earlier {
     approval: Approval,
-    version: Option<(Vec<u8>, Inspection)>,
+    version: Option<Inspection>,
 }
 
 impl Earlier {
     fn of(here: &Here, name: &ComponentName) -> Option<Self> {
         let approval = here.registry.grants.of(name.as_str())?.clone();
         let version = match here.registry.shelf.take(&approval.sha256) {
-            Taken::Bytes(bytes) => Inspection::of(&bytes).ok().map(|found| (bytes, found)),
+            Taken::Bytes(bytes) => Inspection::of(bytes).ok(),
             Taken::Missing | Taken::Changed(_) | Taken::Unreadable(_) => None,
         };
         Some(Self { approval, version })
     }
 
     /// What the user took away so far, also by hand.
-    fn narrowed(&self) -> Narrowed {
+    fn narrowed(&self) -> Ceiling {
         let Approval { narrowed, grants, .. } = &self.approval;
-        let given = self.version.as_ref().map(|(_, inspection)| {
+        let given = self.version.as_ref().map(|inspection| {
             let usual = usual(inspection.needs(), limits(inspection.kind()));
             narrowed.applied(usual, inspection.needs())
         });
         narrowed.clone().and(grants, given.as_ref())
     }
 
-    fn difference(&self, now: Version<'_>, after: Terms<'_>) -> Difference {
+    fn difference(&self, now: &Inspection, after: Terms<'_>) -> Difference {
         let Approval { sha256, grants, repo, replaces, revoked_at, .. } = &self.approval;
         let before = Terms {
             grant: grants,
@@ -307,9 +300,7 @@ impl Earlier {
             replaces: replaces.as_ref().map(ComponentName::as_str),
             revoked: revoked_at.is_some(),
         };
-        let version = self.version.as_ref();
-        let earlier = version.map(|(bytes, inspection)| Version { bytes, inspection });
-        difference(sha256.as_str(), earlier, now, before, after)
+        difference(sha256.as_str(), self.version.as_ref(), now, before, after)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use act_component::{Grant, Inspection, Manifest, Need, code_sha256, in_words};
+use act_component::{Grant, Inspection, Manifest, Need, code_sha256};
 
 /// What is new in comparison with the approval that had the name before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -46,28 +46,21 @@ pub(super) struct Terms<'a> {
     pub(super) revoked: bool,
 }
 
-/// Bytes and what they say.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Version<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) inspection: &'a Inspection,
-}
-
-/// `earlier` is none where those bytes are gone.
+/// Compares two versions of a component. `earlier` is `None` if its bytes are not in the store any more.
 pub(super) fn difference(
     sha256: &str,
-    earlier: Option<Version<'_>>,
-    now: Version<'_>,
+    earlier: Option<&Inspection>,
+    now: &Inspection,
     before: Terms<'_>,
     after: Terms<'_>,
 ) -> Difference {
     let approval = changes(&before.fields(), &after.fields());
     let difference = Difference { before: sha256.to_owned(), approval, ..Difference::default() };
-    let Some(earlier) = earlier else { return Difference { unknown: true, ..difference } };
-    let (old, new) = (earlier.inspection, now.inspection);
+    let Some(old) = earlier else { return Difference { unknown: true, ..difference } };
+    let new = now;
     Difference {
         version_before: Some(old.manifest.version.clone()),
-        code_changed: code_sha256(earlier.bytes) != code_sha256(now.bytes),
+        code_changed: code_sha256(&old.bytes) != code_sha256(&new.bytes),
         imports_added: without(&new.imports, &old.imports),
         imports_removed: without(&old.imports, &new.imports),
         needs_added: without(new.needs(), old.needs()),
@@ -93,7 +86,7 @@ impl Difference {
 
 impl Terms<'_> {
     fn fields(&self) -> BTreeMap<String, String> {
-        let words = in_words(self.grant);
+        let words = self.grant.in_words();
         let split = |word: &String| match word.split_once(' ') {
             Some((name, values)) => (name.to_owned(), values.to_owned()),
             None => (word.clone(), "granted".to_owned()),

@@ -22,7 +22,7 @@ use super::audit::anchoring;
 use super::preflight;
 use crate::output::Output;
 use act_component::registry::{self, Change, ComponentDocument, ComponentList, Past, Registry};
-use act_component::{ComponentName, Inspection, Kind, NotAWord, builtin};
+use act_component::{ComponentName, Inspection, Kind, ValueError, builtin};
 use act_config::ComponentRequest;
 use act_core::Failure;
 use act_records::artifacts::{ArtifactDir, newest_journals};
@@ -59,7 +59,9 @@ impl Here {
     fn inspection(&self, name: &str) -> Result<Inspection, Failure> {
         let built_in = builtin::ALL.into_iter().find(|one| one.name == name);
         let bytes = match (built_in, self.registry.grants.of(name)) {
-            (Some(one), _) => one.bytes.to_vec(),
+            (Some(one), _) => {
+                return Inspection::of_builtin(one).map_err(|error| not_a_component(name, &error));
+            }
             (None, Some(approval)) => match self.registry.shelf.take(&approval.sha256) {
                 registry::Taken::Bytes(bytes) => bytes,
                 registry::Taken::Missing => {
@@ -86,7 +88,7 @@ impl Here {
             },
             (None, None) => return Err(unknown(name)),
         };
-        Inspection::of(&bytes).map_err(|error| not_a_component(name, &error))
+        Inspection::of(bytes).map_err(|error| not_a_component(name, &error))
     }
 }
 
@@ -132,7 +134,7 @@ fn apply(start: &Path, change: Change, output: &Output) -> Result<registry::Chan
 }
 
 fn component_name(name: &str) -> Result<ComponentName, Failure> {
-    name.parse().map_err(|error: NotAWord| Failure::usage(error.to_string()))
+    name.parse().map_err(|error: ValueError| Failure::usage(error.to_string()))
 }
 
 /// The bytes of a file that the user names as a component.

@@ -6,7 +6,7 @@ use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
 use crate::output::Output;
 use act_component::registry::{Change, ComponentDocument, Past, State};
-use act_component::{Capability, Grant, NotAWord, Origin, RepoPart, Set};
+use act_component::{Capability, Grant, Origin, RepoPart, Set, ValueError};
 use act_core::{Failure, shell_word};
 
 /// What to take away.
@@ -87,13 +87,13 @@ pub fn narrow(
     };
     let grant = narrowed(&component.grants, &wish)?;
     let sha256 = component.sha256.parse();
-    let sha256 = sha256.map_err(|error: NotAWord| Failure::usage(error.to_string()))?;
+    let sha256 = sha256.map_err(|error: ValueError| Failure::usage(error.to_string()))?;
     apply(&start, Change::Narrow { name: name.clone(), sha256, grant }, output)?;
     Here::open(&start)?.document(name.as_str(), &used(ALL))
 }
 
 fn narrowed(grant: &Grant, wish: &Narrow) -> Result<Grant, Failure> {
-    let usage = |error: NotAWord| Failure::usage(error.to_string());
+    let usage = |error: ValueError| Failure::usage(error.to_string());
     let mut less = grant.clone();
     for name in &wish.drop {
         let held = |capability: &Capability| grant.has(*capability);

@@ -40,10 +40,11 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
             let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
             fits.then_some(text).ok_or_else(large)
         })?;
-    let packed = act_component::pack(&component, &manifest_text).map_err(|error| match error {
-        ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
-        _ => not_a_manifest(manifest, &error),
-    })?;
+    let packed =
+        act_component::pack_manifest(&component, &manifest_text).map_err(|error| match error {
+            ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
+            _ => not_a_manifest(manifest, &error),
+        })?;
     let to = output.unwrap_or_else(|| file.to_owned());
     replace(&to, &packed).map_err(|error| {
         Failure::refused(
@@ -107,7 +108,7 @@ mod tests {
         fs::write(&manifest, MANIFEST.replace("\"1\"", "\"2\"")).unwrap();
         let second = pack(&file, &manifest, None).unwrap();
         assert_ne!(first.sha256, second.sha256);
-        let read = Inspection::of(&fs::read(&file).unwrap()).unwrap();
+        let read = Inspection::of(fs::read(&file).unwrap()).unwrap();
         assert_eq!((read.manifest.version.as_str(), read.sha256), ("2", second.sha256));
         assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2, "nothing is left beside");
     }

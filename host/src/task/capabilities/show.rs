@@ -56,7 +56,7 @@ pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
     let effective = match component.state {
         State::Builtin | State::Approved => {
             let inspection = here.inspection(name)?;
-            Some(here.registry.terms(&inspection, &component.grants).effective())
+            Some(here.registry.parties(&inspection, &component.grants).effective())
         }
         _ => None,
     };

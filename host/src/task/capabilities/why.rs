@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Here;
 use act_component::registry::State;
-use act_component::{Access, NotAWord, Says};
+use act_component::{Access, Says, ValueError};
 use act_core::Failure;
 use act_workspace::{Kind, Profile, RepoView};
 
@@ -27,7 +27,7 @@ const OBJECTS: &str =
 
 pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failure> {
     let access = Access::parse(object)
-        .map_err(|error: NotAWord| Failure::usage(format!("{error}; {OBJECTS}")))?;
+        .map_err(|error: ValueError| Failure::usage(format!("{error}; {OBJECTS}")))?;
     let here = Here::open(start)?;
     if is_doubtful(&here, object, &access) {
         let message = format!("`{}` is no grant, and no path here", object.escape_debug());
@@ -42,8 +42,7 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
             .hint("`act components show NAME` says more"));
     }
     let inspection = here.inspection(name)?;
-    let terms = here.registry.terms(&inspection, &component.grants);
-    let parties = act_component::why(&terms, &access).to_vec();
+    let parties = here.registry.parties(&inspection, &component.grants).why(&access).to_vec();
     let carved_out = carved_out(&here, &access, inspection.kind());
     Ok(WhyDocument {
         name: name.to_owned(),

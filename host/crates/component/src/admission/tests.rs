@@ -1,4 +1,5 @@
 use super::*;
+use crate::{Llm, Random};
 
 const READ: &str = "agentcommand:repo/read@1.3.0";
 const CHAT: &str = "agentcommand:model/chat@1.0.0";
@@ -20,7 +21,7 @@ fn needs(grants: &[&str]) -> Vec<Need> {
     grants.iter().map(need).collect()
 }
 
-fn judge(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, Mismatch> {
+fn judge(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, AdmissionError> {
     judge_below(imports, needs, grant, &Grant::everything())
 }
 
@@ -29,9 +30,9 @@ fn judge_below(
     needs: &[Need],
     grant: &Grant,
     ceiling: &Grant,
-) -> Result<Grant, Mismatch> {
-    let terms = Terms::new(imports, needs, &SuggestedLimits::default(), grant, ceiling);
-    effective(imports, needs, &terms)
+) -> Result<Grant, AdmissionError> {
+    let component = Inspection::imagined(imports, needs);
+    effective(&component, &Parties::new(&component, grant, ceiling))
 }
 
 // CAPABILITY-3
@@ -78,7 +79,7 @@ fn a_missing_grant_names_the_import_and_the_grant() {
         let refused = judge(&imports(&[import]), &declared, &Grant::default()).unwrap_err();
         let shown = refused.to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
-        let missing = matches!(refused, Mismatch::Missing(_));
+        let missing = matches!(refused, AdmissionError::Missing(_));
         assert_eq!(missing, need.is_some(), "{refused:?}");
     }
     assert!(judge(&imports(&[PREOPENS]), &needs(&["repo.read"]), &Grant::builtin_scout()).is_ok());
@@ -89,7 +90,7 @@ fn a_missing_grant_names_the_import_and_the_grant() {
 #[test]
 fn a_need_that_nothing_imports_is_refused() {
     let refused = judge(&[], &needs(&["llm"]), &Grant::builtin_scout());
-    assert_eq!(refused, Err(Mismatch::NeedWithoutImport("llm".to_owned())));
+    assert_eq!(refused, Err(AdmissionError::NeedWithoutImport("llm".to_owned())));
 }
 
 // security line 49
@@ -97,12 +98,12 @@ fn a_need_that_nothing_imports_is_refused() {
 fn a_need_that_is_no_grant_and_an_import_that_is_no_interface_are_refused() {
     let grant = Grant::builtin_tool();
     let refused = judge(&[], &needs(&["root"]), &grant);
-    assert_eq!(refused, Err(Mismatch::UnknownNeed("root".to_owned())));
+    assert_eq!(refused, Err(AdmissionError::UnknownNeed("root".to_owned())));
     let refused = judge(&imports(&["evil:shell/run@1.0.0"]), &[], &grant);
-    assert_eq!(refused, Err(Mismatch::UnknownImport("evil:shell/run@1.0.0".to_owned())));
+    assert_eq!(refused, Err(AdmissionError::UnknownImport("evil:shell/run@1.0.0".to_owned())));
     // No name is matched by its beginning.
     let refused = judge(&imports(&["wasi:iota/x@0.2.0"]), &[], &grant);
-    assert!(matches!(refused, Err(Mismatch::UnknownImport(_))));
+    assert!(matches!(refused, Err(AdmissionError::UnknownImport(_))));
 }
 
 // CAPABILITY-19
@@ -116,7 +117,7 @@ fn the_ceiling_takes_away_and_never_adds() {
     assert_eq!(effective.repo_read, granted.repo_read);
     let none = Grant { llm: None, ..Grant::everything() };
     let refused = judge_below(&all, &wanted, &granted, &none).unwrap_err();
-    assert_eq!(refused, Mismatch::Ceiling("llm".to_owned()));
+    assert_eq!(refused, AdmissionError::Ceiling("llm".to_owned()));
     let without = judge_below(&all, &needs(&["repo.read"]), &granted, &Grant::everything());
     assert_eq!(without.unwrap().llm, None, "no ceiling gives what nobody asked for");
 }
@@ -160,4 +161,104 @@ fn an_approval_gives_what_is_asked_for_and_no_more() {
     assert_eq!((http.request_bytes, http.response_bytes), (1 << 20, 8 << 20));
     assert_eq!(given.clock, Clock::Coarse);
     assert_eq!((given.repo_read, given.llm, given.random), (None, None, Random::Seeded));
+}
+
+fn judged(name: &str) -> &'static str {
+    match check_version(name) {
+        Ok(()) => "ok",
+        Err(mismatch) => mismatch.code(),
+    }
+}
+
+// COMPONENT-2, COMPONENT-3
+#[test]
+fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
+    for (name, says) in [
+        ("agentcommand:repo/read@1.3.0", "ok"),
+        ("agentcommand:repo/read@1.2.0", "ok"),
+        ("agentcommand:repo/read@1.1.7", "ok"),
+        ("agentcommand:repo/read@1.0.0", "ok"),
+        ("agentcommand:repo/read@1.4.0", "interface_newer"),
+        ("agentcommand:repo/whatever@1.4.0", "interface_newer"),
+        ("agentcommand:repo/read@2.0.0", "interface_foreign"),
+        ("agentcommand:repo/read@0.1.0", "interface_foreign"),
+        ("agentcommand:repo/read@1.2.0-rc.1", "interface_foreign"),
+        ("agentcommand:repo/read@1.1", "interface_foreign"),
+        ("agentcommand:repo/read", "interface_foreign"),
+        ("agentcommand:scout/scout@1.1.0", "interface_newer"),
+        ("wasi:io/streams@0.2.0", "ok"),
+        ("wasi:io/streams@0.2.99", "ok"),
+        ("wasi:io/streams@0.3.0", "interface_foreign"),
+        ("evil:shell/run@7.0.0", "ok"),
+        ("agentcommand:shell/run@7.0.0", "ok"),
+    ] {
+        assert_eq!(judged(name), says, "{name}");
+    }
+}
+
+// COMPONENT-3
+#[test]
+fn a_refusal_names_both_versions() {
+    for name in ["agentcommand:repo/read@1.9.0", "agentcommand:repo/read@3.0.0"] {
+        let told = check_version(name).unwrap_err().to_string();
+        assert!(told.contains(name) && told.contains("1.3"), "{told}");
+    }
+}
+
+// COMPONENT-1
+#[test]
+fn the_versions_are_those_of_the_files() {
+    let deps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../wit/deps");
+    let mut packages = vec![];
+    for entry in std::fs::read_dir(deps).unwrap() {
+        let dir = entry.unwrap().path();
+        let file = dir.join(dir.file_name().unwrap()).with_extension("wit");
+        let text = std::fs::read_to_string(file).unwrap();
+        let line = text.lines().next().unwrap();
+        let name = line.strip_prefix("package ").unwrap().trim_end_matches(';');
+        let (package, version) = name.split_once('@').unwrap();
+        packages.push((package.to_owned(), Version::parse(version).unwrap()));
+    }
+    packages.sort();
+    let ours: Vec<_> = OURS.into_iter().filter(|(name, _)| *name != "wasi").collect();
+    let ours: Vec<_> = ours.into_iter().map(|(name, version)| (name.to_owned(), version)).collect();
+    assert_eq!(packages, ours);
+}
+
+fn no(parties: &Parties, object: &str) -> Vec<Party> {
+    let access = Access::parse(object).unwrap();
+    let says = parties.why(&access).into_iter();
+    says.filter(|says| !says.allows).map(|says| says.party).collect()
+}
+
+// CAPABILITY-31
+#[test]
+fn every_party_that_says_no_is_named() {
+    let need = |grant: &str| Need { grant: grant.into(), why: "x".into(), ..Need::default() };
+    let needs = [need("repo.read"), need("llm")];
+    let imports: Vec<String> =
+        ["agentcommand:repo/read@1.3.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
+            .map(str::to_owned)
+            .into();
+    let mut granted = Grant::builtin_scout();
+    granted.repo_read.as_mut().unwrap().paths =
+        [RepoPart::try_from("src".to_owned()).unwrap()].into_iter().collect();
+    let ceiling = Grant { llm: None, ..Grant::everything() };
+    let component = Inspection::imagined(&imports, &needs);
+    let parties = Parties::new(&component, &granted, &ceiling);
+    assert_eq!(no(&parties, "src/lib.rs"), []);
+    assert_eq!(no(&parties, "docs/a.md"), [Party::Grants]);
+    assert_eq!(no(&parties, "llm"), [Party::Ceiling]);
+    assert_eq!(no(&parties, "https://api.example.com/v1"), [Party::Needs, Party::Grants]);
+    assert_eq!(no(&parties, "write:src/lib.rs"), [Party::Imports, Party::Needs, Party::Grants]);
+    assert_eq!(no(&parties, "env:FOO"), [Party::Imports, Party::Needs, Party::Grants]);
+}
+
+#[test]
+fn an_object_that_is_none_is_refused() {
+    for bad in
+        ["", "../x", "https://API.example.com", "https://user@h", "BREW https://h", "env:AGENT_X"]
+    {
+        assert!(Access::parse(bad).is_err(), "{bad}");
+    }
 }

@@ -12,7 +12,7 @@ use super::scratch::Look;
 use super::streams::Reading;
 use super::walk::What;
 use super::words::{held_stat, identity, name_hash, stat, type_of};
-use super::{Files, Handle, Open, READ_BYTES, last};
+use super::{Files, Handle, Open, last};
 use act_workspace::{Kind, Last};
 
 impl HostDescriptor for Files<'_> {
@@ -48,7 +48,7 @@ impl HostDescriptor for Files<'_> {
         match self.reader(open, offset)?.read(most) {
             Ok(bytes) => Ok((bytes.to_vec(), bytes.is_empty() && length > 0)),
             Err(ReaderError::Spent(Spent { path })) => {
-                self.query.denials.deny(READ_BYTES, &path);
+                self.query.used_up(&self.query.meters.repo_read.bytes, &path);
                 Err(ErrorCode::Quota.into())
             }
             Err(ReaderError::Io(_)) => Err(ErrorCode::Io.into()),

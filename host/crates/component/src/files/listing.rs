@@ -12,10 +12,9 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use super::walk::{What, walk};
 use super::words::{code, type_of};
 use super::{Files, Handle};
-use crate::state::Query;
+use crate::call::CallContext;
 use act_workspace::{DirMark, Kind, Last, Seen};
 
-const LISTINGS: &str = "limits.listings";
 /// What a name takes beside its own bytes.
 const NAME_BYTES: u64 = 64;
 /// Names of one directory of a scratch copy that are listed.
@@ -36,7 +35,7 @@ struct Rest {
 
 impl Listing {
     /// The next name. Parts are read when they are needed, and given back before another one is taken.
-    fn next(&mut self, query: &mut Query) -> FsResult<Option<DirectoryEntry>> {
+    fn next(&mut self, query: &mut CallContext) -> FsResult<Option<DirectoryEntry>> {
         loop {
             if let Some(entry) = self.names.next() {
                 return Ok(Some(entry));
@@ -44,7 +43,7 @@ impl Listing {
             let Some(Rest { dir, after }) = &mut self.rest else { return Ok(None) };
             let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
             let part = view.read_dir(dir, after.as_ref()).map_err(|error| code(&error))?;
-            query.names_left += std::mem::take(&mut self.held);
+            query.meters.listings.give_back(std::mem::take(&mut self.held));
             let entries = part.entries.into_iter();
             let names = entries.map(|entry| named(entry.name, entry.kind)).collect::<Vec<_>>();
             self.held = pay(query, &dir.path, &names)?;
@@ -61,14 +60,13 @@ fn named(name: String, kind: Kind) -> DirectoryEntry {
     DirectoryEntry { type_: type_of(kind), name }
 }
 
-fn pay(query: &mut Query, dir: &str, names: &[DirectoryEntry]) -> FsResult<u64> {
+fn pay(query: &mut CallContext, dir: &str, names: &[DirectoryEntry]) -> FsResult<u64> {
     let price = names.iter().map(|entry| entry.name.len() as u64 + NAME_BYTES).sum();
-    let Some(left) = query.names_left.checked_sub(price) else {
-        query.denials.deny(LISTINGS, dir);
-        return Err(ErrorCode::Quota.into());
-    };
-    query.names_left = left;
-    Ok(price)
+    if query.meters.listings.take(price) {
+        return Ok(price);
+    }
+    query.used_up(&query.meters.listings, dir);
+    Err(ErrorCode::Quota.into())
 }
 
 impl Files<'_> {
@@ -107,7 +105,7 @@ impl Files<'_> {
                 let part = part.map_err(|error| code(&error))?;
                 names.extend(part.entries.into_iter().map(|entry| (entry.name, entry.kind)));
                 if names.len() > MAX_LISTED {
-                    self.query.denials.deny(LISTINGS, path);
+                    self.query.used_up(&self.query.meters.listings, path);
                     return Err(ErrorCode::Quota.into());
                 }
                 let Some(next) = part.next else { break };
@@ -135,7 +133,7 @@ impl HostDirectoryEntryStream for Files<'_> {
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
         let listing = self.table.delete(Resource::<Listing>::new_own(stream.rep()))?;
-        self.query.names_left += listing.held;
+        self.query.meters.listings.give_back(listing.held);
         Ok(())
     }
 }

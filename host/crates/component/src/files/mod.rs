@@ -28,8 +28,8 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{self, Descriptor, ErrorCode, PathFlags};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::admission::Capability;
-use super::state::{self, Query, State};
+use super::call::{CallContext, State};
+use super::capability::{Capability, ReadAccess};
 use act_workspace::{Kind, Last, Profile, Seen};
 use reader::{Reader, Spent};
 use scratch::{Full, Look};
@@ -37,9 +37,6 @@ use walk::{Spot, What, walk};
 
 /// Where a component finds the repository.
 const MOUNT: &str = "/repo";
-const READ: &str = "repo.read";
-const READ_BYTES: &str = "repo.read.bytes";
-const WRITE: &str = "repo.write";
 const FULL: &str = "limits.scratch";
 
 /// An open file or directory, by its real name: in a scratch copy another handle may have written meanwhile. The resources of
@@ -56,7 +53,7 @@ struct Open {
 
 pub(super) struct Files<'a> {
     table: &'a mut ResourceTable,
-    query: &'a mut Query,
+    query: &'a mut CallContext,
 }
 
 pub(super) struct HasFiles;
@@ -66,7 +63,7 @@ impl HasData for HasFiles {
 }
 
 pub(super) fn of(state: &mut State) -> Files<'_> {
-    Files { table: &mut state.table, query: &mut state.query }
+    Files { table: &mut state.table, query: &mut state.call }
 }
 
 type Handle = Resource<Descriptor>;
@@ -76,7 +73,7 @@ fn last(flags: PathFlags) -> Last {
 }
 
 impl Files<'_> {
-    fn reading(&self) -> FsResult<&state::Reading> {
+    fn reading(&self) -> FsResult<&ReadAccess> {
         Ok(self.query.read.as_ref().ok_or(ErrorCode::NotPermitted)?)
     }
 
@@ -114,11 +111,11 @@ impl Files<'_> {
             let mut head = [0; act_workspace::BINARY_PROBE];
             let count = file.read_at(&mut head, 0).map_err(|_| ErrorCode::Io)?;
             if act_workspace::is_binary(&head[..count]) {
-                self.query.denials.deny(READ, &spot.path);
+                self.query.deny(Capability::RepoRead, &spot.path);
                 return Err(ErrorCode::NoEntry.into());
             }
         }
-        self.query.usage.of(Capability::RepoRead);
+        self.query.meters.repo_read.opened.add(1);
         let open = Open { path: spot.path, kind, writable, seen, file };
         let pushed = self.table.push(open).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
@@ -126,14 +123,15 @@ impl Files<'_> {
 
     fn reader(&self, open: &Open, offset: u64) -> FsResult<Reader> {
         let file = open.file.clone().ok_or(ErrorCode::IsDirectory)?;
-        let state::Reading { left, caps, view, .. } = self.reading()?;
+        let ReadAccess { caps, view, .. } = self.reading()?;
         view.note(&open.path);
-        Ok(Reader::new(file, &open.path, offset, caps.file_bytes, left))
+        let meters = Arc::clone(&self.query.meters);
+        Ok(Reader::new(file, &open.path, offset, caps.file_bytes, meters))
     }
 
     fn write_refused<T>(&mut self, handle: &Handle, path: &str) -> FsResult<T> {
         let base = self.get(handle).map(|open| open.path.clone()).unwrap_or_default();
-        self.query.denials.deny(WRITE, &join(&base, path));
+        self.query.deny(Capability::RepoWrite, &join(&base, path));
         Err(ErrorCode::NotPermitted.into())
     }
 }
@@ -165,18 +163,18 @@ impl types::Host for Files<'_> {
     ) -> wasmtime::Result<Option<ErrorCode>> {
         let error = self.table.get(&error)?;
         if let Some(Spent { path }) = error.downcast_ref() {
-            self.query.denials.deny(READ_BYTES, path);
+            self.query.used_up(&self.query.meters.repo_read.bytes, path);
             return Ok(Some(ErrorCode::Quota));
         }
         if error.downcast_ref::<Full>().is_some() {
-            self.query.denials.deny(FULL, "a write");
+            self.query.denials.limit(FULL, "a write");
             return Ok(Some(ErrorCode::InsufficientSpace));
         }
         Ok(error.downcast_ref::<std::io::Error>().map(|_| ErrorCode::Io))
     }
 }
 
-fn is_scout(query: &Query) -> bool {
+fn is_scout(query: &CallContext) -> bool {
     query.read.as_ref().is_some_and(|read| read.view.profile() == Profile::Scout)
 }
 

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{InputStream, Pollable, StreamError, StreamResult};
 
-use crate::state::ReadLeft;
+use crate::capability::Meters;
 
 /// Bytes that one read gives at most.
 pub(super) const MAX_READ: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub(super) struct Reader {
     offset: u64,
     /// No byte from here on.
     most: u64,
-    left: Arc<ReadLeft>,
+    meters: Arc<Meters>,
 }
 
 /// A cap of the grant is spent.
@@ -37,9 +37,9 @@ impl Reader {
         path: &str,
         offset: u64,
         most: u64,
-        left: &Arc<ReadLeft>,
+        meters: Arc<Meters>,
     ) -> Self {
-        Self { file, path: path.to_owned(), offset, most, left: Arc::clone(left) }
+        Self { file, path: path.to_owned(), offset, most, meters }
     }
 
     /// The next bytes; none at the end of the file.
@@ -47,7 +47,7 @@ impl Reader {
         if size == 0 {
             return Ok(Bytes::new());
         }
-        let allowed = self.left.bytes().min(self.most.saturating_sub(self.offset));
+        let allowed = self.meters.repo_read.bytes.left().min(self.most.saturating_sub(self.offset));
         let size = size.min(MAX_READ).min(usize::try_from(allowed).unwrap_or(usize::MAX));
         if size == 0 {
             // At the end there is nothing to be refused.
@@ -63,7 +63,7 @@ impl Reader {
         };
         buffer.truncate(count);
         self.offset += count as u64;
-        self.left.spend(count as u64);
+        self.meters.repo_read.bytes.spend(count as u64);
         Ok(buffer.freeze())
     }
 

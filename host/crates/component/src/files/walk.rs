@@ -3,10 +3,11 @@
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
+use super::join;
 use super::scratch::{Look, Scratch};
 use super::words::code;
-use super::{READ, join};
-use crate::state::Query;
+use crate::call::CallContext;
+use crate::capability::Capability;
 use act_workspace::{Kind, Last, RepoView, Seen, ViewError};
 
 /// Of a real name, as file systems have them: what the layer holds would otherwise grow with every directory that
@@ -47,7 +48,7 @@ impl Spot {
 }
 
 /// `path` as seen from the directory `base`, a real name.
-pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Spot> {
+pub(super) fn walk(query: &mut CallContext, base: &str, path: &str, last: Last) -> FsResult<Spot> {
     match query.scratch.clone() {
         Some(scratch) => walk_over(query, &scratch, base, path, last),
         None => through(query, base, path, last),
@@ -55,15 +56,15 @@ pub(super) fn walk(query: &mut Query, base: &str, path: &str, last: Last) -> FsR
 }
 
 /// What the view shows. What is hidden is as if it were not there, and told to the audit.
-fn through(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Spot> {
+fn through(query: &mut CallContext, base: &str, path: &str, last: Last) -> FsResult<Spot> {
     let view = &query.read.as_ref().ok_or(ErrorCode::NotPermitted)?.view;
     let error = match view.resolve(base, path, last) {
         Ok(seen) => return Ok(Spot { path: seen.path.clone(), what: What::Seen(seen) }),
         Err(error) => error,
     };
     match &error {
-        ViewError::Excluded { path, .. } => query.denials.deny(READ, path),
-        ViewError::NotPermitted { .. } => query.denials.deny(READ, &join(base, path)),
+        ViewError::Excluded { path, .. } => query.deny(Capability::RepoRead, path),
+        ViewError::NotPermitted { .. } => query.deny(Capability::RepoRead, &join(base, path)),
         _ => {}
     }
     Err(code(&error).into())
@@ -71,7 +72,7 @@ fn through(query: &mut Query, base: &str, path: &str, last: Last) -> FsResult<Sp
 
 /// The same where a layer lies over the view.
 fn walk_over(
-    query: &mut Query,
+    query: &mut CallContext,
     scratch: &Scratch,
     base: &str,
     path: &str,
@@ -81,7 +82,7 @@ fn walk_over(
         return Err(ErrorCode::Invalid.into());
     }
     if path.starts_with('/') {
-        query.denials.deny(READ, path);
+        query.deny(Capability::RepoRead, path);
         return Err(ErrorCode::NotPermitted.into());
     }
     let as_directory = path.ends_with('/') || path.ends_with("/.");
@@ -97,7 +98,7 @@ fn walk_over(
         }
         let next = match (*part, at.path.rsplit_once('/')) {
             ("..", _) if at.path.is_empty() => {
-                query.denials.deny(READ, path);
+                query.deny(Capability::RepoRead, path);
                 return Err(ErrorCode::NotPermitted.into());
             }
             ("..", above) => above.map_or_else(String::new, |(above, _)| above.to_owned()),
@@ -124,7 +125,7 @@ fn walk_over(
 }
 
 /// One real name, or a link of the repository that leads to one.
-fn spot(query: &mut Query, scratch: &Scratch, path: &str, last: Last) -> FsResult<Spot> {
+fn spot(query: &mut CallContext, scratch: &Scratch, path: &str, last: Last) -> FsResult<Spot> {
     if let Some(held) = held(scratch, path) {
         return Ok(held);
     }
@@ -137,7 +138,7 @@ fn spot(query: &mut Query, scratch: &Scratch, path: &str, last: Last) -> FsResul
         Err(error) => {
             if let ViewError::Excluded { path, .. } | ViewError::NotPermitted { path, .. } = &error
             {
-                query.denials.deny(READ, path);
+                query.deny(Capability::RepoRead, path);
             }
             Err(code(&error).into())
         }

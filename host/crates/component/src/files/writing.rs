@@ -7,7 +7,8 @@ use wasmtime_wasi::p2::{DynOutputStream, FsError, FsResult};
 use super::scratch::{Full, Look, Scratch};
 use super::streams::Writing;
 use super::walk::{Spot, What};
-use super::{FULL, Files, Handle, READ_BYTES, WRITE};
+use super::{FULL, Files, Handle};
+use crate::capability::Capability;
 use act_workspace::{Kind, Last, Slice, Version};
 
 impl Files<'_> {
@@ -16,7 +17,7 @@ impl Files<'_> {
     }
 
     fn full(&mut self, path: &str) -> FsError {
-        self.query.denials.deny(FULL, path);
+        self.query.denials.limit(FULL, path);
         ErrorCode::InsufficientSpace.into()
     }
 
@@ -30,7 +31,7 @@ impl Files<'_> {
             _ if spot.path.is_empty() => Err(ErrorCode::NotPermitted.into()),
             // What a link leads to has a name of its own.
             Some(Kind::Link) => {
-                self.query.denials.deny(WRITE, &spot.path);
+                self.query.deny(Capability::RepoWrite, &spot.path);
                 Err(ErrorCode::NotPermitted.into())
             }
             _ => Ok(spot),
@@ -46,11 +47,12 @@ impl Files<'_> {
             act_workspace::ReadError::TooLarge { .. } => ErrorCode::FileTooLarge,
             _ => ErrorCode::Io,
         })?;
-        if reading.left.bytes() < chunk.size || chunk.size > reading.caps.file_bytes {
-            self.query.denials.deny(READ_BYTES, path);
+        let left = &self.query.meters.repo_read.bytes;
+        if left.left() < chunk.size || chunk.size > reading.caps.file_bytes {
+            self.query.used_up(left, path);
             return Err(ErrorCode::Quota.into());
         }
-        reading.left.spend(chunk.size);
+        left.spend(chunk.size);
         let version = chunk.version.ok_or(ErrorCode::Io)?;
         Ok((chunk.bytes, version))
     }

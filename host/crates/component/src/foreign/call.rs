@@ -8,8 +8,8 @@ use super::lift::{lift, payload};
 use super::lower;
 use super::types::{Function, Type};
 use crate::ToolOutcome;
+use crate::call::{CallContext, State};
 use crate::failure::{Ended, GuestFailure, MAX_LINE, one_line};
-use crate::state::{Query, State};
 use act_workspace::Applied;
 
 /// The arguments are looked at before anything of the component runs.
@@ -45,13 +45,13 @@ pub(crate) async fn call(
         .ok_or_else(|| wasmtime::format_err!("its answer is not of the type that it has"))?;
     // What a call that failed has written is thrown away with its scratch copy.
     if !is_error {
-        is_error = !hand_over(&mut store.data_mut().query, &mut answer)?;
+        is_error = !hand_over(&mut store.data_mut().call, &mut answer)?;
     }
     Ok(Ok(ToolOutcome { text: answer.to_string(), is_error }))
 }
 
 /// Has what was written in the scratch copy changed in the repository, all or nothing, and says so in the answer.
-fn hand_over(query: &mut Query, answer: &mut Value) -> Result<bool, Ended> {
+fn hand_over(query: &mut CallContext, answer: &mut Value) -> Result<bool, Ended> {
     let changes = query.scratch.take().map(|scratch| scratch.changes()).unwrap_or_default();
     if changes.is_empty() {
         return Ok(true);

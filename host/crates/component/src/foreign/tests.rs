@@ -191,7 +191,7 @@ fn one_call_takes_a_bounded_number_of_values() {
 }
 
 fn functions() -> (Vec<Function>, Vec<LeftOut>) {
-    let manifest = Manifest::read(&ordinary()).unwrap();
+    let manifest = read_manifest(&ordinary()).unwrap();
     (manifest.functions, manifest.left_out)
 }
 
@@ -242,14 +242,14 @@ fn what_has_resources_is_left_out_and_named() {
 #[test]
 fn a_manifest_may_name_it_and_its_needs_but_not_its_tools() {
     let packed = |manifest: Value| {
-        Manifest::read(&custom_section::pack(&ordinary(), manifest.to_string().as_bytes()))
+        read_manifest(&custom_section::pack(&ordinary(), manifest.to_string().as_bytes()))
     };
     let mut manifest = json!({"kind": "tool", "name": "shapes", "version": "1", "about": "Draws.",
         "needs": [{"grant": "repo.read", "why": "to read"}]});
     let read = packed(manifest.clone()).unwrap();
     assert_eq!((read.name.as_str(), read.needs.len(), read.world()), ("shapes", 1, "foreign"));
     assert!(read.tools.len() > 10);
-    let bare = Inspection::of(&ordinary()).unwrap();
+    let bare = Inspection::of(ordinary()).unwrap();
     assert!(bare.is_what_it_says() && bare.manifest.needs.is_empty());
     manifest["tools"] = json!([]);
     assert!(matches!(packed(manifest), Err(ManifestError::Field { field: "tools", .. })));
@@ -311,8 +311,12 @@ fn what_cannot_be_told_in_json_is_left_out_for_that_reason() {
     ] {
         let found = read(&passing_on(&types), &["g".to_owned()]).unwrap();
         assert!(found.left_out[0].why.contains(why), "{found:?}");
-        let refused = Manifest::read(&passing_on(&types)).unwrap_err();
+        let refused = read_manifest(&passing_on(&types)).unwrap_err();
         assert!(matches!(refused, ManifestError::NoFunction(_)), "{refused}");
         assert!(refused.to_string().contains(why), "{refused}");
     }
+}
+
+fn read_manifest(component: &[u8]) -> Result<Manifest, crate::ManifestError> {
+    Manifest::of(component, &crate::inspect::Sections::of(component)?)
 }

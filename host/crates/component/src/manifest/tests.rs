@@ -8,7 +8,8 @@ const TOOL: &str = r#"{"kind":"tool","name":"file-tools","version":"0.1.0","abou
         "tools":[{"name":"edit_line","description":"Edits.","parameters":{"type": "object"}}]}"#;
 
 fn parse(text: &str) -> Result<Manifest, ManifestError> {
-    Manifest::read(&pack(b"\0asm\x0d\0\x01\0", text.as_bytes()))
+    let component = pack(b"\0asm\x0d\0\x01\0", text.as_bytes());
+    Manifest::of(&component, &Sections::of(&component)?)
 }
 
 fn wrong_field(text: &str) -> &'static str {

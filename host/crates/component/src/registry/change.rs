@@ -7,7 +7,7 @@ use std::path::Path;
 use super::grants::{Approval, Writing};
 use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
-use crate::{ComponentName, Grant, Inspection, Kind, Narrowed, Sha256};
+use crate::{Ceiling, ComponentName, Grant, Inspection, Kind, Sha256};
 use act_audit::{Audit, AuditError};
 use act_fs::Dir;
 use act_workspace::digest;
@@ -21,7 +21,7 @@ pub enum Change {
         sha256: Sha256,
         bytes: Vec<u8>,
         grant: Grant,
-        narrowed: Box<Narrowed>,
+        narrowed: Box<Ceiling>,
         /// What had the name when the user was shown what would change.
         seen: Option<Box<Approval>>,
         /// For this repository alone.
@@ -142,7 +142,7 @@ pub fn change(
 fn world(approval: &Approval, state: &Dir) -> &'static str {
     let taken = Shelf::create(state).map(|shelf| shelf.take(&approval.sha256));
     let inspection = match taken {
-        Ok(Taken::Bytes(bytes)) => Inspection::of(&bytes).ok(),
+        Ok(Taken::Bytes(bytes)) => Inspection::of(bytes).ok(),
         _ => None,
     };
     inspection.map_or(approval.kind.world(), |inspection| inspection.manifest.world())

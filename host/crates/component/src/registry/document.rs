@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::State;
-use crate::{Grant, Kind, Narrowed, Need};
+use crate::{Ceiling, Grant, Kind, Need};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -43,7 +43,7 @@ pub struct ComponentDocument {
         any(test, feature = "testing"),
         schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")
     )]
-    pub narrowed: Narrowed,
+    pub narrowed: Ceiling,
     /// Names as the Editor's model knows them.
     pub tools: Vec<String>,
     /// UTC; as far as journals are kept.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
-use crate::{Capability, ComponentName, Grant, Kind, Narrowed, Sha256, builtin, in_words};
+use crate::{Capability, Ceiling, ComponentName, Grant, Kind, Sha256, builtin};
 use act_audit::{GrantsSeen, NO_BYTES, Subject};
 use act_fs::lock::{self, Kind as LockKind};
 use act_fs::{Dir, Durability};
@@ -58,8 +58,8 @@ pub struct Approval {
     pub before: Option<Sha256>,
     pub grants: Grant,
     /// What the user took away from this name, for whatever bytes it means.
-    #[serde(default, skip_serializing_if = "Narrowed::is_nothing")]
-    pub narrowed: Narrowed,
+    #[serde(default, skip_serializing_if = "Ceiling::is_nothing")]
+    pub narrowed: Ceiling,
 }
 
 impl Grants {
@@ -184,7 +184,7 @@ impl Approval {
     /// As the audit log has it; `world` is that of its bytes.
     pub(super) fn told(&self, world: Option<&str>) -> act_audit::Approval {
         let Self { name, sha256, repo, replaces, before, grants, .. } = self;
-        let mut words = in_words(grants);
+        let mut words = grants.in_words();
         words.extend(replaces.as_ref().map(|place| format!("replaces {place}")));
         words.extend(repo.as_ref().map(|repo| format!("repository {repo}")));
         act_audit::Approval {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::members::kind;
 use super::state::{Known, Stored, state};
 use super::{Approval, ComponentDocument, ComponentList, Past, Registry, State, Taken};
-use crate::{Grant, Inspection, Kind, Narrowed, builtin};
+use crate::{Ceiling, Grant, Inspection, Kind, builtin};
 use act_config::ComponentRequest;
 
 type Used = BTreeMap<(String, String), Past>;
@@ -14,7 +14,7 @@ type Used = BTreeMap<(String, String), Past>;
 pub fn list(registry: &Registry, requests: &[ComponentRequest], used: &Used) -> ComponentList {
     let mut components: Vec<_> = builtin::ALL
         .into_iter()
-        .filter_map(|one| Some(of_builtin(registry, one.name, &Inspection::of(one.bytes).ok()?)))
+        .filter_map(|one| Some(of_builtin(registry, one.name, &Inspection::of_builtin(one).ok()?)))
         .collect();
     for approval in &registry.grants.approvals {
         components.push(of_approval(registry, approval, requests));
@@ -48,7 +48,7 @@ pub(super) fn builtin_grant(kind: Kind) -> Grant {
 fn of_builtin(registry: &Registry, name: &str, inspection: &Inspection) -> ComponentDocument {
     let grant = builtin_grant(inspection.kind());
     ComponentDocument {
-        grants: registry.terms(inspection, &grant).effective(),
+        grants: registry.parties(inspection, &grant).effective(),
         ..of_inspection(name, State::Builtin, inspection, name)
     }
 }
@@ -81,7 +81,7 @@ fn of_approval(
         _ => asked.iter().find(|asked| **asked != sha256).map(|asked| (*asked).to_owned()),
     };
     let inspection = match &taken {
-        Taken::Bytes(bytes) => Inspection::of(bytes).ok(),
+        Taken::Bytes(bytes) => Inspection::of(bytes.clone()).ok(),
         _ => None,
     };
     let known_by = approval.replaces.as_ref().map_or(name, |replaced| replaced.as_str());
@@ -106,7 +106,7 @@ fn of_approval(
 fn of_request(registry: &Registry, request: &ComponentRequest) -> ComponentDocument {
     let (name, state) = (&request.name, State::Unapproved);
     let bytes = registry.file_bytes(request);
-    let inspection = bytes.and_then(|bytes| Inspection::of(&bytes).ok());
+    let inspection = bytes.and_then(|bytes| Inspection::of(bytes).ok());
     let mut document = match &inspection {
         Some(inspection) => of_inspection(name, state, inspection, name),
         None => bare(name, kind(request.kind), state, &request.sha256),
@@ -154,7 +154,7 @@ fn bare(name: &str, kind: Kind, state: State, sha256: &str) -> ComponentDocument
         imports: vec![],
         needs: vec![],
         grants: Grant::default(),
-        narrowed: Narrowed::default(),
+        narrowed: Ceiling::default(),
         tools: vec![],
         last_used: None,
         denials: 0,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::shelf::Taken;
 use super::{Approval, Refused, Registry, is_reserved};
-use crate::{ComponentName, Grant, Inspection, Kind, MAX_WASM, Terms, builtin, effective};
+use crate::{Admitted, ComponentName, Grant, Inspection, Kind, MAX_WASM, Parties, builtin};
 use act_config::{ComponentKind, ComponentRequest};
 use act_workspace::{Last, Profile, RepoView, digest};
 
@@ -17,8 +17,8 @@ pub struct Member {
     /// The built-in component whose place it takes.
     pub replaces: Option<String>,
     pub sha256: String,
-    pub bytes: Vec<u8>,
-    pub grant: Grant,
+    /// The inspected bytes and the effective grant.
+    pub admitted: Admitted,
 }
 
 impl Registry {
@@ -162,28 +162,25 @@ impl Registry {
             }
         };
         let unreadable = |why: String| Refused::Unreadable { name: name.clone(), why };
-        let inspection = Inspection::of(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        let inspection = Inspection::of(bytes).map_err(|error| unreadable(error.to_string()))?;
         if inspection.kind() != approval.kind {
             let (approved, found) = (approval.kind, inspection.kind());
             return Err(Refused::OtherManifest { name, approved, found });
         }
-        let terms = self.terms(&inspection, &approval.grants);
-        effective(&inspection.imports, inspection.needs(), &terms)
-            .map_err(|mismatch| Refused::Mismatch { name: name.clone(), mismatch })?;
+        let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
+        let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
         Ok(Member {
             name,
             kind: approval.kind,
             replaces: approval.replaces.as_ref().map(ToString::to_string),
             sha256,
-            bytes,
-            grant: approval.grants.clone(),
+            admitted,
         })
     }
 
     /// The four parties for one component.
-    pub fn terms(&self, inspection: &Inspection, grant: &Grant) -> Terms {
-        let limits = &inspection.manifest.limits;
-        Terms::new(&inspection.imports, inspection.needs(), limits, grant, &self.policy.ceiling)
+    pub fn parties(&self, inspection: &Inspection, grant: &Grant) -> Parties {
+        Parties::new(inspection, grant, &self.policy.ceiling)
     }
 
     /// Absolute where the repository is known, for a command that works from everywhere.

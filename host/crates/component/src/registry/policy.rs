@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
-use crate::{Capability, Clock, EnvName, Grant, Method, Origin, Random, RepoPart, Set};
+use crate::{Capability, Ceiling, Grant};
 
 const PLACE: &str = "/etc/act/policy.toml";
 const MAX_BYTES: u64 = 1 << 20;
@@ -70,59 +70,6 @@ enum Network {
     Off,
 }
 
-/// At most so much; what is not named is not bounded.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Ceiling {
-    #[serde(rename = "repo.read")]
-    repo_read: Read,
-    llm: Talk,
-    http: Requests,
-    env: Option<Set<EnvName>>,
-    clock: Option<Clock>,
-    random: Option<Random>,
-    limits: Bounds,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Read {
-    paths: Option<Set<RepoPart>>,
-    file_bytes: Option<u64>,
-    query_bytes: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Talk {
-    calls: Option<u32>,
-    tokens: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Requests {
-    origins: Option<Set<Origin>>,
-    methods: Option<Set<Method>>,
-    request_bytes: Option<u64>,
-    response_bytes: Option<u64>,
-    requests: Option<u32>,
-    at_once: Option<u32>,
-    query_bytes: Option<u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Bounds {
-    memory_bytes: Option<u64>,
-    wall_ms: Option<u64>,
-    handles: Option<u32>,
-    core_instances: Option<u32>,
-    host_call_bytes: Option<u64>,
-    result_bytes: Option<u64>,
-    wasm_bytes: Option<u64>,
-}
-
 impl Policy {
     pub fn read() -> Result<Self, FileError> {
         let (path, owner) = place();
@@ -142,7 +89,13 @@ impl Policy {
 
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
         let written: Written = toml_file::parse(text, path)?;
-        let mut ceiling = written.ceiling.grant();
+        if !written.ceiling.withheld.is_empty() {
+            let at = text.find("withheld").unwrap_or_default();
+            let why = "unknown field `withheld`; name what nobody gets in `deny`";
+            return Err(toml_file::malformed(text, path, at, why));
+        }
+        let mut ceiling = Grant::everything();
+        written.ceiling.lower(&mut ceiling);
         for name in &written.deny {
             let Some(capability) = Capability::named(name) else {
                 let at = text.find(&format!("\"{name}\"")).unwrap_or_default();
@@ -161,47 +114,6 @@ impl Policy {
     }
 }
 
-impl Ceiling {
-    fn grant(self) -> Grant {
-        fn lower<T>(bound: &mut T, to: Option<T>) {
-            if let Some(to) = to {
-                *bound = to;
-            }
-        }
-        let mut grant = Grant::everything();
-        if let Some(read) = &mut grant.repo_read {
-            lower(&mut read.paths, self.repo_read.paths);
-            lower(&mut read.file_bytes, self.repo_read.file_bytes);
-            lower(&mut read.query_bytes, self.repo_read.query_bytes);
-        }
-        if let Some(llm) = &mut grant.llm {
-            lower(&mut llm.calls, self.llm.calls);
-            lower(&mut llm.tokens, self.llm.tokens);
-        }
-        if let Some(http) = &mut grant.http {
-            lower(&mut http.origins, self.http.origins);
-            lower(&mut http.methods, self.http.methods);
-            lower(&mut http.request_bytes, self.http.request_bytes);
-            lower(&mut http.response_bytes, self.http.response_bytes);
-            lower(&mut http.requests, self.http.requests);
-            lower(&mut http.at_once, self.http.at_once);
-            lower(&mut http.query_bytes, self.http.query_bytes);
-        }
-        lower(&mut grant.env, self.env);
-        lower(&mut grant.clock, self.clock);
-        lower(&mut grant.random, self.random);
-        let (limits, to) = (&mut grant.limits, self.limits);
-        lower(&mut limits.memory_bytes, to.memory_bytes);
-        lower(&mut limits.wall, to.wall_ms.map(std::time::Duration::from_millis));
-        lower(&mut limits.handles, to.handles);
-        lower(&mut limits.core_instances, to.core_instances);
-        lower(&mut limits.host_call_bytes, to.host_call_bytes);
-        lower(&mut limits.result_bytes, to.result_bytes);
-        lower(&mut limits.wasm_bytes, to.wasm_bytes);
-        grant
-    }
-}
-
 /// Another place in builds with debug assertions, for tests; what is shipped has none.
 fn place() -> (PathBuf, Owner) {
     #[cfg(debug_assertions)]
@@ -214,6 +126,7 @@ fn place() -> (PathBuf, Owner) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Clock;
 
     fn parse(text: &str) -> Result<Policy, String> {
         Policy::parse(text, Path::new("policy.toml")).map_err(|error| error.to_string())
@@ -248,9 +161,27 @@ mod tests {
             ("deny = [\n  \"shell\"]", "policy.toml:2:3: `shell` is no grant"),
             ("[verifier]\nnetwork = \"none\"", "policy.toml:2:11: unknown variant `none`"),
             ("[ceiling.llm]\ncall = 1", "policy.toml:2:1: unknown field `call`"),
+            ("[ceiling]\nwithheld = [\"llm\"]", "policy.toml:2:1: unknown field `withheld`"),
         ] {
             let refused = parse(text).unwrap_err();
             assert!(refused.contains(says), "{refused}");
         }
+    }
+
+    // CAPABILITY-19
+    #[test]
+    fn every_bound_of_a_grant_has_a_ceiling_of_its_name() {
+        let everything = serde_json::to_value(Grant::everything()).unwrap();
+        let mut bounds = 0;
+        for (table, values) in everything.as_object().unwrap() {
+            for (name, _) in values.as_object().into_iter().flatten().filter(|(_, v)| v.is_number())
+            {
+                let policy = parse(&format!("[ceiling.\"{table}\"]\n{name} = 7\n")).unwrap();
+                let ceiling = serde_json::to_value(&policy.ceiling).unwrap();
+                assert_eq!(ceiling[table][name], 7, "{table} {name}");
+                bounds += 1;
+            }
+        }
+        assert_eq!(bounds, 18);
     }
 }

@@ -1,6 +1,6 @@
 //! Why a component cannot take part: facts, a stable code, and the command that would change it.
 
-use crate::{Kind, Mismatch};
+use crate::{AdmissionError, Kind};
 use act_core::shell_word;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -49,8 +49,8 @@ pub enum Refused {
     NoSuchName { name: String, why: String },
     #[error("both `{first}` and `{second}` replace `{builtin}`")]
     TwoReplace { first: String, second: String, builtin: String },
-    #[error("component `{name}` is refused: {mismatch}")]
-    Mismatch { name: String, mismatch: Mismatch },
+    #[error("component `{name}` is refused: {why}")]
+    NotAdmitted { name: String, why: AdmissionError },
     #[error("no Scout `{name}` is approved here")]
     NoScout { name: String },
     #[error("no Scout `{name}` is approved here: it is, in another repository alone")]
@@ -91,7 +91,7 @@ impl Refused {
                 "scout_unknown"
             }
             Self::NoSuchName { .. } => "name_reserved",
-            Self::Mismatch { .. } => "component_refused",
+            Self::NotAdmitted { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
         }
     }
@@ -113,7 +113,7 @@ impl Refused {
             Self::TwoReplace { second: name, .. }
             | Self::OtherKind { name, .. }
             | Self::OtherManifest { name, .. }
-            | Self::Mismatch { name, .. }
+            | Self::NotAdmitted { name, .. }
             | Self::StoreDamaged { name, .. }
             | Self::Unreadable { name, .. } => Some((name, None)),
             Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
@@ -164,7 +164,7 @@ impl Refused {
             Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
             Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
-            Self::Mismatch { .. } => {
+            Self::NotAdmitted { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()
             }
             Self::Unreadable { .. } => "look at the file and its mode".to_owned(),

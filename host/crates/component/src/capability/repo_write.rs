@@ -1,21 +1,94 @@
-//! `repo.edit`: what a tool wants changed, handed to the host's writer. The component holds nothing writable.
+//! `repo.write`: changes of the repository through `repo.edit`. No component ever holds a writable handle: it hands
+//! its changes to the host's writer. A plain component, which imports no interface of ours, writes to a scratch copy
+//! instead, and what it wrote goes to the same writer when its call ends.
 
-use super::denied;
-use super::repo_read::version;
+use wasmtime::component::{HasSelf, Linker};
+
+use super::{Access, Bounds, Capability, Grant, Import, Metered, NoCeiling, version};
 use crate::bindings::edit::{self, EditError, Host, Operation};
-use crate::bindings::types;
-use crate::bindings::types::Refusal;
+use crate::bindings::types::{self, Refusal};
+use crate::call::{CallContext, State};
 use crate::failure::Ended;
-use crate::state::{Query, State};
+use crate::limits::Limits;
+use crate::meter::{Count, Meter};
 use act_core::event::EventKind;
 use act_workspace::{Applied, Change, Version};
 use edit_protocol::Reason;
 
-const GRANT: &str = "repo.write";
 /// Refusals that one call may report. A tool call is one edit, so that a tool needs few.
-const REPORTED_REFUSALS: usize = 8;
+const REPORTED_REFUSALS: u64 = 8;
 /// Bytes of the path in a report.
 const REPORTED_PATH: usize = 200;
+
+impl Bounds for bool {
+    type Ceiling = NoCeiling;
+
+    fn everything() -> Self {
+        true
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        *self && *other
+    }
+}
+
+pub(crate) struct Rules;
+
+impl super::Rules for Rules {
+    type Bounds = bool;
+    type Meters = WriteMeters;
+    const IN_BASE_WORLD: bool = false;
+
+    fn is_behind(import: &Import<'_>) -> bool {
+        import.interface == "agentcommand:repo/edit"
+    }
+
+    fn covers(grant: &Grant, access: &Access) -> bool {
+        let may_reach = match access {
+            Access::Write(path) => grant.repo_read.as_ref().is_none_or(|read| read.covers(path)),
+            _ => true,
+        };
+        grant.repo_write && may_reach
+    }
+
+    fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        edit::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct WriteMeters {
+    edits: Count,
+    used: Count,
+    /// Edits that the component reports as refused by itself.
+    reports: Meter,
+}
+
+impl WriteMeters {
+    fn add(&self, edits: usize) {
+        self.used.add(1);
+        self.edits.add(edits as u64);
+    }
+
+    pub(crate) fn edits(&self) -> u64 {
+        self.edits.get()
+    }
+}
+
+impl Metered<bool> for WriteMeters {
+    fn new(_bounds: &bool, _limits: &Limits) -> Self {
+        let reports = Meter::new("repo.write.reports", REPORTED_REFUSALS);
+        Self { edits: Count::default(), used: Count::default(), reports }
+    }
+
+    fn is_used(&self) -> bool {
+        self.used.get() > 0
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        vec![("edits", self.edits())]
+    }
+}
 
 impl Host for State {
     fn apply(
@@ -23,8 +96,8 @@ impl Host for State {
         changes: Vec<edit::Change>,
     ) -> wasmtime::Result<Result<Vec<Option<types::Version>>, EditError>> {
         let changes: Vec<_> = changes.into_iter().map(change).collect();
-        Ok(match self.query.edit(&changes)? {
-            None => Err(EditError::Refused(denied(GRANT))),
+        Ok(match self.call.edit(&changes)? {
+            None => Err(EditError::Refused(super::denied(Capability::RepoWrite))),
             Some(Ok(applied)) => {
                 Ok(applied.into_iter().map(|applied| applied.version.map(version)).collect())
             }
@@ -44,7 +117,7 @@ impl Host for State {
             Operation::Delete => "delete",
             Operation::Move => "move",
         };
-        Ok(self.query.record_refusal(op, &path, from_wit(reason))?)
+        Ok(self.call.record_refusal(op, &path, from_wit(reason))?)
     }
 }
 
@@ -59,19 +132,19 @@ fn from_wit(reason: types::Reason) -> Reason {
     edit_protocol::for_each_reason!(convert)
 }
 
-impl Query {
-    /// Has the writer make changes and tells what became of them; none where nothing may be written.
+impl CallContext {
+    /// Has the writer make changes, and records and emits what came of them. `None` if nothing may be written.
     pub(crate) fn edit(
         &mut self,
         changes: &[Change],
     ) -> Result<Option<Result<Vec<Applied>, act_workspace::EditError>>, Ended> {
-        // A query that was stopped must not write any more: somebody else may already be at work.
+        // A call that was stopped must not write any more: another process may already be at work.
         self.go_on()?;
         let Some(writer) = self.writer.clone() else {
-            self.denials.deny(GRANT, "repo.edit");
+            self.deny(Capability::RepoWrite, "repo.edit");
             return Ok(None);
         };
-        // Asked again by the writer in the moment before a file changes.
+        // The writer asks again in the moment before a file changes.
         let stop = self.stop.clone();
         let outcome = match self.beyond(changes) {
             Some(error) => Err(error),
@@ -80,15 +153,15 @@ impl Query {
         match &outcome {
             Err(act_workspace::EditError::Stopped) => return Err(Ended::Stopped),
             Ok(applied) => {
-                self.usage.edits(applied.len());
-                applied.iter().for_each(|applied| self.tell(applied));
+                self.meters.repo_write.add(applied.len());
+                applied.iter().for_each(|applied| self.record(applied));
             }
-            Err(error) => self.tell_refused(changes, error),
+            Err(error) => self.record_refused(changes, error),
         }
         Ok(Some(outcome))
     }
 
-    /// The first name that its paths do not reach. Judged before anybody looks whether something stands there.
+    /// The first path outside of the granted ones. Judged before the file system is asked whether a file is there.
     fn beyond(&self, changes: &[Change]) -> Option<act_workspace::EditError> {
         let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
         let mut named = changes.iter().flat_map(Change::names);
@@ -99,16 +172,16 @@ impl Query {
         })
     }
 
-    /// A move is told for both of its names.
-    fn tell(&self, applied: &Applied) {
-        if let Some(audited) = &self.audited {
-            audited.edited(applied);
+    /// Records a change and emits an event for it. A move has a record for each of its two names.
+    fn record(&self, applied: &Applied) {
+        if let Some(audit) = &self.audit {
+            audit.edited(applied);
         }
         let (before, after) = (applied.sha256_before.clone(), applied.sha256_after.clone());
         let version = applied.version.as_ref().map_or(0, |version| version.number);
         let edit = |path: &String, version, sha256_before, sha256_after| {
             let (path, op) = (path.clone(), applied.op.to_owned());
-            self.voice.tell(EventKind::Edit { path, op, version, sha256_before, sha256_after });
+            self.emit(EventKind::Edit { path, op, version, sha256_before, sha256_after });
         };
         match &applied.to {
             None => edit(&applied.path, version, before, after),
@@ -124,16 +197,15 @@ impl Query {
     fn record_refusal(&mut self, op: &str, path: &str, reason: Reason) -> Result<(), Ended> {
         self.go_on()?;
         let Some(writer) = self.writer.clone() else { return Ok(()) };
-        if self.reported_refusals >= REPORTED_REFUSALS {
+        if !self.meters.repo_write.reports.take(1) {
             return Ok(());
         }
-        self.reported_refusals += 1;
         writer.refuse(reason);
         let path = &path[..path.floor_char_boundary(REPORTED_PATH.min(path.len()))];
-        if let Some(audited) = &self.audited {
-            audited.edit_refused(path, op, reason.word());
+        if let Some(audit) = &self.audit {
+            audit.edit_refused(path, op, reason.word());
         }
-        self.voice.tell(EventKind::EditRefused {
+        self.emit(EventKind::EditRefused {
             path: path.to_owned(),
             op: op.to_owned(),
             reason: reason.word().to_owned(),
@@ -141,18 +213,18 @@ impl Query {
         Ok(())
     }
 
-    fn tell_refused(&mut self, changes: &[Change], error: &act_workspace::EditError) {
+    fn record_refused(&mut self, changes: &[Change], error: &act_workspace::EditError) {
         let named = path_of(error).or(changes.first().map(Change::path)).unwrap_or_default();
         let change = changes.iter().find(|change| change.path() == named).or(changes.first());
         let reason = error.word().unwrap_or("failed");
         let op = change.map_or("none", Change::op);
-        if let Some(audited) = &self.audited {
-            audited.edit_refused(named, op, reason);
+        if let Some(audit) = &self.audit {
+            audit.edit_refused(named, op, reason);
         }
         if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
-            self.denials.deny(GRANT, named);
+            self.deny(Capability::RepoWrite, named);
         }
-        self.voice.tell(EventKind::EditRefused {
+        self.emit(EventKind::EditRefused {
             path: named.to_owned(),
             op: op.to_owned(),
             reason: reason.to_owned(),
@@ -199,7 +271,7 @@ fn expected(version: types::Version) -> Version {
 
 fn refusal(error: act_workspace::EditError) -> EditError {
     use act_workspace::EditError as Error;
-    // Every text begins with the word that tools hand on.
+    // Every text begins with the word of the refusal, which tools hand on.
     let text = format!("{}: {error}", error.word().unwrap_or("failed"));
     match error {
         Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),

@@ -1,22 +1,22 @@
-//! `progress`: what goes on, and what is left. Always linked.
+//! `progress`: steps and log lines of a component, and how much of its time and amounts is left. Always linked.
 
 use std::time::Duration;
 
 use crate::bindings::progress::{Advice, Host, Left, Level};
-use crate::state::{Clock, State};
+use crate::call::{Deadline, State};
 use act_core::event::EventKind;
 
-/// What is shown to people is short.
+/// Longest step that is shown to people, in bytes.
 const MAX_STEP: usize = 200;
 
 impl Host for State {
     fn step(&mut self, message: String) -> wasmtime::Result<Advice> {
-        let query = &mut self.query;
-        if let Some(message) = query.line(&message, MAX_STEP) {
-            query.voice.tell(EventKind::ComponentStep { name: query.name.clone(), message });
+        let call = &mut self.call;
+        if let Some(message) = call.line(&message, MAX_STEP) {
+            call.emit(EventKind::ComponentStep { name: call.name.clone(), message });
         }
-        let calls = query.talk.as_ref().map(|talk| talk.calls_left);
-        Ok(advice(query.clock.left(), query.clock.wall, calls))
+        let calls = call.model_calls_left();
+        Ok(advice(call.deadline.left(), call.deadline.wall, calls))
     }
 
     fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
@@ -25,27 +25,27 @@ impl Host for State {
             Level::Info => "info",
             Level::Warn => "warn",
         };
-        self.query.log(level, &message);
+        self.call.log(level, &message);
         Ok(())
     }
 
     fn remaining(&mut self) -> wasmtime::Result<Left> {
-        let query = &self.query;
-        let talk = query.talk.as_ref();
+        let call = &self.call;
+        let meters = &call.meters;
         Ok(Left {
-            milliseconds: milliseconds(&query.clock),
-            model_calls: talk.map_or(0, |talk| talk.calls_left),
-            model_tokens: talk.map_or(0, |talk| talk.tokens_left),
-            read_bytes: query.read.as_ref().map_or(0, |read| read.left.bytes()),
+            milliseconds: milliseconds(&call.deadline),
+            model_calls: call.model_calls_left().unwrap_or(0),
+            model_tokens: call.model.as_ref().map_or(0, |_| meters.llm.tokens.left()),
+            read_bytes: call.read.as_ref().map_or(0, |_| meters.repo_read.bytes.left()),
         })
     }
 }
 
-fn milliseconds(clock: &Clock) -> u64 {
-    u64::try_from(clock.left().as_millis()).unwrap_or(u64::MAX)
+fn milliseconds(deadline: &Deadline) -> u64 {
+    u64::try_from(deadline.left().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Time to wrap up when a quarter of the time or a single model call is left.
+/// Advises to wrap up when a quarter of the time or a single request to the model is left.
 fn advice(left: Duration, wall: Duration, model_calls: Option<u32>) -> Advice {
     if left < wall / 4 || model_calls.is_some_and(|calls| calls <= 1) {
         Advice::WrapUp

@@ -1,0 +1,112 @@
+//! `clock`: how finely a component sees time. Without a grant both clocks stand still.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use wasmtime::component::Linker;
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
+use wasmtime_wasi::p2::bindings::clocks;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
+
+use super::{Access, Grant, Import, Meters, Need, single};
+use crate::bounds::Bound;
+use crate::call::State;
+use crate::meter::Count;
+
+/// Step of the coarse monotonic clock, in nanoseconds: 10 ms is too coarse to time a single operation.
+const STEP: u64 = 10_000_000;
+
+/// How finely time is told, from nothing to everything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Stands still.
+    #[default]
+    Constant,
+    /// Whole seconds, and steps of 10 ms.
+    Coarse,
+    Precise,
+}
+
+impl Bound for Clock {
+    fn unlimited() -> Self {
+        Self::Precise
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        *self.min(other)
+    }
+}
+
+single!(Clock);
+
+pub(crate) struct Rules;
+
+impl super::Rules for Rules {
+    type Bounds = Clock;
+    type Meters = Count;
+
+    fn is_behind(import: &Import<'_>) -> bool {
+        import.package == "wasi:clocks"
+    }
+
+    fn requested(need: &Need) -> Clock {
+        need.level.unwrap_or(Clock::Coarse)
+    }
+
+    fn covers(grant: &Grant, _access: &Access) -> bool {
+        grant.clock > Clock::Constant
+    }
+
+    fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        clocks::wall_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)?;
+        clocks::monotonic_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)
+    }
+}
+
+/// Both clocks of one call, as finely as its grant allows.
+pub(crate) struct GrantedClock {
+    pub(crate) level: Clock,
+    pub(crate) began: Instant,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl GrantedClock {
+    /// Reads the clock, and records that it was read unless it stands still.
+    fn read<T: Default>(&self, coarse: impl FnOnce() -> T, precise: impl FnOnce() -> T) -> T {
+        let read = match self.level {
+            Clock::Constant => return T::default(),
+            Clock::Coarse => coarse(),
+            Clock::Precise => precise(),
+        };
+        self.meters.clock.add(1);
+        read
+    }
+}
+
+impl HostWallClock for GrantedClock {
+    fn resolution(&self) -> Duration {
+        match self.level {
+            Clock::Precise => Duration::from_nanos(1),
+            _ => Duration::from_secs(1),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.read(|| Duration::from_secs(now().as_secs()), now)
+    }
+}
+
+impl HostMonotonicClock for GrantedClock {
+    fn resolution(&self) -> u64 {
+        if self.level == Clock::Coarse { STEP } else { 1 }
+    }
+
+    fn now(&self) -> u64 {
+        let passed = || u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.read(|| passed() / STEP * STEP, passed)
+    }
+}

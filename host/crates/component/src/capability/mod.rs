@@ -1,0 +1,586 @@
+//! The capabilities: everything that a component can be granted.
+//!
+//! Each capability has one file here: its bounds and their maxima, the imports that lead to it, what a need for it
+//! asks for, what it covers, how it is linked and what is counted while it is used. To add a capability, write such a
+//! file and add one line to the list at the end of this file. The parts below are made from that list: [`Capability`],
+//! [`Grant`], [`Ceiling`] and [`Meters`].
+
+mod clock;
+mod env;
+mod http;
+mod llm;
+mod random;
+mod repo_read;
+mod repo_write;
+mod sockets;
+
+use std::collections::BTreeSet;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use wasmtime::component::Linker;
+
+pub use clock::Clock;
+pub use env::EnvName;
+pub use http::{Http, Method, Origin};
+#[expect(unreachable_pub, reason = "the generated bindings re-export it")]
+pub use llm::Chat;
+pub use llm::Llm;
+pub use random::Random;
+pub use repo_read::{RepoPart, RepoRead};
+
+pub(crate) use clock::GrantedClock;
+pub(crate) use http::{HttpMeters, Way, header_bytes};
+pub(crate) use llm::{ModelRequest, ModelSession};
+pub(crate) use repo_read::{ReadAccess, version};
+
+use crate::admission::{Access, Need};
+use crate::bindings::types::Refusal;
+use crate::bounds::{Bound, Limiting, Set};
+use crate::call::State;
+use crate::limits::{Limits, LimitsCeiling};
+use crate::meter::{Count, Meter};
+
+/// What the host knows about one capability.
+pub(crate) trait Rules {
+    /// What a grant holds for the capability. The default grants nothing.
+    type Bounds: Bounds;
+    type Meters: Metered<Self::Bounds>;
+
+    /// Whether every component may import the interfaces: they are part of the base world or of base WASI, and
+    /// without a grant they are linked closed. An import of any other capability has to be declared as a need.
+    const IN_BASE_WORLD: bool = true;
+
+    /// Whether an import leads to the capability.
+    fn is_behind(import: &Import<'_>) -> bool;
+
+    /// What a need asks for, without bounds where it names none.
+    fn requested(_need: &Need) -> Self::Bounds {
+        Self::Bounds::everything()
+    }
+
+    /// The widest bounds that an approval gives unless the user says otherwise.
+    fn usual() -> Self::Bounds {
+        Self::Bounds::everything()
+    }
+
+    /// What is wrong with a need for the capability: the field of the manifest, and why.
+    fn check(_need: &Need) -> Result<(), (&'static str, &'static str)> {
+        Ok(())
+    }
+
+    /// Whether a grant covers one access of the capability.
+    fn covers(grant: &Grant, access: &Access) -> bool;
+
+    /// Links the interfaces. Called for every component if the capability is in the base world, otherwise for a
+    /// component that holds the grant or from which it was withheld.
+    fn link(linker: &mut Linker<State>) -> wasmtime::Result<()>;
+}
+
+/// What a grant holds for one capability.
+pub(crate) trait Bounds: Clone + Default + PartialEq + Serialize {
+    type Ceiling: Limiting<Self> + Clone + Serialize;
+
+    /// Whether the bounds are written as a table. In a file, tables come after plain values.
+    const IS_TABLE: bool = false;
+
+    fn everything() -> Self;
+
+    fn meet(&self, other: &Self) -> Self;
+
+    fn is_granted(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// Bounds of a capability that is granted with a table of numbers and sets, or not at all.
+macro_rules! table {
+    ($bounds:ident, $ceiling:ident) => {
+        impl $crate::capability::Bounds for Option<$bounds> {
+            type Ceiling = $ceiling;
+            const IS_TABLE: bool = true;
+
+            fn everything() -> Self {
+                Some($crate::bounds::Bound::unlimited())
+            }
+
+            fn meet(&self, other: &Self) -> Self {
+                let (a, b) = self.as_ref().zip(other.as_ref())?;
+                Some($crate::bounds::Bound::meet(a, b))
+            }
+        }
+
+        impl $crate::bounds::Limiting<Option<$bounds>> for $ceiling {
+            fn lower(&self, bounds: &mut Option<$bounds>) {
+                if let Some(bounds) = bounds {
+                    $crate::bounds::Limiting::lower(self, bounds);
+                }
+            }
+
+            fn of(bounds: &Option<$bounds>) -> Self {
+                bounds.as_ref().map($crate::bounds::Limiting::of).unwrap_or_default()
+            }
+        }
+    };
+}
+
+pub(crate) use table;
+
+/// A capability that is granted with one value.
+macro_rules! single {
+    ($bounds:ty) => {
+        impl $crate::capability::Bounds for $bounds {
+            type Ceiling = Option<$bounds>;
+
+            fn everything() -> Self {
+                $crate::bounds::Bound::unlimited()
+            }
+
+            fn meet(&self, other: &Self) -> Self {
+                $crate::bounds::Bound::meet(self, other)
+            }
+        }
+    };
+}
+
+pub(crate) use single;
+
+/// A capability without a ceiling of its own: the administrator denies it by name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NoCeiling;
+
+impl<B> Limiting<B> for NoCeiling {
+    fn lower(&self, _bounds: &mut B) {}
+
+    fn of(_bounds: &B) -> Self {
+        Self
+    }
+}
+
+/// What is counted while a component uses one capability. The event and the audit record of a call report it.
+pub(crate) trait Metered<B> {
+    fn new(bounds: &B, limits: &Limits) -> Self;
+
+    fn is_used(&self) -> bool;
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        vec![]
+    }
+
+    /// Names that the audit record lists: origins, variables.
+    fn names(&self) -> Vec<String> {
+        vec![]
+    }
+}
+
+/// Meters of a capability of which only the use is recorded.
+impl<B> Metered<B> for Count {
+    fn new(_bounds: &B, _limits: &Limits) -> Self {
+        Self::default()
+    }
+
+    fn is_used(&self) -> bool {
+        self.get() > 0
+    }
+}
+
+/// The name of an import or export, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Import<'a> {
+    /// For example `agentcommand:repo`.
+    pub(crate) package: &'a str,
+    /// For example `agentcommand:repo/read`.
+    pub(crate) interface: &'a str,
+    /// For example `1.2.0`; empty if the name has none.
+    pub(crate) version: &'a str,
+}
+
+impl<'a> Import<'a> {
+    pub(crate) fn parse(name: &'a str) -> Self {
+        let (interface, version) = name.split_once('@').unwrap_or((name, ""));
+        let package = interface.split_once('/').map_or(interface, |(package, _)| package);
+        Self { package, interface, version }
+    }
+
+    /// Whether the name belongs to one of the interfaces in `wit/`.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.package.split(':').next() == Some("agentcommand")
+    }
+}
+
+/// The refusal for a component that was not granted a capability.
+pub(crate) fn denied(capability: Capability) -> Refusal {
+    Refusal::Denied(format!("{}: not granted to this component", capability.name()))
+}
+
+impl Grant {
+    /// The grant of the built-in Scouts: the view, and a conversation of bounded length.
+    pub fn builtin_scout() -> Self {
+        Self { repo_read: Some(RepoRead::default()), llm: Some(Llm::default()), ..Self::default() }
+    }
+
+    /// The grant of the built-in file tools: the view, and `repo.edit`. One call has 30 seconds.
+    pub fn builtin_tool() -> Self {
+        let wall = std::time::Duration::from_secs(30);
+        Self {
+            repo_read: Some(RepoRead::default()),
+            repo_write: true,
+            limits: Limits { wall, ..Limits::default() },
+            ..Self::default()
+        }
+    }
+
+    /// Sets the wall time of one call.
+    #[must_use]
+    pub fn within(mut self, wall: std::time::Duration) -> Self {
+        self.limits.wall = wall;
+        self
+    }
+
+    /// Whether a file at `path` may be written. Paths that bound reading bound writing too, because an answer about a
+    /// path that may not be read would reveal whether a file is there.
+    pub fn may_write(&self, path: &str) -> bool {
+        Capability::RepoWrite.covers(self, &Access::Write(path.to_owned()))
+    }
+
+    /// Whether the interfaces of a capability outside of the base world are linked: the capability is granted, or it
+    /// was withheld, and then every function of the interface refuses.
+    pub(crate) fn links(&self, capability: Capability) -> bool {
+        self.has(capability) || self.withheld.contains(capability.name())
+    }
+
+    /// SHA-256 of the grant as JSON, by which audit records name what is in force.
+    pub fn sha256(&self) -> String {
+        // All keys of a grant are text, so the grant always has a JSON form.
+        act_workspace::digest(&serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The capabilities of the grant and its limits, each as `NAME BOUND=VALUE…`, as audit records list them.
+    pub fn in_words(&self) -> Vec<String> {
+        use serde_json::Value;
+        let json = serde_json::to_value(self).unwrap_or_default();
+        let flat = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let word = |(name, value): (&String, &Value)| match value {
+            Value::Null | Value::Bool(false) => None,
+            Value::Array(items) if items.is_empty() => None,
+            Value::Object(limits) => {
+                let limits = limits.iter().filter(|(_, value)| !value.is_null());
+                let limits = limits.map(|(limit, value)| format!(" {limit}={}", flat(value)));
+                Some(format!("{}{}", name.replace('_', "."), limits.collect::<String>()))
+            }
+            Value::Bool(true) => Some(name.replace('_', ".")),
+            value => Some(format!("{} {}", name.replace('_', "."), flat(value))),
+        };
+        json.as_object().into_iter().flatten().filter_map(word).collect()
+    }
+}
+
+impl Ceiling {
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What an approval still gives to a component with these needs, out of what is usual.
+    pub fn applied(&self, usual: Grant, needs: &[Need]) -> Grant {
+        let mut left = usual;
+        self.lower(&mut left);
+        for need in needs.iter().filter(|need| self.withheld.contains(&need.grant)) {
+            if let Some(capability) = Capability::named(&need.grant) {
+                capability.close(&mut left);
+                left.withheld.insert(need.grant.clone());
+            }
+        }
+        left
+    }
+
+    /// Adds what was taken away since: `held` is what an approval holds, and `given` what it was given. If `given` is
+    /// not known any more, all that the approval holds counts as an upper limit.
+    #[must_use]
+    pub fn and(mut self, held: &Grant, given: Option<&Grant>) -> Self {
+        self.withheld.extend(held.withheld.iter().cloned());
+        if let Some(given) = given {
+            let gone = |one: &Capability| given.has(*one) && !held.has(*one);
+            let gone = Capability::ALL.into_iter().filter(gone);
+            self.withheld.extend(gone.map(|one| one.name().to_owned()));
+        }
+        let mut both = held.clone();
+        self.lower(&mut both);
+        self.tighten(&both, held, given);
+        self
+    }
+}
+
+/// Whether less is held of a part than was given.
+fn is_less<T: PartialEq>(held: &Grant, given: Option<&Grant>, part: fn(&Grant) -> &T) -> bool {
+    given.is_none_or(|given| part(&given.meet(held)) != part(given))
+}
+
+macro_rules! capabilities {
+    ($( $(#[$note:ident])? $variant:ident: $module:ident, $name:literal, $bounds:ty; )*) => {
+        /// What can be granted; and sockets, which cannot.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Capability { $( $variant, )* }
+
+        impl Capability {
+            pub const ALL: [Self; [$( $name, )*].len()] = [$( Self::$variant, )*];
+
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$variant => $name, )* }
+            }
+
+            pub fn named(name: &str) -> Option<Self> {
+                match name { $( $name => Some(Self::$variant), )* _ => None }
+            }
+
+            /// Takes the capability out of a grant.
+            pub fn close(self, grant: &mut Grant) {
+                match self { $( Self::$variant => grant.$module = Default::default(), )* }
+            }
+
+            /// Puts the capability into a grant, without any bound.
+            pub(crate) fn open(self, grant: &mut Grant) {
+                match self { $( Self::$variant => grant.$module = Bounds::everything(), )* }
+            }
+
+            /// Puts what a need asks for into a grant.
+            pub(crate) fn request(self, need: &Need, grant: &mut Grant) {
+                match self { $( Self::$variant => grant.$module = $module::Rules::requested(need), )* }
+            }
+
+            pub(crate) fn check(self, need: &Need) -> Result<(), (&'static str, &'static str)> {
+                match self { $( Self::$variant => $module::Rules::check(need), )* }
+            }
+
+            pub(crate) fn is_in_base_world(self) -> bool {
+                match self { $( Self::$variant => $module::Rules::IN_BASE_WORLD, )* }
+            }
+
+            pub(crate) fn is_behind(self, import: &Import<'_>) -> bool {
+                match self { $( Self::$variant => $module::Rules::is_behind(import), )* }
+            }
+
+            pub(crate) fn covers(self, grant: &Grant, access: &Access) -> bool {
+                match self { $( Self::$variant => $module::Rules::covers(grant, access), )* }
+            }
+
+            pub(crate) fn link(self, linker: &mut Linker<State>) -> wasmtime::Result<()> {
+                match self { $( Self::$variant => $module::Rules::link(linker), )* }
+            }
+        }
+
+        /// Everything that a component may do. A component can do nothing that its grant does not name.
+        ///
+        /// ```
+        /// use act_component::{Capability, Grant};
+        ///
+        /// let grant = Grant::builtin_scout().meet(&Grant::everything());
+        /// assert!(grant.has(Capability::RepoRead) && !grant.has(Capability::RepoWrite));
+        /// ```
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Grant {
+            $( $(#[serde($note)])? #[serde(rename = $name)] pub $module: $bounds, )*
+            /// Names of capabilities that the component needs and the user decided against. The component is
+            /// loaded without them.
+            pub withheld: BTreeSet<String>,
+            /// Bounds that are always in force.
+            pub limits: Limits,
+        }
+
+        impl Grant {
+            /// The grant of a party that forbids nothing.
+            pub fn everything() -> Self {
+                Self {
+                    $( $module: Bounds::everything(), )*
+                    withheld: BTreeSet::new(),
+                    limits: Limits::unlimited(),
+                }
+            }
+
+            /// Whether the grant holds the capability, in whatever bounds.
+            pub fn has(&self, capability: Capability) -> bool {
+                match capability { $( Capability::$variant => self.$module.is_granted(), )* }
+            }
+
+            /// What both grants allow. What either of them withholds stays withheld.
+            #[must_use]
+            pub fn meet(&self, other: &Self) -> Self {
+                Self {
+                    $( $module: Bounds::meet(&self.$module, &other.$module), )*
+                    withheld: self.withheld.union(&other.withheld).cloned().collect(),
+                    limits: Bound::meet(&self.limits, &other.limits),
+                }
+            }
+
+            /// The bounds that an approval gives unless the user says otherwise.
+            pub(crate) fn usual(limits: Limits) -> Self {
+                Self { $( $module: $module::Rules::usual(), )* withheld: BTreeSet::new(), limits }
+            }
+        }
+
+        impl Serialize for Grant {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                $( entry(&mut map, $name, &self.$module, false)?; )*
+                if !self.withheld.is_empty() {
+                    map.serialize_entry("withheld", &self.withheld)?;
+                }
+                $( entry(&mut map, $name, &self.$module, true)?; )*
+                map.serialize_entry("limits", &self.limits)?;
+                map.end()
+            }
+        }
+
+        /// Upper limits for grants. What is not named is not limited.
+        ///
+        /// The administrator's `policy.toml` is one, and so is what the user took away from the name of a component.
+        /// The latter is stored beside the grants because grants belong to certain bytes: a version that does not
+        /// need a capability holds nothing of it that could still be limited when the next version needs it again.
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Ceiling {
+            /// Names of capabilities that are not given at all.
+            pub withheld: BTreeSet<String>,
+            $( $(#[serde($note)])? #[serde(rename = $name)] $module: <$bounds as Bounds>::Ceiling, )*
+            limits: LimitsCeiling,
+        }
+
+        impl Ceiling {
+            /// Lowers a grant to the limits. What is withheld stays; the caller closes it.
+            pub(crate) fn lower(&self, grant: &mut Grant) {
+                $( self.$module.lower(&mut grant.$module); )*
+                self.limits.lower(&mut grant.limits);
+            }
+
+            /// The limits as a grant that holds what is limited and nothing else.
+            pub fn bounds(&self) -> Grant {
+                let mut bounds = Grant::default();
+                $( if !Limiting::<$bounds>::is_empty(&self.$module) {
+                    bounds.$module = Bounds::everything();
+                } )*
+                if !self.limits.is_empty() {
+                    bounds.limits = Limits::unlimited();
+                }
+                self.lower(&mut bounds);
+                bounds
+            }
+
+            /// Takes over from `both` each part of which less is held than was given.
+            fn tighten(&mut self, both: &Grant, held: &Grant, given: Option<&Grant>) {
+                $( if held.$module.is_granted() && is_less(held, given, |grant| &grant.$module) {
+                    self.$module = Limiting::of(&both.$module);
+                } )*
+                if is_less(held, given, |grant| &grant.limits) {
+                    self.limits = Limiting::of(&both.limits);
+                }
+            }
+        }
+
+        impl Serialize for Ceiling {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                if !self.withheld.is_empty() {
+                    map.serialize_entry("withheld", &self.withheld)?;
+                }
+                for tables in [false, true] {
+                    $( if <$bounds as Bounds>::IS_TABLE == tables
+                        && !Limiting::<$bounds>::is_empty(&self.$module)
+                    {
+                        map.serialize_entry($name, &self.$module)?;
+                    } )*
+                }
+                if !self.limits.is_empty() {
+                    map.serialize_entry("limits", &self.limits)?;
+                }
+                map.end()
+            }
+        }
+
+        /// What one call uses: the meters of each capability, and those of its limits.
+        #[derive(Debug)]
+        pub(crate) struct Meters {
+            $( pub(crate) $module: <$module::Rules as Rules>::Meters, )*
+            /// All linear memories together, in bytes. A memory never shrinks.
+            pub(crate) memory: Meter,
+            /// Elements of all tables together.
+            pub(crate) tables: Meter,
+            /// Bytes that the component shows to people and writes to the journal.
+            pub(crate) log: Meter,
+            /// Bytes of names that open directory listings hold together.
+            pub(crate) listings: Meter,
+            pub(crate) denials: Count,
+        }
+
+        impl Meters {
+            pub(crate) fn new(grant: &Grant) -> Self {
+                let limits = &grant.limits;
+                Self {
+                    $( $module: Metered::new(&grant.$module, limits), )*
+                    memory: Meter::new("limits.memory", limits.memory_bytes),
+                    tables: Meter::new("limits.tables", limits.table_elements),
+                    log: Meter::new("limits.log", limits.log_bytes),
+                    listings: Meter::new("limits.listings", limits.host_call_bytes),
+                    denials: Count::default(),
+                }
+            }
+
+            /// Names of the capabilities that were used, sorted.
+            pub(crate) fn grants(&self) -> Vec<String> {
+                let used = [$( (
+                    $name,
+                    Metered::<<$module::Rules as Rules>::Bounds>::is_used(&self.$module),
+                ), )*];
+                let used = used.into_iter().filter(|(_, used)| *used);
+                used.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
+            }
+
+            /// The counts of the audit record.
+            pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+                let mut counts = vec![
+                    ("memory_bytes", self.memory.used()),
+                    ("denials", self.denials.get()),
+                ];
+                $( counts.extend(
+                    Metered::<<$module::Rules as Rules>::Bounds>::counts(&self.$module)
+                ); )*
+                counts
+            }
+
+            /// The names that the audit record lists.
+            pub(crate) fn names(&self) -> Vec<String> {
+                let mut names = vec![];
+                $( names.extend(
+                    Metered::<<$module::Rules as Rules>::Bounds>::names(&self.$module)
+                ); )*
+                names
+            }
+        }
+    };
+}
+
+fn entry<M: SerializeMap, B: Bounds>(
+    map: &mut M,
+    name: &'static str,
+    bounds: &B,
+    tables: bool,
+) -> Result<(), M::Error> {
+    if B::IS_TABLE == tables && bounds.is_granted() {
+        map.serialize_entry(name, bounds)?;
+    }
+    Ok(())
+}
+
+// One line for each capability: variant, module and field of a grant, name in files and records, bounds.
+capabilities! {
+    RepoRead: repo_read, "repo.read", Option<RepoRead>;
+    RepoWrite: repo_write, "repo.write", bool;
+    Llm: llm, "llm", Option<Llm>;
+    Http: http, "http", Option<Http>;
+    Env: env, "env", Set<EnvName>;
+    Clock: clock, "clock", Clock;
+    Random: random, "random", Random;
+    #[skip] Sockets: sockets, "sockets", sockets::NeverGranted;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,446 @@
+//! `repo.read`: the filtered view of the repository, as the preopened directory `/repo` (`files`), in batches through
+//! `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use wasmtime::component::{HasSelf, Linker};
+use wasmtime_wasi::p2::bindings::filesystem;
+
+use super::{Access, Capability, Grant, Import, Metered, Need, denied, table};
+use crate::bindings::read::{
+    self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
+};
+use crate::bindings::symbols;
+use crate::bindings::types::{self, Refusal};
+use crate::bounds::{Bound, Element, Set, at_most, bounds};
+use crate::call::State;
+use crate::files::{self, HasFiles};
+use crate::limits::Limits;
+use crate::meter::{Count, Meter};
+use crate::values::value;
+use act_workspace::{
+    self, Kind, MAX_ENTRIES, ReadError, RepoView, SearchError, SelectionError, Version, Versions,
+    ViewError, is_at_or_below,
+};
+
+/// Bytes that a hit costs beside its text, out of the bytes that may be read.
+const HIT_BYTES: u64 = 64;
+/// Longest path of a grant, in bytes.
+const MAX_PATH: usize = 1024;
+/// Bytes of paths that one call holds to name its files by one digest. Files beyond are counted without a name.
+const MAX_NAMES: usize = 16 << 20;
+
+value!(
+    /// A file or directory of the repository, everything below it included.
+    RepoPart,
+    is_repo_part
+);
+
+fn is_repo_part(text: &str) -> Result<(), String> {
+    let plain = |part: &str| !matches!(part, "" | "." | "..");
+    if text.len() > MAX_PATH
+        || text.chars().any(char::is_control)
+        || text.contains('\\')
+        || !text.split('/').all(plain)
+    {
+        return Err(format!(
+            "`{}` is no path in the repository; write it like `src/lib`",
+            text.escape_debug()
+        ));
+    }
+    Ok(())
+}
+
+impl RepoPart {
+    fn covers(&self, path: &str) -> bool {
+        is_at_or_below(path.as_bytes(), self.as_str().as_bytes())
+    }
+}
+
+/// Two paths meet in the deeper one, if it lies in the other.
+impl Element for RepoPart {
+    fn meet(a: &BTreeSet<Self>, b: &BTreeSet<Self>) -> BTreeSet<Self> {
+        let deeper = |a: &Self, b: &Self| {
+            if b.covers(a.as_str()) {
+                Some(a.clone())
+            } else {
+                a.covers(b.as_str()).then(|| b.clone())
+            }
+        };
+        a.iter().flat_map(|a| b.iter().filter_map(move |b| deeper(a, b))).collect()
+    }
+}
+
+bounds! {
+    /// Reading the filtered view of the repository.
+    #[serde(default)]
+    pub struct RepoRead, ceiling RepoReadCeiling {
+        /// The parts of the view that may be read.
+        #[serde(skip_serializing_if = "Set::is_any")]
+        paths: Set<RepoPart>;
+        /// Bytes that may be read of any one file.
+        #[serde(deserialize_with = "at_most::<{ 1 << 30 }, _, _>")]
+        file_bytes: u64;
+        /// Bytes that one call may read in all.
+        #[serde(deserialize_with = "at_most::<{ 64 << 30 }, _, _>")]
+        query_bytes: u64;
+    }
+}
+
+/// A tree of a quarter of a gigabyte can be read whole and some of it twice.
+impl Default for RepoRead {
+    fn default() -> Self {
+        Self { paths: Set::Any, file_bytes: 16 << 20, query_bytes: 512 << 20 }
+    }
+}
+
+impl RepoRead {
+    /// Whether the granted paths cover `path`. Reads, writes and `act components why` all ask here; the view adds the
+    /// directories on the way to a granted path.
+    pub fn covers(&self, path: &str) -> bool {
+        match &self.paths {
+            Set::Any => true,
+            Set::Only(parts) => parts.iter().any(|part| part.covers(path)),
+        }
+    }
+}
+
+table!(RepoRead, RepoReadCeiling);
+
+pub(crate) struct Rules;
+
+impl super::Rules for Rules {
+    type Bounds = Option<RepoRead>;
+    type Meters = ReadMeters;
+
+    fn is_behind(import: &Import<'_>) -> bool {
+        matches!(
+            import.interface,
+            "agentcommand:repo/read" | "agentcommand:repo/symbols" | "wasi:filesystem/preopens"
+        )
+    }
+
+    fn requested(need: &Need) -> Option<RepoRead> {
+        let paths = match need.paths.as_slice() {
+            [] => Set::Any,
+            paths => paths.iter().cloned().collect(),
+        };
+        Some(RepoRead { paths, ..RepoRead::unlimited() })
+    }
+
+    fn usual() -> Option<RepoRead> {
+        Some(RepoRead::default())
+    }
+
+    fn covers(grant: &Grant, access: &Access) -> bool {
+        grant.repo_read.as_ref().is_some_and(|read| match access {
+            Access::Read(path) => read.covers(path),
+            _ => true,
+        })
+    }
+
+    fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+        filesystem::types::add_to_linker::<State, HasFiles>(linker, files::of)?;
+        filesystem::preopens::add_to_linker::<State, HasFiles>(linker, files::of)?;
+        read::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+        symbols::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    }
+}
+
+/// What one call reads.
+#[derive(Debug)]
+pub(crate) struct ReadMeters {
+    pub(crate) bytes: Meter,
+    pub(crate) opened: Count,
+    files: Mutex<Files>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    paths: BTreeSet<Box<str>>,
+    bytes: usize,
+    /// Reads of files for whose paths there was no room.
+    unnamed: u64,
+}
+
+impl Metered<Option<RepoRead>> for ReadMeters {
+    fn new(read: &Option<RepoRead>, _limits: &Limits) -> Self {
+        let bytes = read.as_ref().map_or(0, |read| read.query_bytes);
+        Self {
+            bytes: Meter::new("repo.read.bytes", bytes),
+            opened: Count::default(),
+            files: Mutex::default(),
+        }
+    }
+
+    fn is_used(&self) -> bool {
+        self.opened.get() > 0
+    }
+
+    fn counts(&self) -> Vec<(&'static str, u64)> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        vec![
+            ("files", files.paths.len() as u64),
+            ("files_unnamed", files.unnamed),
+            ("bytes", self.bytes.used()),
+        ]
+    }
+}
+
+impl ReadMeters {
+    /// Notes that the content of a file, or what a search finds in it, is given to the component.
+    pub(crate) fn file(&self, path: &str) {
+        self.opened.add(1);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.paths.contains(path) {
+            return;
+        }
+        if files.bytes + path.len() > MAX_NAMES {
+            files.unnamed += 1;
+            return;
+        }
+        files.bytes += path.len();
+        files.paths.insert(path.into());
+    }
+
+    /// Number of files that were read.
+    pub(crate) fn files(&self) -> u64 {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.paths.len() as u64 + files.unnamed
+    }
+
+    /// SHA-256 of the sorted paths, each followed by a line feed.
+    pub(crate) fn files_sha256(&self) -> String {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let list: String = files.paths.iter().flat_map(|path| [&**path, "\n"]).collect();
+        act_workspace::digest(list.as_bytes())
+    }
+
+    /// The entries of the root that files were read in; none if they are more than `most`, or not all known.
+    pub(crate) fn parts(&self, most: usize) -> Vec<String> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
+        let parts: BTreeSet<_> = files.paths.iter().map(|path| part(path)).collect();
+        let are_told = files.unnamed == 0 && parts.len() <= most;
+        if are_told { parts.into_iter().collect() } else { vec![] }
+    }
+}
+
+/// Reading, as one call may.
+pub(crate) struct ReadAccess {
+    pub(crate) view: RepoView,
+    /// Counters of file versions, shared with the writer, so that an edit can expect what was read.
+    pub(crate) versions: Option<Versions>,
+    pub(crate) caps: RepoRead,
+}
+
+impl State {
+    fn reading(&mut self, object: &str) -> Result<&ReadAccess, Refusal> {
+        match self.call.read {
+            None => self.call.deny(Capability::RepoRead, object),
+            Some(_) => self.call.meters.repo_read.opened.add(1),
+        }
+        self.call.read.as_ref().ok_or_else(|| denied(Capability::RepoRead))
+    }
+
+    /// The refusal for the component. A hidden path looks as if it were not there, and the attempt is recorded.
+    fn refuse_view(&mut self, asked: Option<&str>, error: &ViewError) -> Refusal {
+        match error {
+            ViewError::Excluded { path, .. } => self.call.deny(Capability::RepoRead, path),
+            ViewError::NotPermitted { path, .. } => {
+                self.call.deny(Capability::RepoRead, asked.unwrap_or(path));
+            }
+            _ => {}
+        }
+        match (error, error.word()) {
+            (_, Some(word)) => Refusal::Invalid(format!("{word}: {error}")),
+            (ViewError::Io(_), None) => Refusal::Failed(error.to_string()),
+            _ => Refusal::NotFound,
+        }
+    }
+
+    fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
+        match error {
+            SelectionError::View(error) => self.refuse_view(None, error),
+            _ => Refusal::Invalid(format!("bad_arguments: {error}")),
+        }
+    }
+
+    fn read_slice(&mut self, slice: Slice, room: &mut u64) -> Result<Chunk, Refusal> {
+        let reading = self.reading(&slice.path)?;
+        let most = reading.caps.file_bytes;
+        let left = self.call.meters.repo_read.bytes.left();
+        if slice.offset >= most || left == 0 {
+            return Err(self.read_enough(&slice.path));
+        }
+        // A component asks again for what does not fit into this answer, whose size tells it so.
+        let allowed = left.min(most - slice.offset).min(*room);
+        let want = act_workspace::Slice {
+            path: slice.path,
+            offset: slice.offset,
+            length: Some(slice.length.unwrap_or(u64::MAX).min(allowed)),
+            with_version: slice.with_version,
+        };
+        let reading = self.reading(&want.path)?;
+        match act_workspace::read(&reading.view, &want, reading.versions.as_ref()) {
+            Ok(chunk) => {
+                let given = chunk.bytes.len() as u64;
+                // A version is the digest of the whole file.
+                let read = if want.with_version { chunk.size } else { given };
+                self.call.meters.repo_read.bytes.spend(read);
+                *room -= given.min(*room);
+                let version = chunk.version.map(version);
+                Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })
+            }
+            Err(error) => Err(self.refuse_read(&want.path, error)),
+        }
+    }
+
+    /// Records that no more bytes may be read, and returns the refusal.
+    pub(crate) fn read_enough(&mut self, path: &str) -> Refusal {
+        self.call.used_up(&self.call.meters.repo_read.bytes, path);
+        spent()
+    }
+
+    /// The hits for which enough bytes are left. A hit that is left out is a denial.
+    fn paid(&mut self, found: act_workspace::Hits) -> Result<Hits, Refusal> {
+        let act_workspace::Hits { mut items, mut next, mut truncated } = found;
+        let left = &self.call.meters.repo_read.bytes;
+        let cost = |hit: &act_workspace::Hit| hit.text.len() as u64 + HIT_BYTES;
+        let given = items.iter().take_while(|hit| left.take(cost(hit))).count();
+        if let Some(hit) = items.get(given) {
+            let refusal = self.read_enough(&hit.path);
+            items.truncate(given);
+            (next, truncated) = (None, true);
+            if given == 0 {
+                return Err(refusal);
+            }
+        }
+        Ok(Hits { items: items.into_iter().map(hit).collect(), next, truncated })
+    }
+
+    /// The refusal for a file that cannot be read.
+    pub(crate) fn refuse_read(&mut self, asked: &str, error: ReadError) -> Refusal {
+        match error {
+            ReadError::View(error) => self.refuse_view(Some(asked), &error),
+            ReadError::Binary { path } => {
+                self.call.deny(Capability::RepoRead, &path);
+                Refusal::NotFound
+            }
+            ReadError::NotAFile { .. } => Refusal::Invalid(format!("not_a_file: {error}")),
+            ReadError::TooLarge { .. } => Refusal::Limit(format!("too_large: {error}")),
+            ReadError::Failed { .. } => Refusal::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Host for State {
+    fn list_entries(
+        &mut self,
+        want: Selection,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<Entries, Refusal>> {
+        let view = match self.reading("list-entries") {
+            Ok(reading) => reading.view.clone(),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let listed = act_workspace::list(&view, &selection(want), cursor.as_deref(), MAX_ENTRIES);
+        self.call.go_on()?;
+        Ok(match listed {
+            Ok(entries) => {
+                let items = entries.items.into_iter().map(entry).collect();
+                Ok(Entries { items, next: entries.next, truncated: entries.truncated })
+            }
+            Err(error) => Err(self.refuse_selection(&error)),
+        })
+    }
+
+    fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
+        let mut room = self.call.grant.limits.host_call_bytes;
+        want.into_iter()
+            .map(|slice| {
+                self.call.go_on()?;
+                Ok(self.read_slice(slice, &mut room))
+            })
+            .collect()
+    }
+
+    fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, Refusal>> {
+        self.call.go_on()?;
+        let mut room = self.call.grant.limits.host_call_bytes;
+        let whole = Slice { path: path.clone(), offset: 0, length: None, with_version: false };
+        Ok(self.read_slice(whole, &mut room).and_then(|Chunk { bytes, size, .. }| {
+            if (bytes.len() as u64) < size {
+                let told = format!("too_large: {path} has {size} bytes; read it in parts");
+                return Err(Refusal::Limit(told));
+            }
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        }))
+    }
+
+    fn search(
+        &mut self,
+        want: Pattern,
+        within: Selection,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<Hits, Refusal>> {
+        let (view, most) = match self.reading("search") {
+            Ok(reading) => (reading.view.clone(), reading.caps.file_bytes),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // An answer without hits tells something too, so it costs as much as a hit.
+        if !self.call.meters.repo_read.bytes.take(HIT_BYTES) {
+            return Ok(Err(self.read_enough("search")));
+        }
+        let pattern = act_workspace::Pattern {
+            regex: want.regex,
+            ignore_case: want.ignore_case,
+            multi_line: want.multi_line,
+            file_bytes: Some(most),
+        };
+        let found = act_workspace::search(&view, &pattern, &selection(within), cursor.as_deref());
+        self.call.go_on()?;
+        Ok(match found {
+            Ok(hits) => self.paid(hits),
+            Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
+            Err(error @ SearchError::Pattern(_)) => {
+                Err(Refusal::Invalid(format!("bad_arguments: {error}")))
+            }
+        })
+    }
+}
+
+fn spent() -> Refusal {
+    Refusal::Limit("repo.read.bytes: no more may be read here".to_owned())
+}
+
+fn selection(want: Selection) -> act_workspace::Selection {
+    let kind = |kind: read::Kind| match kind {
+        read::Kind::File => Kind::File,
+        read::Kind::Directory => Kind::Directory,
+        read::Kind::Link => Kind::Link,
+    };
+    act_workspace::Selection {
+        under: want.under,
+        globs: want.globs,
+        kinds: want.kinds.into_iter().map(kind).collect(),
+    }
+}
+
+fn entry(entry: act_workspace::Entry) -> Entry {
+    let kind = match entry.kind {
+        Kind::File => read::Kind::File,
+        Kind::Directory => read::Kind::Directory,
+        Kind::Link => read::Kind::Link,
+    };
+    Entry { path: entry.path, kind, size: entry.size }
+}
+
+fn hit(hit: act_workspace::Hit) -> Hit {
+    Hit { path: hit.path, line: hit.line, column: hit.column, text: hit.text }
+}
+
+pub(crate) fn version(version: Version) -> types::Version {
+    types::Version { number: version.number, digest: version.digest }
+}

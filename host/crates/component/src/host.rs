@@ -1,0 +1,382 @@
+//! Loading components: from bytes to code that can be called.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use wasmtime::component::{Component, InstancePre, Linker};
+use wasmtime::{Config, Engine, Strategy};
+
+use crate::admission::{AdmissionError, Admitted};
+use crate::audit::{self, ComponentAudit};
+use crate::bindings::scout::ScoutPre;
+use crate::bindings::tool::ToolPre;
+use crate::builtin::Builtin;
+use crate::cache::{Cache, ReadAhead};
+use crate::call::State;
+use crate::capability::{Capability, Grant};
+use crate::failure::{MAX_LINE, one_line};
+use crate::handle::{Loaded, LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
+use crate::inspect::{Inspection, NotAComponent};
+use crate::manifest::{Kind, Manifest, ManifestError};
+use crate::outbound::Outbound;
+use crate::wasi;
+use act_audit::{Audit, AuditError, Subject};
+use act_core::event::{EventKind, Events};
+use act_symbols::Index;
+
+/// Stack of a component's own calls, in bytes.
+const GUEST_STACK: usize = 512 << 10;
+/// Stack of a call, in bytes. What exceeds the component's own stack belongs to the host functions that it calls.
+const FIBER_STACK: usize = 2 << 20;
+
+/// Loads components. A host costs nothing until it loads the first one. Clones share the engine.
+#[derive(Clone)]
+pub struct ComponentHost {
+    audit: Option<Audit>,
+    cache: Option<PathBuf>,
+    /// What the administrator allows any component.
+    ceiling: Grant,
+    outbound: Outbound,
+    outlines: Option<Arc<Index>>,
+    engine: Arc<OnceLock<Engine>>,
+    ahead: ReadAhead,
+}
+
+/// Why a component is not loaded. Nothing of it has run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    NotAComponent(#[from] NotAComponent),
+    #[error(transparent)]
+    Manifest(ManifestError),
+    #[error("`{name}` is refused: {why}")]
+    Refused { name: String, why: AdmissionError },
+    #[error("`{name}` says that it is a {} but does not export {}", kind.word(), kind.export())]
+    WrongKind { name: String, kind: Kind },
+    #[error("`{name}` is a {}, and a {} is wanted here", kind.word(), wanted.word())]
+    OtherKind { name: String, kind: Kind, wanted: Kind },
+    #[error("`{name}` cannot be compiled or linked: {why}")]
+    Engine { name: String, why: String },
+    #[error("`{name}` is not loaded without a record: {why}; {hint}", hint = why.hint())]
+    Unrecorded { name: String, why: AuditError },
+}
+
+impl LoadError {
+    /// A stable word for records.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAComponent(_) => "not_a_component",
+            Self::Manifest(_) => "manifest_invalid",
+            Self::Refused { why, .. } => why.code(),
+            Self::WrongKind { .. } | Self::OtherKind { .. } => "wrong_kind",
+            Self::Engine { .. } => "not_loadable",
+            Self::Unrecorded { .. } => "unrecorded",
+        }
+    }
+}
+
+impl From<ManifestError> for LoadError {
+    fn from(error: ManifestError) -> Self {
+        match error {
+            ManifestError::NotAComponent(error) => Self::NotAComponent(error),
+            error => Self::Manifest(error),
+        }
+    }
+}
+
+impl ComponentHost {
+    /// `cache` is a directory for compiled code and outlines, which only the user may open. It is made when it is
+    /// needed first.
+    pub fn new(cache: Option<&Path>) -> Self {
+        let ceiling = Grant::everything();
+        let cache = cache.map(Path::to_owned);
+        let outlines = cache.as_deref().map(|dir| Arc::new(Index::new(dir)));
+        let (outbound, engine, ahead) = (Outbound::default(), Arc::default(), ReadAhead::default());
+        Self { audit: None, cache, ceiling, outbound, outlines, engine, ahead }
+    }
+
+    /// Begins to read the code of components that are going to be loaded, in the background.
+    pub fn read_ahead(&self, components: impl IntoIterator<Item = Builtin>) {
+        let (Some(dir), Ok(engine)) = (&self.cache, self.engine()) else { return };
+        for component in components {
+            self.ahead.begin(engine, dir, component);
+        }
+    }
+
+    /// Replaces the way to the network.
+    #[must_use]
+    pub fn reaching(mut self, outbound: Outbound) -> Self {
+        self.outbound = outbound;
+        self
+    }
+
+    /// Sets the administrator's ceiling for all components that are loaded from here on.
+    #[must_use]
+    pub fn below(mut self, ceiling: Grant) -> Self {
+        self.ceiling = ceiling;
+        self
+    }
+
+    /// Records what is loaded or refused, and what components are denied, change and use. No component runs while
+    /// records cannot be written.
+    #[must_use]
+    pub fn audited(self, audit: Audit) -> Self {
+        Self { audit: Some(audit), ..self }
+    }
+
+    /// Checks `bytes` against `grant` and gets them ready to be called. Nothing of the component runs. Compiling may
+    /// take seconds, so load outside of a deadline.
+    ///
+    /// # Errors
+    ///
+    /// A [`LoadError`] if the bytes are no component, its imports, needs, grant and the ceiling do not agree, it
+    /// cannot be compiled, or nothing can be recorded. An event and a record tell that it was refused.
+    pub fn load(&self, bytes: &[u8], grant: Grant, events: &Events) -> Result<Loaded, LoadError> {
+        let size = bytes.len() as u64;
+        let limit = grant.limits.wasm_bytes.min(self.ceiling.limits.wasm_bytes);
+        let inspected = if size > limit {
+            Err(NotAComponent::TooLarge { bytes: size, limit }.into())
+        } else {
+            Inspection::of(Bytes::copy_from_slice(bytes))
+        };
+        match inspected {
+            Ok(inspection) => self.load_inspected(None, inspection, &grant, events),
+            Err(error) => {
+                let sha256 = act_workspace::digest(bytes);
+                let author = Manifest::author(bytes).unwrap_or_else(|| "unknown".to_owned());
+                self.tell((None, &author), &sha256, Err(error.into()), events)
+            }
+        }
+    }
+
+    /// Loads a component that is part of the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`ComponentHost::load`].
+    pub fn load_builtin(
+        &self,
+        builtin: Builtin,
+        grant: &Grant,
+        events: &Events,
+    ) -> Result<Loaded, LoadError> {
+        match Inspection::of_builtin(builtin) {
+            Ok(inspection) => self.load_inspected(None, inspection, grant, events),
+            Err(error) => {
+                let author = (None, builtin.name);
+                self.tell(author, builtin.sha256, Err(error.into()), events)
+            }
+        }
+    }
+
+    /// Loads a component that was inspected before. With a name, the component is known by it instead of by the name
+    /// that its author gave it.
+    ///
+    /// # Errors
+    ///
+    /// As [`ComponentHost::load`].
+    pub fn load_inspected(
+        &self,
+        name: Option<&str>,
+        inspection: Inspection,
+        grant: &Grant,
+        events: &Events,
+    ) -> Result<Loaded, LoadError> {
+        let author = inspection.manifest.name.clone();
+        let sha256 = inspection.sha256.clone();
+        let known_as = name.unwrap_or(&author);
+        let loaded = inspection
+            .admit(grant, &self.ceiling)
+            .map_err(|why| LoadError::Refused { name: known_as.to_owned(), why })
+            .and_then(|admitted| self.link(known_as, &admitted, events));
+        self.tell((name, &author), &sha256, loaded, events)
+    }
+
+    /// Loads a component that was admitted before, as [`ComponentHost::load_inspected`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`ComponentHost::load`].
+    pub fn load_admitted(
+        &self,
+        name: &str,
+        admitted: &Admitted,
+        events: &Events,
+    ) -> Result<Loaded, LoadError> {
+        let (author, sha256) = (&admitted.inspection.manifest.name, &admitted.inspection.sha256);
+        let loaded = self.link(name, admitted, events);
+        self.tell((Some(name), author), sha256, loaded, events)
+    }
+
+    /// Records that a component was loaded or refused, and emits an event for it. Without a record the component is
+    /// refused.
+    fn tell(
+        &self,
+        (name, author): (Option<&str>, &str),
+        sha256: &str,
+        loaded: Result<Loaded, LoadError>,
+        events: &Events,
+    ) -> Result<Loaded, LoadError> {
+        let loaded = match (&self.audit, loaded) {
+            (None, loaded) => loaded,
+            (Some(audit), Ok(mut loaded)) => {
+                let component = loaded.component_mut();
+                let subject = Subject {
+                    name: component.manifest.name.clone(),
+                    sha256: component.sha256.clone(),
+                    world: Some(component.world.to_owned()),
+                };
+                match ComponentAudit::loaded(audit, subject, &component.grant) {
+                    Ok(recorded) => {
+                        component.audit = Some(recorded);
+                        Ok(loaded)
+                    }
+                    Err(why) => {
+                        let name = component.manifest.name.clone();
+                        Err(LoadError::Unrecorded { name, why })
+                    }
+                }
+            }
+            (Some(audit), Err(error)) => {
+                // The component is refused whether that can be recorded or not.
+                let _ = audit::refused(audit, name.unwrap_or(author), sha256, &error);
+                Err(error)
+            }
+        };
+        events.emit(match &loaded {
+            Ok(loaded) => EventKind::ComponentLoaded {
+                name: loaded.manifest.name.clone(),
+                sha256: loaded.sha256.clone(),
+                world: loaded.world.to_owned(),
+                effective_sha256: loaded.grant.sha256(),
+            },
+            Err(error) => EventKind::ComponentRefused {
+                name: name.unwrap_or("?").to_owned(),
+                sha256: sha256.to_owned(),
+                reason: error.code().to_owned(),
+                message: one_line(&error.to_string(), MAX_LINE),
+            },
+        });
+        loaded
+    }
+
+    /// Compiles an admitted component and links what its effective grant covers.
+    fn link(&self, name: &str, admitted: &Admitted, events: &Events) -> Result<Loaded, LoadError> {
+        let Inspection { bytes, sha256, manifest, imports, .. } = &admitted.inspection;
+        // The ceiling was met at admission. Meeting it again costs nothing and holds for every caller.
+        let grant = admitted.effective.meet(&self.ceiling);
+        let (size, limit) = (bytes.len() as u64, grant.limits.wasm_bytes);
+        if size > limit {
+            return Err(NotAComponent::TooLarge { bytes: size, limit }.into());
+        }
+        if !admitted.inspection.is_what_it_says() {
+            return Err(LoadError::WrongKind { name: name.to_owned(), kind: manifest.kind });
+        }
+        let failed = |error: wasmtime::Error| LoadError::Engine {
+            name: name.to_owned(),
+            why: one_line(&format!("{error:#}"), MAX_LINE),
+        };
+        let engine = self.engine().map_err(failed)?;
+        let cache = self.cache.as_deref();
+        let code = match self.ahead.take(sha256) {
+            Some(code) => code,
+            None => code(engine, cache, bytes, sha256, name, events).map_err(failed)?,
+        };
+        let code = linker(engine, &grant)
+            .and_then(|linker| linker.instantiate_pre(&code))
+            .map_err(failed)?;
+        let mut manifest = manifest.clone();
+        name.clone_into(&mut manifest.name);
+        let component = LoadedComponent {
+            sha256: sha256.clone(),
+            world: manifest.world(),
+            imports: imports.clone(),
+            outbound: self.outbound.clone(),
+            outlines: self.outlines.clone(),
+            has_scratch: manifest.is_plain() && grant.repo_write && grant.repo_read.is_some(),
+            audit: None,
+            manifest,
+            grant,
+        };
+        loaded(component, code).map_err(failed)
+    }
+
+    fn engine(&self) -> wasmtime::Result<&Engine> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = engine()?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+}
+
+fn loaded(component: LoadedComponent, code: InstancePre<State>) -> wasmtime::Result<Loaded> {
+    Ok(match component.manifest.kind {
+        Kind::Scout => Loaded::Scout(ScoutComponent { code: ScoutPre::new(code)?, component }),
+        Kind::Tool => {
+            let code = if component.manifest.is_plain() {
+                ToolCode::Plain(code, component.manifest.functions.clone().into())
+            } else {
+                ToolCode::Typed(ToolPre::new(code)?)
+            };
+            Loaded::Tool(ToolComponent { component, code })
+        }
+    })
+}
+
+pub(crate) fn engine() -> wasmtime::Result<Engine> {
+    let mut config = Config::new();
+    config
+        .wasm_component_model(true)
+        .strategy(Strategy::Cranelift)
+        .epoch_interruption(true)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(FIBER_STACK)
+        // A trap is reported in one line: no frames are collected and no map from code to source is stored.
+        .wasm_backtrace_max_frames(None)
+        .generate_address_map(false);
+    Engine::new(&config)
+}
+
+/// Reads compiled code from the cache, or compiles and stores it.
+fn code(
+    engine: &Engine,
+    cache: Option<&Path>,
+    wasm: &[u8],
+    sha256: &str,
+    name: &str,
+    events: &Events,
+) -> wasmtime::Result<Component> {
+    let cache = cache.map(|dir| Cache::new(dir, engine, sha256));
+    if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine)) {
+        return Ok(component);
+    }
+    let started = Instant::now();
+    let component = Component::from_binary(engine, wasm)?;
+    let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    events.emit(EventKind::ComponentCompiled {
+        name: name.to_owned(),
+        sha256: sha256.to_owned(),
+        duration_ms,
+    });
+    if let Some(cache) = cache {
+        // A cache that cannot be written costs time at the next start and nothing else.
+        let _ = cache.keep(&component.serialize()?);
+    }
+    Ok(component)
+}
+
+/// Links base WASI and the interfaces of the base world for every component, and the interfaces of any other capability
+/// for a component that was granted it.
+fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::new(engine);
+    wasi::link(&mut linker)?;
+    for capability in Capability::ALL {
+        if capability.is_in_base_world() || grant.links(capability) {
+            capability.link(&mut linker)?;
+        }
+    }
+    Ok(linker)
+}

@@ -1,0 +1,134 @@
+//! Base WASI, denied by default. Every component's standard library imports it, so it is linked for all: without
+//! arguments, input, directories, network and environment, with clocks that stand still and randomness that repeats.
+//! A grant opens the part of its capability.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytes::Bytes;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use tokio::io::AsyncWrite;
+use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream, WasiCli, WasiCliView};
+use wasmtime_wasi::p2::bindings::cli;
+use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::{WasiCtx, async_trait};
+
+use crate::bindings::{progress, types};
+use crate::call::State;
+use crate::capability::{Grant, GrantedClock, Meters};
+
+/// Bytes that one write to an output may hold.
+const WRITE: usize = 64 << 10;
+
+/// Links what every component imports and no capability governs.
+pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    error::add_to_linker::<State, HasTable>(linker, |state| &mut state.table)?;
+    poll::add_to_linker::<State, HasTable>(linker, |state| &mut state.table)?;
+    streams::add_to_linker::<State, HasTable>(linker, |state| &mut state.table)?;
+
+    cli::exit::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_input::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_output::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdin::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stdout::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+    cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
+
+    types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    progress::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+}
+
+/// The interface has words only and no functions.
+impl types::Host for State {}
+
+struct HasTable;
+
+impl HasData for HasTable {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// The context of one store. The outputs hold the first `log_bytes` each.
+pub(crate) fn context(grant: &Grant, meters: &Arc<Meters>) -> (WasiCtx, Output, Output) {
+    let limits = &grant.limits;
+    let (stdout, stderr) = (Output::new(limits.log_bytes), Output::new(limits.log_bytes));
+    let clock = || {
+        let meters = Arc::clone(meters);
+        GrantedClock { level: grant.clock, began: Instant::now(), meters }
+    };
+    let mut wasi = WasiCtx::builder();
+    wasi.allow_blocking_current_thread(true)
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
+        .wall_clock(clock())
+        .monotonic_clock(clock())
+        .insecure_random(StdRng::seed_from_u64(1))
+        .insecure_random_seed(0)
+        .max_random_size(limits.host_call_bytes);
+    (wasi.build(), stdout, stderr)
+}
+
+/// An output that takes everything and holds the beginning.
+#[derive(Clone)]
+pub(crate) struct Output {
+    most: usize,
+    start: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Output {
+    fn new(most: u64) -> Self {
+        Self { most: usize::try_from(most).unwrap_or(usize::MAX), start: Arc::default() }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.start.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
+    }
+
+    fn take(&self, bytes: &[u8]) {
+        let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = self.most.saturating_sub(start.len()).min(bytes.len());
+        start.extend_from_slice(&bytes[..room]);
+    }
+}
+
+#[async_trait]
+impl Pollable for Output {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for Output {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.take(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE)
+    }
+}
+
+impl IsTerminal for Output {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for Output {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        // Only versions of WASI that are not linked ask for it.
+        Box::new(tokio::io::sink())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
