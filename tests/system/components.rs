@@ -1,5 +1,7 @@
 //! Approved components in a task, and what is known of them afterwards.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::harness::components::{approve, components, need, packed, scout, tool};
@@ -69,4 +71,40 @@ fn approved_scouts_and_tools_take_part_in_a_task_and_show_what_they_used() {
     let no = act.clone().act(components(["why", "more-hands", "answer.txt"])).status(1);
     no.stdout_has("no  grants");
     act.clone().act(components(["why", "more-hands", "docs/a.txt"])).status(0);
+}
+
+/// CAPABILITY-40: also a step that asks for the network by name has none.
+#[test]
+fn the_administrator_takes_the_network_from_every_step() {
+    let steps = json!([
+        {"name": "fetch", "command": "ls /sys/class/net", "network": "on"},
+        {"name": "test", "command": "grep -qx none answer.txt", "network": "off"},
+    ]);
+    let yaml = json!({"verification": {"container_image": image(), "steps": steps}});
+    let act = Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string());
+    let interfaces = |act: &Act| {
+        let response = act.clone().act(["verify", "--json"]).status(0).json();
+        (response["tail_log"].as_str().unwrap().to_owned(), response)
+    };
+    let (tail, response) = interfaces(&act);
+    assert_ne!(tail, "lo\n");
+    assert_eq!(response["warnings"], json!([]));
+
+    let policy = act.repo().parent().unwrap().join("policy.toml");
+    fs::write(&policy, "[verifier]\nnetwork = \"off\"\n").unwrap();
+    let act = act.env("ACT_POLICY_FILE", &policy);
+    let (tail, response) = interfaces(&act);
+    assert_eq!(tail, "lo\n", "{response:#}");
+    let manifest = &response["manifest"];
+    for command in manifest["commands_executed"].as_array().unwrap() {
+        assert_eq!(command["network"], "off", "{manifest:#}");
+    }
+    let warning = &response["warnings"][0];
+    assert_eq!(warning["code"], "network_cut_off", "{response:#}");
+    assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
+    let told = act.clone().act(["audit", "list", "--json"]).status(0);
+    let walls = told.json()["records"].as_array().unwrap().iter().rev().find_map(|record| {
+        (record["event"] == "container_inspected").then(|| record["names"].to_string())
+    });
+    assert!(walls.unwrap().contains("network=none"), "{told}");
 }

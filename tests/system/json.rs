@@ -115,7 +115,7 @@ fn a_journal_that_cannot_be_written_ends_no_task() {
     fs::create_dir_all(artifacts.join("state")).unwrap();
     fs::write(artifacts.join("state/journal"), "in the way").unwrap();
     let told = act.run("write the answer").status(0);
-    let said = told.stderr_text().matches("the journal of this task cannot be written").count();
+    let said = told.stderr_text().matches("cannot write the journal of this task").count();
     assert_eq!(said, 1, "{told}");
 }
 

@@ -139,7 +139,7 @@ fn completions_and_manual_page_are_made_from_the_arguments() {
         ".SH \"ACT AUDIT EXPLAIN\"\n\\fBact audit explain\\fR [OPTIONS] <RUN_ID>\n",
         ".SH \"ACT RUN\"\n\\fBact run\\fR [OPTIONS] <TEXT|\\-\\-file <FILE>|\\-\\-again <TASK>>\n",
         ".SH \"EXIT STATUS\"\n.PP\n.nf\n  0    SUCCESS",
-        ".SH \"ENVIRONMENT\"\n.PP\n.nf\nModel access",
+        ".SH \"ENVIRONMENT\"\n.PP\n.nf\nThe model is selected by",
         ".SH \"EXAMPLES\"\n.PP\n.nf\n  act demo",
     ] {
         assert!(page.stdout_text().contains(words), "no {words} in {page}");

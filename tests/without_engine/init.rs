@@ -9,7 +9,8 @@ use crate::harness::Act;
 fn it_writes_what_fits_the_project_and_says_what_to_check() {
     // CLI-21, CLI-22
     let act = Act::new().file("Cargo.toml", "[package]\n").file("Cargo.lock", "version = 4\n");
-    let told = act.act(["init"]).status(0).stdout_has("Check: ").stdout_has("act doctor");
+    let told =
+        act.act(["init"]).status(0).stdout_has("Check the image version").stdout_has("act doctor");
     let yaml = told.read("agent.yaml");
     assert!(yaml.contains("rust:1") && yaml.contains("\"cargo test"), "{yaml}");
     assert!(told.agent_files().is_empty(), "{told}");

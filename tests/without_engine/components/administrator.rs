@@ -8,7 +8,6 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{approve, components, need, packed, scout, without_engine};
-use crate::harness::{Act, image};
 
 #[test]
 fn the_administrator_takes_away_and_what_he_did_not_write_does_not_count() {
@@ -105,40 +104,4 @@ fn a_policy_that_cannot_be_trusted_is_not_taken_for_none() {
     assert!(!log.contains("component_loaded"), "{log}");
     fs::remove_file(&etc).unwrap();
     act.act(["scout", "probe", "batch-list"]).status(0);
-}
-
-/// CAPABILITY-40: also a step that asks for the network by name has none.
-#[test]
-fn the_administrator_takes_the_network_from_every_step() {
-    let steps = json!([
-        {"name": "fetch", "command": "ls /sys/class/net", "network": "on"},
-        {"name": "test", "command": "grep -qx none answer.txt", "network": "off"},
-    ]);
-    let yaml = json!({"verification": {"container_image": image(), "steps": steps}});
-    let act = Act::new().file("answer.txt", "none\n").file("agent.yaml", yaml.to_string());
-    let interfaces = |act: &Act| {
-        let response = act.clone().act(["verify", "--json"]).status(0).json();
-        (response["tail_log"].as_str().unwrap().to_owned(), response)
-    };
-    let (tail, response) = interfaces(&act);
-    assert_ne!(tail, "lo\n");
-    assert_eq!(response["warnings"], json!([]));
-
-    let policy = act.repo().parent().unwrap().join("policy.toml");
-    fs::write(&policy, "[verifier]\nnetwork = \"off\"\n").unwrap();
-    let act = act.env("ACT_POLICY_FILE", &policy);
-    let (tail, response) = interfaces(&act);
-    assert_eq!(tail, "lo\n", "{response:#}");
-    let manifest = &response["manifest"];
-    for command in manifest["commands_executed"].as_array().unwrap() {
-        assert_eq!(command["network"], "off", "{manifest:#}");
-    }
-    let warning = &response["warnings"][0];
-    assert_eq!(warning["code"], "network_cut_off", "{response:#}");
-    assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
-    let told = act.clone().act(["audit", "list", "--json"]).status(0);
-    let walls = told.json()["records"].as_array().unwrap().iter().rev().find_map(|record| {
-        (record["event"] == "container_inspected").then(|| record["names"].to_string())
-    });
-    assert!(walls.unwrap().contains("network=none"), "{told}");
 }
