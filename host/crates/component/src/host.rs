@@ -146,7 +146,14 @@ impl ComponentHost {
             Err(error) => {
                 let sha256 = act_workspace::digest(bytes);
                 let author = Manifest::author(bytes).unwrap_or_else(|| "unknown".to_owned());
-                self.tell((None, &author), &sha256, Err(error.into()), events)
+                let error = match error {
+                    // A component with a manifest whose body is damaged is one that cannot be compiled.
+                    ManifestError::NotAComponent(NotAComponent::Malformed(why)) => {
+                        LoadError::Engine { name: author.clone(), why }
+                    }
+                    error => error.into(),
+                };
+                self.tell((None, &author), &sha256, Err(error), events)
             }
         }
     }

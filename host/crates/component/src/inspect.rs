@@ -4,7 +4,10 @@
 //! what is loaded.
 
 use bytes::Bytes;
-use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload, TypeBounds};
+use wasmparser::{
+    BinaryReader, ComponentExportSectionReader, ComponentImportSectionReader, ComponentTypeRef,
+    CustomSectionReader, Parser, TypeBounds,
+};
 
 use crate::admission::{AdmissionError, Need, check_version, is_interface};
 use crate::builtin::Builtin;
@@ -21,8 +24,12 @@ const CORE_MODULE: &[u8; 4] = b"\x01\0\0\0";
 const MAX_SECTIONS: usize = 10_000;
 /// Imports and exports at the top level. Real components have tens.
 const MAX_NAMES: usize = 1_000;
-/// Longest header of a section, in bytes: its id and its size.
-const SECTION_HEADER: usize = 6;
+/// Bytes before the first section: the magic number and the version.
+const PREAMBLE: usize = 8;
+/// Ids of sections at the top level of a component.
+const CUSTOM_SECTION: u8 = 0;
+const IMPORT_SECTION: u8 = 10;
+const EXPORT_SECTION: u8 = 11;
 
 /// Why the bytes are no component, or none with a readable manifest section.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -193,56 +200,62 @@ impl<'a> Sections<'a> {
     pub(crate) fn of(bytes: &'a [u8]) -> Result<Self, NotAComponent> {
         check_preamble(bytes)?;
         let mut sections = Self::default();
-        let mut parser = Parser::new(0);
-        let mut at = 0;
+        let mut at = PREAMBLE;
         for _ in 0..=MAX_SECTIONS {
             if at == bytes.len() {
                 return Ok(sections);
             }
-            let parsed = parser.parse(&bytes[at..], false).map_err(|error| {
-                let is_in_header = error.offset() < (at + SECTION_HEADER) as u64 as _;
-                if is_in_header { NotAComponent::Cut(at) } else { malformed(error) }
-            })?;
-            let Chunk::Parsed { consumed, payload } = parsed else {
-                return Err(NotAComponent::Cut(at));
-            };
-            let mut end = at + consumed;
-            match payload {
-                // Components and modules inside of it have imports of their own, which it satisfies.
-                Payload::ModuleSection { unchecked_range: inner, .. }
-                | Payload::ComponentSection { unchecked_range: inner, .. } => {
-                    end = inner.end as usize;
-                    if end > bytes.len() {
-                        return Err(NotAComponent::Cut(at));
-                    }
-                }
-                Payload::CustomSection(section) if section.name() == MANIFEST_SECTION => {
-                    sections.manifest.get_or_insert(section.data());
-                    sections.manifests.push(at..end);
-                }
-                Payload::ComponentImportSection(section) => {
-                    for import in section {
-                        let import = import.map_err(malformed)?;
-                        // A type that is named by an import is nothing that the host has to bring.
-                        if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
-                            sections.imports.push(import.name.name.to_owned());
-                        }
-                    }
-                }
-                Payload::ComponentExportSection(section) => {
-                    for export in section {
-                        sections.exports.push(export.map_err(malformed)?.name.name.to_owned());
-                    }
-                }
-                _ => {}
-            }
-            if sections.imports.len() + sections.exports.len() > MAX_NAMES {
-                let why = format!("more than {MAX_NAMES} imports and exports");
-                return Err(NotAComponent::Malformed(why));
-            }
+            let cut = |_| NotAComponent::Cut(at);
+            let mut reader = BinaryReader::new(&bytes[at..], at as _);
+            let id = reader.read_u8().map_err(cut)?;
+            let size = reader.read_var_u32().map_err(cut)?;
+            let content = reader.read_bytes(size as usize).map_err(cut)?;
+            let end = bytes.len() - reader.bytes_remaining();
+            sections.add(id, content, at..end)?;
             at = end;
         }
         Err(NotAComponent::Cut(at))
+    }
+
+    /// Takes over what a section holds. Components and modules inside of the component have imports of their own, which
+    /// it satisfies, so their sections are not of interest.
+    fn add(
+        &mut self,
+        id: u8,
+        content: &'a [u8],
+        range: std::ops::Range<usize>,
+    ) -> Result<(), NotAComponent> {
+        let reader = BinaryReader::new(content, (range.end - content.len()) as _);
+        match id {
+            CUSTOM_SECTION => {
+                let section = CustomSectionReader::new(reader)
+                    .map_err(|_| NotAComponent::Cut(range.start))?;
+                if section.name() == MANIFEST_SECTION {
+                    self.manifest.get_or_insert(section.data());
+                    self.manifests.push(range);
+                }
+            }
+            IMPORT_SECTION => {
+                for import in ComponentImportSectionReader::new(reader).map_err(malformed)? {
+                    let import = import.map_err(malformed)?;
+                    // A type that is named by an import is nothing that the host has to bring.
+                    if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
+                        self.imports.push(import.name.name.to_owned());
+                    }
+                }
+            }
+            EXPORT_SECTION => {
+                for export in ComponentExportSectionReader::new(reader).map_err(malformed)? {
+                    self.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+        if self.imports.len() + self.exports.len() > MAX_NAMES {
+            let why = format!("more than {MAX_NAMES} imports and exports");
+            return Err(NotAComponent::Malformed(why));
+        }
+        Ok(())
     }
 
     /// The content of the one manifest section.

@@ -18,6 +18,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Addresses of one name that are looked at.
 const MAX_ADDRESSES: usize = 64;
 
+type Clients = HashMap<(String, Vec<SocketAddr>), Client>;
+
 type Resolve =
     dyn Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> + Send + Sync;
 
@@ -26,8 +28,8 @@ type Resolve =
 pub struct Outbound {
     resolve: Arc<Resolve>,
     reachable: fn(IpAddr) -> bool,
-    /// One client for each origin of a call, pinned to the addresses that were judged.
-    clients: Arc<Mutex<HashMap<String, Client>>>,
+    /// The clients of one call, by origin and by the addresses that were judged.
+    clients: Arc<Mutex<Clients>>,
 }
 
 impl Default for Outbound {
@@ -115,20 +117,22 @@ impl Outbound {
         response.body(whole.freeze()).map_err(|error| NoResponse::Failed(error.to_string()))
     }
 
-    /// The client of an origin. The first request of a call resolves the name and judges every address; the client
-    /// connects to those addresses only, for as long as the call runs.
+    /// A client that connects only to the addresses of the origin, all of which were judged. Every request resolves the
+    /// name again and has the addresses judged; requests of one call to the same addresses share a client.
     async fn client(&self, origin: &str, url: &Url) -> Result<Client, NoResponse> {
+        let host = url.host_str().ok_or(NoResponse::Address)?;
+        let addresses = self.addresses(url, host).await?;
         let clients = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients().get(origin) {
+        let pin = (origin.to_owned(), addresses);
+        if let Some(client) = clients().get(&pin) {
             return Ok(client.clone());
         }
-        let client = self.pinned(url).await?;
-        Ok(clients().entry(origin.to_owned()).or_insert(client).clone())
+        let client = pinned(url, host, &pin.1)?;
+        Ok(clients().entry(pin).or_insert(client).clone())
     }
 
-    /// A client pinned to addresses that were all judged to be reachable.
-    async fn pinned(&self, url: &Url) -> Result<Client, NoResponse> {
-        let host = url.host_str().ok_or(NoResponse::Address)?;
+    /// Resolves a host and judges all of its addresses.
+    async fn addresses(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, NoResponse> {
         let port = url.port_or_known_default().ok_or(NoResponse::Address)?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let addresses = match bare.parse::<IpAddr>() {
@@ -143,21 +147,26 @@ impl Outbound {
         if let Some(private) = addresses.iter().find(|address| !(self.reachable)(address.ip())) {
             return Err(NoResponse::Private(private.ip()));
         }
-        // Fails only when the process has one already, and then that is the one to use.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .no_proxy()
-            .connect_timeout(CONNECT)
-            .resolve_to_addrs(host, &addresses);
-        if url.scheme() == "http" {
-            // Without redirects nothing here can meet a certificate.
-            builder = builder.tls_certs_only([]);
-        }
-        builder.build().map_err(|error| NoResponse::Failed(error.without_url().to_string()))
+        Ok(addresses)
     }
+}
+
+/// A client that connects to these addresses and to no other.
+fn pinned(url: &Url, host: &str, addresses: &[SocketAddr]) -> Result<Client, NoResponse> {
+    // Fails only when the process has one already, and then that is the one to use.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .no_proxy()
+        .connect_timeout(CONNECT)
+        .resolve_to_addrs(host, addresses);
+    if url.scheme() == "http" {
+        // Without redirects nothing here can meet a certificate.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| NoResponse::Failed(error.without_url().to_string()))
 }
 
 /// Whether the host part of an origin is a loopback, private or link-local address. Such an origin is refused even if
