@@ -3,7 +3,7 @@
 use std::io;
 
 /// A panic goes on where it was waited for.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     match tokio::task::spawn_blocking(work).await {

@@ -80,12 +80,12 @@ const FILES: [&str; 34] = [
 ];
 
 /// Whether a directory of this name, with all in it, is one.
-pub(super) fn is_product_directory(name: &[u8]) -> bool {
+pub(crate) fn is_product_directory(name: &[u8]) -> bool {
     DIRECTORIES.iter().any(|known| fits(name, known))
 }
 
 /// Whether a new file of this name is one.
-pub(super) fn is_product_file(name: &[u8]) -> bool {
+pub(crate) fn is_product_file(name: &[u8]) -> bool {
     name.starts_with(b".coverage.") || FILES.iter().any(|known| fits(name, known))
 }
 

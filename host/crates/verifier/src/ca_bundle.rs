@@ -17,7 +17,7 @@ pub fn usable(path: &Path) -> Result<(), InfraError> {
     certificates(path).map(|_| ())
 }
 
-pub(super) fn certificates(path: &Path) -> Result<String, InfraError> {
+pub(crate) fn certificates(path: &Path) -> Result<String, InfraError> {
     let refused = |why: &str| {
         InfraError::new(
             ErrorType::ContainerCreation,

@@ -10,15 +10,15 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, StartContainerOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::audited::unrecorded;
-use super::docker_error::{EngineError, Phase};
-use super::engine::{Engine, QUICK, WORK};
-use super::image::ResolvedImage;
-use super::kill_counter::KillCounter;
-use super::oom::OomWatch;
-use super::passwd::put_file;
-use super::request::ContainerRequest;
-use super::walls;
+use crate::container_audit;
+use crate::docker_error::{EngineError, Phase};
+use crate::docker_verifier::unrecorded;
+use crate::engine::{Engine, QUICK, WORK};
+use crate::image::ResolvedImage;
+use crate::oom::KillCounter;
+use crate::oom::OomWatch;
+use crate::passwd::put_file;
+use crate::request::ContainerRequest;
 use act_audit::Audit;
 use act_core::verification::{ErrorType, InfraError};
 
@@ -27,25 +27,25 @@ const LAST_MOMENT: Duration = Duration::from_secs(10);
 /// A cancelled run waits this long for an answer that would tell whether there is a container.
 const CANCELLED_CREATE: Duration = Duration::from_secs(2);
 
-pub(super) struct Container {
-    pub(super) engine: Engine,
-    pub(super) name: String,
-    pub(super) oom: OomWatch,
+pub(crate) struct Container {
+    pub(crate) engine: Engine,
+    pub(crate) name: String,
+    pub(crate) oom: OomWatch,
     guard: Guard,
 }
 
 /// Whether the container runs, and what its end looked like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) running: bool,
-    pub(super) oom_killed: bool,
+pub(crate) struct State {
+    pub(crate) running: bool,
+    pub(crate) oom_killed: bool,
 }
 
 impl Container {
     /// Creates, prepares and starts; what is asked for is recorded before, what the engine made of it after.
     /// None when cancelled. The name is ours and the guard is armed before the
     /// engine hears of it, so there is no moment in which a container could be lost.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         engine: &Engine,
         name: String,
         mut request: ContainerRequest,
@@ -67,7 +67,7 @@ impl Container {
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let body = request.body();
-        audit.append(walls::requested(&name, &body)).map_err(unrecorded)?;
+        audit.append(container_audit::requested(&name, &body)).map_err(unrecorded)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.create_volume(volume).await?;
@@ -95,7 +95,7 @@ impl Container {
             let inspect =
                 || engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
             let found = engine.settled(inspect).await?;
-            audit.append(walls::inspected(&name, &found)).map_err(unrecorded)?;
+            audit.append(container_audit::inspected(&name, &found)).map_err(unrecorded)?;
             oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
         };
@@ -117,16 +117,16 @@ impl Container {
     }
 
     /// Kills and removes. An engine that refuses is asked once more by the guard, one that is gone is not.
-    pub(super) async fn remove(self) -> Result<(), EngineError> {
+    pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.guard.remove().await
     }
 
-    pub(super) async fn kill(&self) -> Result<(), EngineError> {
+    pub(crate) async fn kill(&self) -> Result<(), EngineError> {
         self.engine.kill(&self.name).await
     }
 
     /// A container that is gone does not run.
-    pub(super) async fn state(&self) -> Result<State, EngineError> {
+    pub(crate) async fn state(&self) -> Result<State, EngineError> {
         let inspect =
             || self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
         match self.engine.settled(inspect).await {
@@ -139,7 +139,7 @@ impl Container {
     }
 
     /// Takes every network away; what was taken is the answer, for `attach`.
-    pub(super) async fn detach(&self) -> Result<Vec<String>, EngineError> {
+    pub(crate) async fn detach(&self) -> Result<Vec<String>, EngineError> {
         let inspect =
             self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
         let found = self.engine.call(Phase::Network, QUICK, inspect).await?;
@@ -154,7 +154,7 @@ impl Container {
         Ok(names)
     }
 
-    pub(super) async fn attach(&self, networks: &[String]) -> Result<(), EngineError> {
+    pub(crate) async fn attach(&self, networks: &[String]) -> Result<(), EngineError> {
         for network in networks {
             let request = NetworkConnectRequest {
                 container: self.name.clone(),
@@ -192,7 +192,7 @@ fn read_state(state: ContainerState) -> State {
     State { running: state.running.unwrap_or(false), oom_killed: state.oom_killed.unwrap_or(false) }
 }
 
-pub(super) fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
+pub(crate) fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
     let gone = error.status() == Some(404);
     let mut error = InfraError::from(error);
     if gone {
@@ -203,7 +203,7 @@ pub(super) fn creation_failed(image: &ResolvedImage, error: EngineError) -> Infr
 }
 
 /// Removes a container, then its volumes, unless somebody did so properly.
-pub(super) struct Guard {
+pub(crate) struct Guard {
     engine: Engine,
     name: String,
     volumes: Vec<String>,
@@ -212,11 +212,11 @@ pub(super) struct Guard {
 
 impl Guard {
     /// Before the engine hears of any of them.
-    pub(super) fn arm(engine: &Engine, name: &str, volumes: Vec<String>) -> Self {
+    pub(crate) fn arm(engine: &Engine, name: &str, volumes: Vec<String>) -> Self {
         Self { engine: engine.clone(), name: name.to_owned(), volumes, armed: true.into() }
     }
 
-    pub(super) async fn remove(&self) -> Result<(), EngineError> {
+    pub(crate) async fn remove(&self) -> Result<(), EngineError> {
         let mut removed = self.engine.remove(&self.name).await;
         for volume in &self.volumes {
             if removed.is_ok() {

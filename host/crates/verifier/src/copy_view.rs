@@ -17,7 +17,7 @@ use act_records::artifacts::{Descent, make_directory};
 use act_workspace::{CopyEntry, CopyError, CopySet, Kind, READ_AT_ONCE, Tree, TreeBuilder};
 
 /// Where a copy goes: a directory of this machine, or an archive for an engine on another one.
-pub(super) trait Destination {
+pub(crate) trait Destination {
     fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()>;
     /// Begins a file; `about` is that of the open original.
     fn file(&mut self, entry: &CopyEntry, about: &Metadata) -> io::Result<()>;
@@ -28,7 +28,7 @@ pub(super) trait Destination {
 
 /// Copies the set; the answer is the tree that the copy holds, digested from the very bytes that were written.
 /// What is gone since it was listed is in neither.
-pub(super) fn copy(
+pub(crate) fn copy(
     set: &CopySet,
     into: &mut dyn Destination,
     cancel: &CancellationToken,
@@ -88,13 +88,13 @@ impl Read for Exactly {
 }
 
 /// An empty directory of this machine.
-pub(super) struct Directory {
+pub(crate) struct Directory {
     at: Descent,
     open: Option<File>,
 }
 
 impl Directory {
-    pub(super) fn new(root: OwnedFd) -> Self {
+    pub(crate) fn new(root: OwnedFd) -> Self {
         Self { at: Descent::new(root), open: None }
     }
 
@@ -128,7 +128,7 @@ impl Destination for Directory {
 }
 
 /// Makes directories that must exist in the view whatever the tree holds.
-pub(super) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
+pub(crate) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
     let mut at = view.try_clone()?;
     for part in path.components() {
         if let Component::Normal(name) = part {
@@ -139,7 +139,7 @@ pub(super) fn ensure_directory(view: &OwnedFd, path: &Path) -> io::Result<()> {
 }
 
 /// Makes an empty file to mount another one over.
-pub(super) fn ensure_file(view: &OwnedFd, name: &str) -> io::Result<()> {
+pub(crate) fn ensure_file(view: &OwnedFd, name: &str) -> io::Result<()> {
     match act_fs::create(view, name) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),

@@ -24,7 +24,7 @@ impl From<EngineUnavailable> for InfraError {
 
 /// What we wanted of the engine when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Connect,
     Pull,
     Create,
@@ -58,7 +58,7 @@ impl Phase {
 
 /// How the engine failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// No answer: refused, closed, silent.
     Unreachable,
     /// An answer that says no, with its HTTP status.
@@ -68,18 +68,18 @@ pub(super) enum Fault {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct EngineError {
-    pub(super) phase: Phase,
-    pub(super) fault: Fault,
-    pub(super) message: String,
+pub(crate) struct EngineError {
+    pub(crate) phase: Phase,
+    pub(crate) fault: Fault,
+    pub(crate) message: String,
 }
 
 impl EngineError {
-    pub(super) fn new(phase: Phase, error: &Error) -> Self {
+    pub(crate) fn new(phase: Phase, error: &Error) -> Self {
         Self { phase, fault: fault(error), message: describe(error) }
     }
 
-    pub(super) fn silent(phase: Phase) -> Self {
+    pub(crate) fn silent(phase: Phase) -> Self {
         Self {
             phase,
             fault: Fault::Unreachable,
@@ -87,15 +87,15 @@ impl EngineError {
         }
     }
 
-    pub(super) fn unreachable(&self) -> bool {
+    pub(crate) fn unreachable(&self) -> bool {
         self.fault == Fault::Unreachable
     }
 
-    pub(super) fn is_garbled(&self) -> bool {
+    pub(crate) fn is_garbled(&self) -> bool {
         self.fault == Fault::Garbled
     }
 
-    pub(super) fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         match self.fault {
             Fault::Status(status) => Some(status),
             _ => None,
@@ -156,7 +156,7 @@ fn describe(error: &Error) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-pub(super) fn io_cause(error: &Error) -> Option<&io::Error> {
+pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
     let mut cause = match error {
         Error::IOError { err } => return Some(err),
         Error::HyperLegacyError { err } => err.source(),

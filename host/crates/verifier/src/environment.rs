@@ -45,7 +45,7 @@ const READONLY: [(&str, &str); 3] = [
 ];
 
 /// Where certificates that `ca_bundle` names are put, and who must be told of it.
-pub(super) const CA_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const CA_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 const CA_VARIABLES: [&str; 7] = [
     "SSL_CERT_FILE",
     "CURL_CA_BUNDLE",
@@ -57,7 +57,7 @@ const CA_VARIABLES: [&str; 7] = [
 ];
 
 /// `NAME=value`, in the order of the lists.
-pub(super) fn step_environment(
+pub(crate) fn step_environment(
     image_path: Option<&str>,
     readonly: bool,
     ca_bundle: bool,

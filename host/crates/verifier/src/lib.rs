@@ -1,45 +1,41 @@
-//! The gate: whole pipelines in a fresh container over a read-only repository.
+//! Verifies a tree: runs the steps of `agent.yaml` in a fresh container that cannot change the repository.
 //!
-//! `pipeline` decides what a run's steps amount to and knows no engine; `docker_verifier` performs one run;
-//! `docker_error` says which trouble of the engine is which `error_type`.
+//! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
+//! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes what dead processes left on it.
+//! - [`Engine::ensure_image`] gets the image of `agent.yaml`, [`Engine::recorded_image`] the one of an earlier run.
+//! - [`Gate`] is the configuration that a run goes by, as it was when the task started.
+//!
+//! Only the program's own crate uses this one; the agent knows it by the trait alone. No other crate names the client of
+//! the engine. Read `docker_verifier` for the course of a run and `pipeline` for what its steps amount to.
 
-mod audited;
 mod blocking;
 mod build_product;
 mod ca_bundle;
-mod cleanup;
-mod conclusion;
 mod container;
+mod container_audit;
 mod copy_view;
 mod docker_error;
 mod docker_verifier;
-mod elsewhere;
 mod engine;
 mod environment;
-mod hint;
 mod image;
-mod kill_counter;
 mod no_tests;
 mod oom;
-mod overlay;
 mod owner;
+mod pack;
 mod passwd;
 mod pipeline;
 mod prepare;
-mod reclaim;
+mod remote_engine;
 mod request;
-mod same_tree;
 mod source_writes;
-mod starting;
 mod step;
-mod step_log;
 mod view;
-mod walls;
 
 pub use ca_bundle::usable as usable_ca_bundle;
 pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads};
-pub use elsewhere::CacheVolume;
 pub use engine::{Engine, Machine};
 pub use image::{FoundImage, Named, RecordedImage, ResolvedImage};
 pub use pipeline::Gate;
+pub use remote_engine::CacheVolume;

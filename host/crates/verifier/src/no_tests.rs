@@ -136,7 +136,7 @@ fn counted(line: &str, before: &str, after: &str) -> bool {
 
 /// The runner that ran nothing, if one said so and none ran something. `output` must be all that was printed;
 /// `command` says what `go test` was told, as make and `set -x` do in the output.
-pub(super) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> {
+pub(crate) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> {
     let output = plain(output);
     let lines = || output.lines().map(str::trim_end);
     let all = || command.lines().chain(lines());

@@ -7,7 +7,7 @@ use rustix::process::{Uid, geteuid};
 
 use act_core::process::{Life, Look, Process};
 
-pub(super) const RUN_ID: &str = "act.run_id";
+pub(crate) const RUN_ID: &str = "act.run_id";
 const PID: &str = "act.pid";
 const START_TIME: &str = "act.start_time";
 const BOOT_ID: &str = "act.boot_id";
@@ -18,7 +18,7 @@ const DEADLINE: &str = "act.deadline";
 /// Left alone for this long after its deadline, should clocks differ.
 const GRACE_SECONDS: i64 = 300;
 
-pub(super) fn labels(of: Process, run_id: &str, deadline: i64) -> HashMap<String, String> {
+pub(crate) fn labels(of: Process, run_id: &str, deadline: i64) -> HashMap<String, String> {
     HashMap::from([
         (RUN_ID.to_owned(), run_id.to_owned()),
         (PID.to_owned(), of.pid.to_string()),
@@ -33,7 +33,7 @@ pub(super) fn labels(of: Process, run_id: &str, deadline: i64) -> HashMap<String
 /// Whether the container's owner is dead. Another engine client, another machine, another namespace may own
 /// it as well, and a system may hide the processes of other users: what cannot be known is judged by the
 /// deadline alone.
-pub(super) fn is_orphan(
+pub(crate) fn is_orphan(
     labels: &HashMap<String, String>,
     (this, uid): (&Process, Uid),
     now: i64,

@@ -4,13 +4,13 @@
 use bollard::query_parameters::UploadToContainerOptions;
 use bytes::Bytes;
 
-use super::docker_error::{EngineError, Phase};
-use super::engine::{Engine, WORK};
+use crate::docker_error::{EngineError, Phase};
+use crate::engine::{Engine, WORK};
 
-pub(super) const PASSWD: &str = "/etc/passwd";
+pub(crate) const PASSWD: &str = "/etc/passwd";
 
 /// Replaces a file of a created container by one that root owns and everybody may read.
-pub(super) async fn put_file(
+pub(crate) async fn put_file(
     engine: &Engine,
     container: &str,
     path: &str,
@@ -32,7 +32,7 @@ pub(super) async fn put_file(
 }
 
 /// The file with a line for `uid`; None when it has one.
-pub(super) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u8>> {
+pub(crate) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u8>> {
     let wanted = uid.to_string();
     let known = passwd
         .split(|byte| *byte == b'\n')
@@ -48,7 +48,7 @@ pub(super) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u
 }
 
 /// `path` is absolute.
-pub(super) fn archive(path: &str, content: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn archive(path: &str, content: &[u8]) -> Option<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
     header.set_size(content.len() as u64);
     header.set_mode(0o644);

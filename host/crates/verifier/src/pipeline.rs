@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::source_writes::{Writes, listed};
+use crate::source_writes::{Writes, listed};
 use act_config::{Config, Pipeline, SourceWrites, Step};
 use act_core::verification::{
     CommandExecuted, ErrorType, FailReason, InfraError, Verdict, Warning, WarningCode,
@@ -33,24 +33,24 @@ impl Gate {
 }
 
 /// Runs one step; `pipeline` decides what its end means.
-pub(super) trait StepRunner: Send {
+pub(crate) trait StepRunner: Send {
     /// `number` counts from 1.
     fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct StepReport {
+pub(crate) struct StepReport {
     pub end: StepEnd,
     /// The kernel killed a process for memory while the step ran.
     pub oom: bool,
     pub duration: Duration,
-    pub(super) writes: Writes,
+    pub(crate) writes: Writes,
     /// What else the host noticed.
-    pub(super) warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum StepEnd {
+pub(crate) enum StepEnd {
     /// By itself, in a container that was alive.
     Exited(i64),
     TimedOut,
@@ -59,20 +59,23 @@ pub(super) enum StepEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(crate) struct StepResults {
     pub verdict: Verdict,
     pub commands: Vec<CommandExecuted>,
     pub warnings: Vec<Warning>,
 }
 
 /// Exit code of a process killed by SIGKILL, as a shell reports it.
-pub(super) const KILLED: i64 = 137;
+pub(crate) const KILLED: i64 = 137;
 
 /// Runs the steps in order; the first one that does not succeed is the last one that runs. Returns `None` when the run
 /// was cancelled.
-pub(super) async fn run_steps(pipeline: &Pipeline, runner: &mut dyn StepRunner) -> Option<Judged> {
+pub(crate) async fn run_steps(
+    pipeline: &Pipeline,
+    runner: &mut dyn StepRunner,
+) -> Option<StepResults> {
     let warnings = cut_off_warning(pipeline).into_iter().collect();
-    let mut judged = Judged { verdict: Verdict::Pass, commands: vec![], warnings };
+    let mut judged = StepResults { verdict: Verdict::Pass, commands: vec![], warnings };
     for (number, step) in (1..).zip(&pipeline.steps) {
         let mut report = runner.run(number, step).await;
         judged.commands.push(record(step, &report));
@@ -152,7 +155,7 @@ fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
     })
 }
 
-pub(super) fn oom_warning(step: Option<&Step>) -> Warning {
+pub(crate) fn oom_warning(step: Option<&Step>) -> Warning {
     Warning {
         code: WarningCode::Oom,
         step: step.map(|step| step.name.clone()),
@@ -164,7 +167,7 @@ pub(super) fn oom_warning(step: Option<&Step>) -> Warning {
 }
 
 /// A green run of a tree that changed under it says nothing about either tree.
-pub(super) fn settle(verdict: Verdict, before: &str, after: &str) -> Verdict {
+pub(crate) fn settle(verdict: Verdict, before: &str, after: &str) -> Verdict {
     match verdict {
         Verdict::Pass if before != after => Verdict::Fail(FailReason::TreeChanged),
         other => other,
@@ -225,7 +228,7 @@ mod tests {
         assert!(judged.warnings[0].message.ends_with("gives it to \"s1\""));
     }
 
-    fn wrote(policy: SourceWrites, end: StepEnd) -> Judged {
+    fn wrote(policy: SourceWrites, end: StepEnd) -> StepResults {
         let told = vec![SourceWrite { path: "a.snap".into(), change: "new".into() }];
         let writes = Writes { told, more: 0 };
         let mut script = Script { ends: vec![(end, false)], writes, ran: vec![] };
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(red.commands[0].source_writes.len(), 1);
     }
 
-    fn judged(ends: Vec<(StepEnd, bool)>) -> (Judged, Vec<String>) {
+    fn judged(ends: Vec<(StepEnd, bool)>) -> (StepResults, Vec<String>) {
         let mut script = Script { ends, writes: Writes::default(), ran: vec![] };
         let pipeline = pipeline(script.ends.len());
         let judged =

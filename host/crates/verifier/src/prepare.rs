@@ -9,16 +9,17 @@ use std::sync::Arc;
 use bollard::models::{Mount, VolumeCreateRequest};
 use tokio_util::sync::CancellationToken;
 
-use super::ca_bundle;
-use super::copy_view::Directory;
-use super::docker_verifier::Downloads;
-use super::elsewhere::Depot;
-use super::environment::CA_BUNDLE;
-use super::pipeline::Gate;
-use super::request::{bind, scaffold, volume};
-use super::source_writes::{Place, SourceWatch};
-use super::view::{COPY, Size, View, WORKSPACE, choose};
-use super::{copy_view, overlay};
+use crate::ca_bundle;
+use crate::copy_view;
+use crate::copy_view::Directory;
+use crate::docker_verifier::Downloads;
+use crate::environment::CA_BUNDLE;
+use crate::pipeline::Gate;
+use crate::remote_engine::VolumeStore;
+use crate::request::{artifacts_tmpfs, bind, volume};
+use crate::source_writes::{Backing, TreeDiff};
+use crate::view::{COPY, Size, View, WORKSPACE, choose};
+use crate::view::{overlay_obstacle, overlay_volume};
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
 use act_records::artifacts::{ArtifactDir, Cache, RunDir, STEP_PARTS};
 use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head_commit, special};
@@ -27,41 +28,41 @@ use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, head
 const MAX_MASKS: usize = 64;
 
 /// Where the git directory of a linked worktree is.
-pub(super) const LENT_GIT: &str = "/artifacts/git";
+pub(crate) const LENT_GIT: &str = "/artifacts/git";
 
-pub(super) struct Order {
-    pub(super) repo: PathBuf,
-    pub(super) gate: Arc<Gate>,
-    pub(super) include: Arc<PathGlobs>,
-    pub(super) artifacts: Arc<ArtifactDir>,
-    pub(super) image_digest: String,
-    pub(super) downloads: Downloads,
+pub(crate) struct RunSpec {
+    pub(crate) repo: PathBuf,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) include: Arc<PathGlobs>,
+    pub(crate) artifacts: Arc<ArtifactDir>,
+    pub(crate) image_digest: String,
+    pub(crate) downloads: Downloads,
     /// Of the container, and of the overlay's volume.
-    pub(super) name: String,
-    pub(super) labels: HashMap<String, String>,
+    pub(crate) name: String,
+    pub(crate) labels: HashMap<String, String>,
     /// An overlay was tried and the engine could not.
-    pub(super) without_overlay: bool,
+    pub(crate) without_overlay: bool,
 }
 
-pub(super) struct Prepared {
-    pub(super) view: View,
-    pub(super) watch: SourceWatch,
-    pub(super) mounts: Vec<Mount>,
-    pub(super) volume: Option<VolumeCreateRequest>,
+pub(crate) struct Prepared {
+    pub(crate) view: View,
+    pub(crate) watch: TreeDiff,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) volume: Option<VolumeCreateRequest>,
     /// What cannot be mounted.
-    pub(super) files: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     /// None where it is on the engine.
-    pub(super) cache: Option<Cache>,
-    pub(super) digest: String,
-    pub(super) commit: Option<String>,
-    pub(super) warnings: Vec<Warning>,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) digest: String,
+    pub(crate) commit: Option<String>,
+    pub(crate) warnings: Vec<Warning>,
     /// Holds the run's files on an engine that does not see ours.
-    pub(super) depot: Option<Depot>,
+    pub(crate) store: Option<VolumeStore>,
 }
 
 /// Cancelled work ends with an error of kind `Interrupted`.
-pub(super) fn prepare(
-    order: &Order,
+pub(crate) fn prepare(
+    order: &RunSpec,
     run: &RunDir,
     cancel: &CancellationToken,
 ) -> Result<Prepared, InfraError> {
@@ -71,7 +72,7 @@ pub(super) fn prepare(
     let obstacle = if order.without_overlay {
         Some("the engine cannot mount an overlay here".to_owned())
     } else {
-        unseen.clone().or_else(|| overlay::obstacle(run.path(), true))
+        unseen.clone().or_else(|| overlay_obstacle(run.path(), true))
     };
     let view = choose_view(order, &set, obstacle)?;
     if view == View::Readonly
@@ -80,25 +81,25 @@ pub(super) fn prepare(
         return Err(InfraError::new(ErrorType::ContainerCreation, why));
     }
     let mut warnings = vec![];
-    let mut mounts = vec![scaffold()];
-    let mut overlay_volume = None;
+    let mut mounts = vec![artifacts_tmpfs()];
+    let mut new_volume = None;
     let (place, tree) = match view {
         View::Copy => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
             let (copy, path, tree) = copied(&set, order, run, cancel)
                 .map_err(doing("copy the repository for the run"))?;
             mounts.push(bind(&path, COPY, false)?);
-            (Place::Copy(copy), tree)
+            (Backing::Copy(copy), tree)
         }
         View::Overlay => {
             let dirs = run.create_overlay(&order.repo).map_err(doing("make the overlay"))?;
-            overlay_volume = Some(overlay::volume(&order.name, &dirs.path, order.labels.clone()));
+            new_volume = Some(overlay_volume(&order.name, &dirs.path, order.labels.clone()));
             mounts.push(volume(&order.name, WORKSPACE, false));
-            (Place::Upper(dirs.upper), read_tree(&set)?)
+            (Backing::OverlayUpper(dirs.upper), read_tree(&set)?)
         }
         View::Readonly => {
             mounts.push(bind(&order.repo, WORKSPACE, true)?);
-            (Place::Sealed, read_tree(&set)?)
+            (Backing::ReadOnly, read_tree(&set)?)
         }
     };
     let digest = tree.digest.clone();
@@ -125,19 +126,19 @@ pub(super) fn prepare(
         mounts.push(bind(&copy, CA_BUNDLE, true)?);
     }
     let watch =
-        SourceWatch::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
+        TreeDiff::new(set, tree, place).map_err(doing("copy the repository for the run"))?;
     let commit = head_commit(&order.repo);
     Ok(Prepared {
         view,
         watch,
         mounts,
-        volume: overlay_volume,
+        volume: new_volume,
         files: vec![],
         cache: Some(cache),
         digest,
         commit,
         warnings,
-        depot: None,
+        store: None,
     })
 }
 
@@ -149,7 +150,7 @@ fn unread(error: io::Error) -> InfraError {
     InfraError::from_io("read the repository", &error)
 }
 
-pub(super) fn sources(order: &Order) -> Result<CopySet, InfraError> {
+pub(crate) fn sources(order: &RunSpec) -> Result<CopySet, InfraError> {
     CopySet::of(&order.repo, &order.include).map_err(|error| unread(io::Error::other(error)))
 }
 
@@ -160,7 +161,7 @@ fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
 /// The copy that the steps work in, by handle and by path.
 fn copied(
     set: &CopySet,
-    order: &Order,
+    order: &RunSpec,
     run: &RunDir,
     cancel: &CancellationToken,
 ) -> io::Result<(OwnedFd, PathBuf, Tree)> {
@@ -173,8 +174,8 @@ fn copied(
     Ok((copy, path, tree))
 }
 
-pub(super) fn choose_view(
-    order: &Order,
+pub(crate) fn choose_view(
+    order: &RunSpec,
     set: &CopySet,
     obstacle: Option<String>,
 ) -> Result<View, InfraError> {
@@ -184,7 +185,7 @@ pub(super) fn choose_view(
 }
 
 /// Held by another run of the same repository, it stays that run's alone.
-fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
+fn cache(order: &RunSpec, run: &RunDir) -> io::Result<Cache> {
     if order.downloads == Downloads::Own {
         return run.private_cache();
     }
@@ -196,10 +197,10 @@ fn cache(order: &Order, run: &RunDir) -> io::Result<Cache> {
 
 /// Whether the repository's own `.git` directory is mounted in the copy.
 fn lend_git(
-    order: &Order,
+    order: &RunSpec,
     run: &RunDir,
     view: View,
-    place: &Place,
+    place: &Backing,
     mounts: &mut Vec<Mount>,
     warnings: &mut Vec<Warning>,
 ) -> Result<bool, InfraError> {
@@ -209,13 +210,13 @@ fn lend_git(
     match found {
         GitPlace::None => Ok(false),
         GitPlace::Directory => {
-            let Place::Copy(copy) = place else { return Ok(false) };
+            let Backing::Copy(copy) = place else { return Ok(false) };
             copy_view::ensure_directory(copy, ".git".as_ref()).map_err(failed)?;
             mounts.push(bind(&order.repo.join(".git"), &target, true)?);
             Ok(true)
         }
         GitPlace::Linked { common, inside } => {
-            if let Place::Copy(copy) = place {
+            if let Backing::Copy(copy) = place {
                 copy_view::ensure_file(copy, ".git").map_err(failed)?;
             }
             let pointer = git_pointer(&inside);
@@ -232,11 +233,11 @@ fn lend_git(
 }
 
 /// The `.git` file of a linked worktree, for the steps.
-pub(super) fn git_pointer(inside: &Path) -> String {
+pub(crate) fn git_pointer(inside: &Path) -> String {
     format!("gitdir: {LENT_GIT}/{}\n", inside.display())
 }
 
-pub(super) fn git_elsewhere() -> Warning {
+pub(crate) fn git_elsewhere() -> Warning {
     Warning {
         code: WarningCode::GitUnavailable,
         step: None,

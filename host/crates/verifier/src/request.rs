@@ -8,7 +8,7 @@ use bollard::models::{
     MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
 };
 
-use super::image::ResolvedImage;
+use crate::image::ResolvedImage;
 use act_config::Limits;
 use act_core::verification::{ErrorType, InfraError};
 
@@ -21,7 +21,7 @@ const ROOT_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID
 
 /// Whom the steps run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepUser {
+pub(crate) enum StepUser {
     Ids {
         uid: u32,
         gid: u32,
@@ -33,7 +33,7 @@ pub(super) enum StepUser {
 }
 
 impl StepUser {
-    pub(super) fn ids(self) -> (u32, u32) {
+    pub(crate) fn ids(self) -> (u32, u32) {
         match self {
             Self::Ids { uid, gid } => (uid, gid),
             Self::Rootless | Self::Root => (0, 0),
@@ -41,7 +41,7 @@ impl StepUser {
     }
 
     /// Whose name the container's `/etc/passwd` must know.
-    pub(super) fn named(self) -> Option<(u32, u32)> {
+    pub(crate) fn named(self) -> Option<(u32, u32)> {
         match self {
             Self::Ids { uid, gid } => Some((uid, gid)),
             Self::Rootless | Self::Root => None,
@@ -49,25 +49,25 @@ impl StepUser {
     }
 }
 
-pub(super) struct ContainerRequest {
-    pub(super) image_id: String,
-    pub(super) mounts: Vec<Mount>,
-    pub(super) environment: Vec<String>,
+pub(crate) struct ContainerRequest {
+    pub(crate) image_id: String,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) environment: Vec<String>,
     /// Made before the container and removed after it.
-    pub(super) volume: Option<VolumeCreateRequest>,
+    pub(crate) volume: Option<VolumeCreateRequest>,
     /// Paths and contents, written into the container before it starts, where it cannot mount them.
-    pub(super) files: Vec<(&'static str, Vec<u8>)>,
-    pub(super) user: StepUser,
-    pub(super) limits: Limits,
-    pub(super) network: bool,
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) user: StepUser,
+    pub(crate) limits: Limits,
+    pub(crate) network: bool,
     /// The container ends by itself after this long, should nobody be left to remove it.
-    pub(super) lifetime_seconds: u64,
-    pub(super) labels: HashMap<String, String>,
+    pub(crate) lifetime_seconds: u64,
+    pub(crate) labels: HashMap<String, String>,
 }
 
 impl ContainerRequest {
     /// For a task of our own beside the steps: root, without network, and as small as such a task needs.
-    pub(super) fn chore(
+    pub(crate) fn helper(
         image: &ResolvedImage,
         mounts: Vec<Mount>,
         lifetime_seconds: u64,
@@ -87,7 +87,7 @@ impl ContainerRequest {
         }
     }
 
-    pub(super) fn body(self) -> ContainerCreateBody {
+    pub(crate) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
         let capabilities =
             (self.user == StepUser::Root).then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
@@ -147,7 +147,7 @@ fn keepalive(seconds: u64) -> String {
 }
 
 /// What the places in `/artifacts` are mounted in: a mount point cannot be moved away, not by root either.
-pub(super) fn scaffold() -> Mount {
+pub(crate) fn artifacts_tmpfs() -> Mount {
     Mount {
         typ: Some(MountType::TMPFS),
         target: Some("/artifacts".to_owned()),
@@ -161,7 +161,7 @@ pub(super) fn scaffold() -> Mount {
 }
 
 /// A volume that the engine is to make.
-pub(super) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeCreateRequest {
+pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeCreateRequest {
     VolumeCreateRequest {
         name: Some(name.to_owned()),
         driver: Some("local".to_owned()),
@@ -171,7 +171,7 @@ pub(super) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeC
 }
 
 /// A volume of ours, as it is: an engine would otherwise copy the image's directory into it.
-pub(super) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
+pub(crate) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::VOLUME),
         source: Some(name.to_owned()),
@@ -186,7 +186,7 @@ pub(super) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
 }
 
 /// Always `Mounts`: `Binds` would create a missing source on the host, as root.
-pub(super) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraError> {
+pub(crate) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraError> {
     let source = source.to_str().ok_or_else(|| {
         InfraError::new(
             ErrorType::ContainerCreation,

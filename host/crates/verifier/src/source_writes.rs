@@ -22,7 +22,7 @@ use rustix::fs::{FileType, Stat, fgetxattr};
 use self::found::Found;
 use self::source::Source;
 use self::walk::{MAX_PATH, Met, is_too_deep};
-use super::build_product::{is_product_directory, is_product_file};
+use crate::build_product::{is_product_directory, is_product_file};
 use act_core::verification::SourceWrite;
 use act_workspace::{CopySet, Tree};
 
@@ -47,31 +47,31 @@ impl Change {
 }
 
 /// Where the steps' writes end up.
-pub(super) enum Place {
+pub(crate) enum Backing {
     /// Nowhere: the view is read-only.
-    Sealed,
+    ReadOnly,
     /// In the copy.
     Copy(OwnedFd),
     /// In the upper layer of an overlay, which holds nothing else.
-    Upper(OwnedFd),
+    OverlayUpper(OwnedFd),
     /// In a copy on an engine that does not see our files: it is read as an archive.
-    Engine,
+    Remote,
 }
 
 /// The writes of one step, sorted by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Writes {
-    pub(super) told: Vec<SourceWrite>,
+pub(crate) struct Writes {
+    pub(crate) told: Vec<SourceWrite>,
     /// Beyond those.
-    pub(super) more: usize,
+    pub(crate) more: usize,
 }
 
-pub(super) struct SourceWatch {
+pub(crate) struct TreeDiff {
     set: CopySet,
     sources: BTreeMap<Vec<u8>, Source>,
     /// Files of the copy as they were made: one that looks the same was not touched.
     stamps: HashMap<Vec<u8>, Stamp>,
-    place: Place,
+    place: Backing,
     /// A later step is not blamed for an earlier one's.
     known: BTreeSet<(Vec<u8>, Change)>,
     /// The same of files whose names were not kept.
@@ -81,9 +81,9 @@ pub(super) struct SourceWatch {
 /// The change time cannot be set back.
 type Stamp = (u64, i64, i64, i64);
 
-impl SourceWatch {
+impl TreeDiff {
     /// `tree` is the set's. A copy must be complete, and no step may have begun.
-    pub(super) fn new(set: CopySet, tree: Tree, place: Place) -> io::Result<Self> {
+    pub(crate) fn new(set: CopySet, tree: Tree, place: Backing) -> io::Result<Self> {
         let mut sources = BTreeMap::new();
         for file in tree.files {
             // Asked for by `include`, and no less ignored: a step may make it anew.
@@ -101,7 +101,7 @@ impl SourceWatch {
             known: BTreeSet::new(),
             known_beyond: 0,
         };
-        if let Place::Copy(view) = &watch.place {
+        if let Backing::Copy(view) = &watch.place {
             let mut stamps = HashMap::new();
             watch.walk(view.as_fd(), &mut |met| {
                 if let Met::File { path, stat, .. } = met {
@@ -115,23 +115,23 @@ impl SourceWatch {
     }
 
     /// What was written since the last look.
-    pub(super) fn look(&mut self) -> io::Result<Writes> {
+    pub(crate) fn look(&mut self) -> io::Result<Writes> {
         let found = match &self.place {
-            Place::Sealed => return Ok(Writes::default()),
-            Place::Copy(view) => self.differences(view.as_fd(), false)?,
-            Place::Upper(upper) => self.differences(upper.as_fd(), true)?,
-            Place::Engine => return Err(io::Error::other("the copy is not on this machine")),
+            Backing::ReadOnly => return Ok(Writes::default()),
+            Backing::Copy(view) => self.differences(view.as_fd(), false)?,
+            Backing::OverlayUpper(upper) => self.differences(upper.as_fd(), true)?,
+            Backing::Remote => return Err(io::Error::other("the copy is not on this machine")),
         };
         Ok(self.fresh(found))
     }
 
     /// Whether the copy has to be fetched for a look.
-    pub(super) fn is_elsewhere(&self) -> bool {
-        matches!(self.place, Place::Engine)
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.place, Backing::Remote)
     }
 
     /// What was written since the last look, in a copy that was archived with the name of its directory.
-    pub(super) fn look_into(&mut self, archive: impl Read) -> io::Result<Writes> {
+    pub(crate) fn look_into(&mut self, archive: impl Read) -> io::Result<Writes> {
         let found = archived::differences(self, archive)?;
         Ok(self.fresh(found))
     }
@@ -261,7 +261,7 @@ fn as_path(bytes: &[u8]) -> &Path {
 }
 
 /// `tests/a.snap (new), b.rs (changed)` and so on, for people.
-pub(super) fn listed(writes: &Writes) -> String {
+pub(crate) fn listed(writes: &Writes) -> String {
     const SHOWN: usize = 10;
     const NAME: usize = 200;
     // One line, whatever a step called its files.

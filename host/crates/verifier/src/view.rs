@@ -1,32 +1,36 @@
-//! Which view of the repository the steps work in: what was asked for, the tree's size, what the machine can.
+//! The view of the repository that the steps work in: a copy, an overlay or the repository itself, read-only.
 
+use crate::request::new_volume;
 use act_config::Workspace;
+use bollard::models::VolumeCreateRequest;
+use std::collections::HashMap;
+use std::path::Path;
 
 /// Trees beyond either are not copied unless asked.
 const MANY_FILES: usize = 50_000;
 const MANY_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The repository itself, or the overlay over it.
-pub(super) const WORKSPACE: &str = "/workspace";
+pub(crate) const WORKSPACE: &str = "/workspace";
 /// The copy.
-pub(super) const COPY: &str = "/artifacts/build/tree";
+pub(crate) const COPY: &str = "/artifacts/build/tree";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
+pub(crate) enum View {
     Copy,
     Overlay,
     Readonly,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Size {
-    pub(super) files: usize,
-    pub(super) bytes: u64,
+pub(crate) struct Size {
+    pub(crate) files: usize,
+    pub(crate) bytes: u64,
 }
 
 /// `obstacle` says why there can be no overlay. A large tree is copied rather than refused, unless an overlay
 /// was asked for by name.
-pub(super) fn choose(asked: Workspace, size: Size, obstacle: Option<&str>) -> Result<View, String> {
+pub(crate) fn choose(asked: Workspace, size: Size, obstacle: Option<&str>) -> Result<View, String> {
     let large = size.files > MANY_FILES || size.bytes > MANY_BYTES;
     match (asked, obstacle) {
         (Workspace::Copy, _) => Ok(View::Copy),
@@ -42,7 +46,7 @@ pub(super) fn choose(asked: Workspace, size: Size, obstacle: Option<&str>) -> Re
 
 impl View {
     /// The word of `agent.yaml` and of the manifest.
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Copy => "copy",
             Self::Overlay => "overlay",
@@ -51,7 +55,7 @@ impl View {
     }
 
     /// Where the tree is that the steps work in.
-    pub(super) fn root(self) -> &'static str {
+    pub(crate) fn root(self) -> &'static str {
         match self {
             Self::Copy => COPY,
             Self::Overlay | Self::Readonly => WORKSPACE,
@@ -60,7 +64,7 @@ impl View {
 }
 
 /// Logs speak of files as people know them: relative to the repository, wherever the view is mounted.
-pub(super) fn relative_to_repo(text: &str) -> String {
+pub(crate) fn relative_to_repo(text: &str) -> String {
     let shortened = without_root(text, COPY);
     without_root(&shortened, WORKSPACE)
 }
@@ -91,6 +95,45 @@ fn without_root(text: &str, root: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Characters that the kernel takes for syntax among mount options; nothing escapes all of them everywhere.
+const SYNTAX: [char; 5] = [',', ':', '\\', '"', '\n'];
+
+/// Why the run's directory cannot hold the upper layer. The repository may have any name: it is reached by a
+/// link in the run's directory.
+pub(crate) fn overlay_obstacle(run: &Path, local_engine: bool) -> Option<String> {
+    if !cfg!(target_os = "linux") {
+        return Some("an overlay needs Linux".to_owned());
+    }
+    if !local_engine {
+        return Some("an overlay needs an engine behind a socket of this machine".to_owned());
+    }
+    match run.to_str() {
+        None => Some("the artifact directory's path is not valid UTF-8".to_owned()),
+        Some(path) if path.contains(SYNTAX) => {
+            Some(format!("an overlay cannot lie in {path:?} because of its `,`, `:`, `\"` or `\\`"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// `dirs` holds `lower`, `upper` and `work`. With `userxattr` the upper layer can be read back without root.
+pub(crate) fn overlay_volume(
+    name: &str,
+    dirs: &Path,
+    labels: HashMap<String, String>,
+) -> VolumeCreateRequest {
+    let dirs = dirs.display();
+    let layers =
+        format!("lowerdir={dirs}/lower,upperdir={dirs}/upper,workdir={dirs}/work,userxattr");
+    let options = [("type", "overlay"), ("device", "overlay"), ("o", layers.as_str())];
+    VolumeCreateRequest {
+        driver_opts: Some(
+            options.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(),
+        ),
+        ..new_volume(name, labels)
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +174,15 @@ mod tests {
         ] {
             assert_eq!(relative_to_repo(text), shown);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_overlay_is_refused_where_its_path_would_be_misread() {
+        assert_eq!(overlay_obstacle(Path::new("/a/runs/x y"), true), None);
+        for path in ["/a,b/runs", "/a:b/runs", "/a\\b"] {
+            assert!(overlay_obstacle(Path::new(path), true).unwrap().contains("overlay"), "{path}");
+        }
+        assert!(overlay_obstacle(Path::new("/a"), false).is_some());
     }
 }

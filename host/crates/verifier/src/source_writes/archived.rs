@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use sha2::{Digest, Sha256};
 
 use super::found::Found;
-use super::{Change, MAX_PATH, Source, SourceWatch};
+use super::{Change, MAX_PATH, Source, TreeDiff};
 use act_fs::hex;
 use act_records::artifacts::{ArchiveEntry, ArchiveReader};
 use act_workspace::digest;
@@ -29,7 +29,7 @@ impl Source {
     }
 }
 
-pub(super) fn differences(watch: &SourceWatch, archive: impl Read) -> io::Result<Found> {
+pub(crate) fn differences(watch: &TreeDiff, archive: impl Read) -> io::Result<Found> {
     let sizes: HashSet<u64> = watch.sources.values().map(|source| source.size).collect();
     let mut archive = ArchiveReader::new(archive);
     let mut found = Found::default();
@@ -108,7 +108,7 @@ fn shortened(path: &[u8]) -> &[u8] {
 }
 
 /// Git's own directories and the directory of act's notes are no source.
-fn counts(watch: &SourceWatch, path: &[u8]) -> bool {
+fn counts(watch: &TreeDiff, path: &[u8]) -> bool {
     let mut parts = path.split(|byte| *byte == b'/');
     !path.split(|byte| *byte == b'/').any(|part| part.eq_ignore_ascii_case(b".git"))
         && parts.next().is_none_or(|first| !watch.is_notes_dir(first))

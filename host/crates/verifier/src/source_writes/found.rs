@@ -8,19 +8,19 @@ use super::Change;
 const MAX_NEW: usize = 4 << 20;
 
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) writes: BTreeSet<(Vec<u8>, Change)>,
+pub(crate) struct Found {
+    pub(crate) writes: BTreeSet<(Vec<u8>, Change)>,
     kept: usize,
     /// New files whose names are not kept.
-    pub(super) beyond: usize,
+    pub(crate) beyond: usize,
 }
 
 impl Found {
-    pub(super) fn source(&mut self, path: Vec<u8>, change: Change) {
+    pub(crate) fn source(&mut self, path: Vec<u8>, change: Change) {
         self.writes.insert((path, change));
     }
 
-    pub(super) fn new_file(&mut self, path: &[u8]) {
+    pub(crate) fn new_file(&mut self, path: &[u8]) {
         if self.kept + path.len() > MAX_NEW {
             self.beyond += 1;
         } else if self.writes.insert((path.to_vec(), Change::New)) {

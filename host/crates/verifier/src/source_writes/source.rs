@@ -13,15 +13,15 @@ use act_fs::READ;
 use act_fs::hex;
 use act_workspace::digest;
 
-pub(super) struct Source {
-    pub(super) mode: &'static str,
-    pub(super) sha256: String,
-    pub(super) size: u64,
+pub(crate) struct Source {
+    pub(crate) mode: &'static str,
+    pub(crate) sha256: String,
+    pub(crate) size: u64,
 }
 
 impl Source {
     /// Compared as git does: content, link target and the executable bit.
-    pub(super) fn is(&self, parent: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<bool> {
+    pub(crate) fn is(&self, parent: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> io::Result<bool> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if kind == FileType::Symlink {
             let target = match readlinkat(parent, name, vec![]) {

@@ -10,9 +10,9 @@ use act_workspace::PathGlobs;
 struct Tried {
     _dirs: [tempfile::TempDir; 2],
     view: std::path::PathBuf,
-    watch: SourceWatch,
+    watch: TreeDiff,
     /// The same for an engine that archives the copy.
-    elsewhere: SourceWatch,
+    elsewhere: TreeDiff,
 }
 
 /// A small repository, its copy, and the watches between them.
@@ -31,8 +31,8 @@ fn tried() -> Tried {
     let handle = || OwnedFd::from(fs::File::open(view.path()).unwrap());
     let mut into = copy_view::Directory::new(handle());
     let tree = copy_view::copy(&set(), &mut into, &CancellationToken::new()).unwrap();
-    let watch = SourceWatch::new(set(), tree.clone(), Place::Copy(handle())).unwrap();
-    let elsewhere = SourceWatch::new(set(), tree, Place::Engine).unwrap();
+    let watch = TreeDiff::new(set(), tree.clone(), Backing::Copy(handle())).unwrap();
+    let elsewhere = TreeDiff::new(set(), tree, Backing::Remote).unwrap();
     Tried { view: view.path().to_owned(), _dirs: [repo, view], watch, elsewhere }
 }
 
@@ -52,7 +52,7 @@ fn told_both(tried: &mut Tried) -> Vec<String> {
     looked.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
 }
 
-fn told(watch: &mut SourceWatch) -> Vec<String> {
+fn told(watch: &mut TreeDiff) -> Vec<String> {
     let writes = watch.look().unwrap();
     writes.told.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
 }
@@ -161,7 +161,7 @@ fn an_upper_layer_tells_of_changed_and_new_files_and_of_replaced_directories() {
     let deep = fs::File::open(at("src/deep")).unwrap();
     let opaque =
         rustix::fs::fsetxattr(&deep, "user.overlay.opaque", b"y", rustix::fs::XattrFlags::empty());
-    tried.watch.place = Place::Upper(fs::File::open(upper.path()).unwrap().into());
+    tried.watch.place = Backing::OverlayUpper(fs::File::open(upper.path()).unwrap().into());
     tried.watch.stamps.clear();
     let mut expected = vec!["changed top", "new src/new.rs"];
     if opaque.is_ok() {

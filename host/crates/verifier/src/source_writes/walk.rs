@@ -7,25 +7,25 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::Errno;
 
-use super::{SourceWatch, as_path};
+use super::{TreeDiff, as_path};
 use crate::build_product::is_product_directory;
 use act_fs::{Entry, Walk};
 
 /// Deeper directories, and those with longer paths, are not entered; a new one is told as such.
 const MAX_DEPTH: usize = 128;
-pub(super) const MAX_PATH: usize = 4096;
+pub(crate) const MAX_PATH: usize = 4096;
 
 /// What the walk comes upon.
-pub(super) enum Met<'a> {
+pub(crate) enum Met<'a> {
     /// Anything but a directory.
     File { parent: BorrowedFd<'a>, name: &'a CStr, path: &'a [u8], stat: &'a Stat },
     /// Without a handle when it cannot be looked into.
     Directory { path: &'a [u8], handle: Option<&'a OwnedFd>, stat: Option<&'a Stat> },
 }
 
-impl SourceWatch {
+impl TreeDiff {
     /// Whether `name` at the root is the directory of act's notes, which is no source.
-    pub(super) fn is_notes_dir(&self, name: &[u8]) -> bool {
+    pub(crate) fn is_notes_dir(&self, name: &[u8]) -> bool {
         self.set.notes_dir().is_some_and(|notes| notes.as_bytes() == name)
     }
 
@@ -36,7 +36,7 @@ impl SourceWatch {
     }
 
     /// Meets everything that can matter, a directory before what is in it.
-    pub(super) fn walk(
+    pub(crate) fn walk(
         &self,
         root: BorrowedFd<'_>,
         meet: &mut dyn FnMut(Met<'_>) -> io::Result<()>,
@@ -89,6 +89,6 @@ fn is_searchable(directory: &OwnedFd) -> bool {
     statat(directory, c".", AtFlags::empty()).err() != Some(Errno::ACCESS)
 }
 
-pub(super) fn is_too_deep(path: &[u8]) -> bool {
+pub(crate) fn is_too_deep(path: &[u8]) -> bool {
     path.len() > MAX_PATH || path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH
 }

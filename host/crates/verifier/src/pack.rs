@@ -22,7 +22,7 @@ const BLOCK: u64 = 512;
 const MAX_DEPTH: usize = 64;
 
 /// Writes an archive in which everything belongs to `ids`.
-pub(super) struct Packer<W> {
+pub(crate) struct Packer<W> {
     to: W,
     ids: (u32, u32),
     /// Of the entry before; its directories are in the archive already.
@@ -42,21 +42,21 @@ impl About {
 }
 
 impl<W: Write> Packer<W> {
-    pub(super) fn new(to: W, ids: (u32, u32)) -> Self {
+    pub(crate) fn new(to: W, ids: (u32, u32)) -> Self {
         Self { to, ids, parents: vec![], padding: 0 }
     }
 
     /// The directory that the archive is unpacked in. Some engines give it our owner, others leave it alone.
-    pub(super) fn top(&mut self) -> io::Result<()> {
+    pub(crate) fn top(&mut self) -> io::Result<()> {
         self.header(b"./", b"", &About::DIRECTORY)
     }
 
     /// The directory and all above it.
-    pub(super) fn directory(&mut self, path: &Path) -> io::Result<()> {
+    pub(crate) fn directory(&mut self, path: &Path) -> io::Result<()> {
         self.enter(path.as_os_str().as_bytes())
     }
 
-    pub(super) fn text(&mut self, path: &str, text: &[u8]) -> io::Result<()> {
+    pub(crate) fn text(&mut self, path: &str, text: &[u8]) -> io::Result<()> {
         self.enter(parent(path.as_bytes()))?;
         let size = text.len() as u64;
         let about = About { kind: EntryType::Regular, mode: 0o444, size, modified: 0 };
@@ -67,7 +67,7 @@ impl<W: Write> Packer<W> {
     }
 
     /// Everything in a directory that is a directory or a regular file.
-    pub(super) fn all_of(&mut self, directory: OwnedFd) -> io::Result<()> {
+    pub(crate) fn all_of(&mut self, directory: OwnedFd) -> io::Result<()> {
         each_file(directory, &mut |path, mut file| {
             let about = file.metadata()?;
             self.begin(path, &about, about.mode() & 0o100 != 0)?;
@@ -79,7 +79,7 @@ impl<W: Write> Packer<W> {
         })
     }
 
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         self.to.write_all(&[0; 2 * BLOCK as usize])?;
         self.to.flush()
     }
@@ -171,7 +171,7 @@ impl<W: Write> Destination for Packer<W> {
 }
 
 /// Bytes of all regular files in a directory; None as soon as there are more than `most`.
-pub(super) fn bytes_within(directory: OwnedFd, most: u64) -> io::Result<Option<u64>> {
+pub(crate) fn bytes_within(directory: OwnedFd, most: u64) -> io::Result<Option<u64>> {
     let mut bytes = 0;
     let counted = each_file(directory, &mut |_, file| {
         bytes += file.metadata()?.len();

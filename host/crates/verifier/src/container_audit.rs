@@ -7,7 +7,7 @@ use serde::Serialize;
 use act_audit::{Decision, Entry, Event};
 use act_workspace::digest;
 
-pub(super) fn requested(name: &str, body: &ContainerCreateBody) -> Entry {
+pub(crate) fn requested(name: &str, body: &ContainerCreateBody) -> Entry {
     let words = words(body.user.as_deref(), body.host_config.as_ref());
     Entry::new(Event::ContainerRequested)
         .object(name)
@@ -16,7 +16,7 @@ pub(super) fn requested(name: &str, body: &ContainerCreateBody) -> Entry {
         .names(words)
 }
 
-pub(super) fn inspected(name: &str, found: &ContainerInspectResponse) -> Entry {
+pub(crate) fn inspected(name: &str, found: &ContainerInspectResponse) -> Entry {
     let user = found.config.as_ref().and_then(|config| config.user.as_deref());
     // Without what changes from one look to the next.
     let fixed = (&found.image, &found.config, &found.host_config, &found.mounts);
