@@ -1,5 +1,7 @@
 //! JSON Schemas of the output for programs, generated from the types. A test fails when `specs/schemas` differs. `ACT_BLESS=1 cargo test --lib schema` writes them.
 
+#![allow(clippy::unwrap_used, reason = "only tests call this")]
+
 use std::path::Path;
 
 use schemars::JsonSchema;

@@ -1,5 +1,7 @@
 //! Verifications for tests that have no verifier.
 
+#![allow(clippy::unwrap_used, reason = "only tests call this")]
+
 use super::{
     CommandExecuted, EngineIdentity, Manifest, Platform, Status, Verdict, Verification, Warning,
 };
