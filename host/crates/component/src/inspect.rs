@@ -211,7 +211,7 @@ impl<'a> Sections<'a> {
                 // Components and modules inside of it have imports of their own, which it satisfies.
                 Payload::ModuleSection { unchecked_range: inner, .. }
                 | Payload::ComponentSection { unchecked_range: inner, .. } => {
-                    end = inner.end as usize;
+                    end = inner.end;
                     if end > bytes.len() {
                         return Err(NotAComponent::Cut(at));
                     }

@@ -153,7 +153,7 @@ fn same_before(run: &VerifiedRun, runs: &[VerifiedRun]) -> Option<u32> {
 
 fn same_failure(a: &VerifiedRun, b: &VerifiedRun) -> bool {
     let how = |run: &VerifiedRun| {
-        (run.status.clone(), run.steps_run, run.failing_step.clone(), run.reason.clone())
+        (run.status, run.steps_run, run.failing_step.clone(), run.reason.clone())
     };
     a.status == Status::Fail && how(a) == how(b) && a.first_failing_line == b.first_failing_line
 }

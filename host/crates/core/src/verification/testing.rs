@@ -1,5 +1,7 @@
 //! Verifications for tests that have no verifier.
 
+#![allow(clippy::unwrap_used, reason = "for tests alone: a test that cannot go on panics")]
+
 use super::{
     CommandExecuted, EngineIdentity, Manifest, Platform, Status, Verdict, Verification, Warning,
 };
