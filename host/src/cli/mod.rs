@@ -130,13 +130,16 @@ enum Color {
     Never,
 }
 
+/// Performs a command and returns how it ended.
+type RunCommand = dyn FnOnce(&Output) -> Result<Exit, Failure>;
+
 /// A parsed command: how its output looks, and its work.
 struct Prepared {
     verbose: bool,
     json: bool,
     dry_run: bool,
     catches_signals: bool,
-    run: Box<dyn FnOnce(&Output) -> Result<Exit, Failure>>,
+    run: Box<RunCommand>,
 }
 
 impl Prepared {

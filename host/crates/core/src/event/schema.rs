@@ -1,4 +1,7 @@
-//! JSON Schemas of the output for programs, generated from the types. A test fails when `specs/schemas` differs. `ACT_BLESS=1 cargo test --lib schema` writes them.
+//! JSON Schemas of the output for programs, generated from the types. A test fails when `specs/schemas` differs.
+//! `ACT_BLESS=1 cargo test --workspace --lib schema` writes them.
+
+#![allow(clippy::unwrap_used, reason = "for tests alone: a test that cannot go on panics")]
 
 #![allow(clippy::unwrap_used, reason = "only tests call this")]
 
@@ -23,6 +26,6 @@ pub fn holds<T: JsonSchema>(name: &str) {
     assert!(
         written == generated,
         "specs/schemas/{name}.json is not what the types say; write it with \
-         `ACT_BLESS=1 cargo test --lib schema`"
+         `ACT_BLESS=1 cargo test --workspace --lib schema`"
     );
 }

@@ -92,6 +92,9 @@ pub(super) fn done_with(what: &str, why: &str) -> Turn {
 
 type Hook = Box<dyn FnOnce(&Path) + Send>;
 
+/// A model and file tools that take the place of the fakes.
+type Real = (Arc<dyn Model>, Vec<Arc<dyn Tool>>);
+
 /// A repository with one task.
 pub(super) struct Story {
     dir: tempfile::TempDir,
@@ -101,7 +104,7 @@ pub(super) struct Story {
     report_b: Value,
     task: String,
     /// Replaces the scripted model and the file tools.
-    real: Option<(Arc<dyn Model>, Vec<Arc<dyn Tool>>)>,
+    real: Option<Real>,
 }
 
 impl Story {
