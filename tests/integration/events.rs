@@ -47,7 +47,7 @@ fn of_specification(text: &str) -> Kinds {
 
 #[test]
 fn every_event_is_specified_with_its_fields() {
-    let mut code = of_code(&read("src/event/kind.rs"));
+    let mut code = of_code(&read("crates/core/src/event/kind.rs"));
     let specified = of_specification(&read("../specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
