@@ -242,7 +242,7 @@ async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
     assert_eq!((&edited["ok"], &edited["new_version"]), (&json!(true), &json!(2)), "{edited}");
     assert_eq!(fs::read_to_string(tools.repository.root().join("a.txt")).unwrap(), "goodbye");
     let again = tools.call("edit_line", edit).await;
-    assert_eq!(again["reason"], "version_why", "{again}");
+    assert_eq!(again["reason"], "version_mismatch", "{again}");
     for (path, reason) in [
         (".git/hooks/post-commit", "protected"),
         ("agent.yaml", "protected"),
