@@ -2,7 +2,6 @@
 //! `ACT_BLESS=1 cargo test --workspace --lib schema` writes them.
 
 #![allow(clippy::unwrap_used, reason = "for tests alone: a test that cannot go on panics")]
-#![allow(clippy::unwrap_used, reason = "only tests call this")]
 
 use std::path::Path;
 
