@@ -16,7 +16,7 @@ fn creating(path: &str) -> String {
 #[test]
 fn a_package_called_agent_is_worked_on_and_the_notes_go_elsewhere() {
     let act = Act::new()
-        .file("agent/main.py", "y = 1\n")
+        .files(&[("answer.txt", "none\n"), ("agent/main.py", "y = 1\n")])
         .pipeline(image(), &[("test", "test -e agent/new.py && test -e agent/main.py")]);
     let told = act.clone().script(&creating("agent/new.py")).act(["run", "--json", "add it"]);
     let told = told.status(0).stderr_has("agent/ is yours, so act keeps its notes in .act/");
@@ -43,7 +43,9 @@ fn a_package_called_agent_is_worked_on_and_the_notes_go_elsewhere() {
 /// WORKSPACE-32: a nested directory of that name is the user's, for git and for the container.
 #[test]
 fn a_nested_directory_called_agent_reaches_the_container() {
-    let act = Act::new().pipeline(image(), &[("test", "test -e src/agent/new.py")]);
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "test -e src/agent/new.py")]);
     let told = act.script(&creating("src/agent/new.py")).run("add it").status(0);
     assert_eq!(told.read(".gitignore"), "/agent/\n");
     assert_eq!(told.agent_files().len(), 4, "{:?}", told.agent_files());
@@ -64,7 +66,7 @@ fn a_repository_that_has_both_directories_is_refused_with_their_paths() {
 /// CONFIG-17, WORKSPACE-32
 #[test]
 fn no_line_is_added_where_the_repository_forbids_it() {
-    let act = Act::new().pipeline(image(), &[("test", "true")]);
+    let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", "true")]);
     let yaml = std::fs::read_to_string(act.repo().join("agent.yaml")).unwrap();
     let mut yaml: Value = serde_json::from_str(&yaml).unwrap();
     yaml["gitignore"] = json!(false);
