@@ -77,9 +77,9 @@ fn an_edit_that_is_hidden_afterwards_is_not_verified() {
     assert!(!told.read("agent/summary.md").contains("not in the tree"));
 }
 
-/// EDITOR-38: where the host verifies although something is hidden, the summary says what was not judged.
+/// EDITOR-38: a model that says nothing does not get around the rule; the task ends without a verification.
 #[test]
-fn what_is_still_hidden_at_the_end_is_told() {
+fn silence_does_not_verify_what_is_hidden() {
     let rules = json!({"path": ".gitignore", "expect_version": 1, "content": "agent/\nsrc/\n"});
     let write = json!({"path": "answer.txt", "expect_version": 1, "content": "right\n"});
     let silent = json!({"role": "editor", "text": "I am done."});
@@ -87,11 +87,11 @@ fn what_is_still_hidden_at_the_end_is_told() {
         call("create", json!({"path": "src/x.py", "content": "x\n"})),
         call("full_rewrite", write),
         call("full_rewrite", rules),
+        silent.clone(),
+        silent.clone(),
         silent,
-        done(),
     ]);
-    let told = repository().script(&script(turns)).run("write the answer").status(0);
-    let summary = told.script_used_up().read("agent/summary.md");
-    let named = "## Changed, and not in the tree that was verified\n\n- `src/x.py`\n";
-    assert!(summary.contains(named), "{summary}");
+    let told = repository().script(&script(turns)).run("write the answer").status(3);
+    let told = told.script_used_up().stdout_has("STUCK: model_idle");
+    assert_eq!(told.runs().len(), 0, "{told}");
 }
