@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use act_agent::editor::{Abort, Answer, Session, Tool, ToolOutput};
+use act_agent::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
 use act_component::{ComponentFailure, GuestFailure, HostContext, ToolComponent};
 use act_core::event::Events;
 use act_model::{Model, ToolSpec};
@@ -78,7 +78,7 @@ impl Tool for ComponentTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         let (cancel, package) = (session.cancel(), session.package());
         async move {
             if !self.edits_files {

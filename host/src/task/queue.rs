@@ -32,14 +32,13 @@ use act_core::event::Event;
 use act_core::event::EventKind;
 use act_core::event::Events;
 use act_core::event::Sink;
-use act_core::exit::Exit;
 use act_core::fail_point;
 use act_core::process;
 use act_core::process::Life;
 use act_core::process::Process;
+use act_core::{Outcome, reason};
 use act_records::artifacts::ArtifactDir;
 use act_records::artifacts::Journal;
-use act_records::store::Ended;
 use act_records::store::Place;
 use act_records::store::Store;
 use act_records::store::StoreError;
@@ -58,7 +57,6 @@ const POLL: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(250);
 
 /// The reason of a task whose process died while it waited.
-pub(super) const OWNER_DIED: &str = "owner_died";
 
 /// One task that waits or runs, as another process sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -389,16 +387,8 @@ pub(super) fn record_dead(
     let line = artifacts.last_line(task_id).unwrap_or_default();
     let journaled = line.and_then(|line| final_state(&line, task_id));
     let how = journaled.clone().unwrap_or_else(|| match state {
-        TaskState::Queued => Ended {
-            state: TaskState::Cancelled,
-            exit_code: Exit::Cancelled as u8,
-            reason: Some(OWNER_DIED.to_owned()),
-        },
-        _ => Ended {
-            state: TaskState::InfraError,
-            exit_code: Exit::Infra as u8,
-            reason: Some("interrupted".to_owned()),
-        },
+        TaskState::Queued => Outcome::Cancelled { reason: Some(reason::OWNER_DIED.to_owned()) },
+        _ => Outcome::infra(reason::INTERRUPTED),
     });
     if store.end(task_id, owner, &how)? && journaled.is_none() {
         // The store is what counts, and it has the end; the journal is best effort.
@@ -412,16 +402,15 @@ struct FinishedLine {
     r#type: String,
     task_id: String,
     state: String,
-    exit_code: u8,
     reason: Option<String>,
 }
 
 /// Returns the end that the last line of a journal reports, if it is a `task_finished` with a final state (pure).
-fn final_state(line: &str, task_id: &str) -> Option<Ended> {
+fn final_state(line: &str, task_id: &str) -> Option<Outcome> {
     let line: FinishedLine = serde_json::from_str(line).ok()?;
     let state = TaskState::parse(&line.state).filter(|state| state.is_final())?;
     let ours = line.r#type == "task_finished" && line.task_id == task_id;
-    ours.then_some(Ended { state, exit_code: line.exit_code, reason: line.reason })
+    ours.then(|| Outcome::recorded(state, line.reason)).flatten()
 }
 
 /// Appends `task_finished` to the journal of a dead process's task, so that it ends like every other.
@@ -429,15 +418,15 @@ fn append_last_event(
     store: &Store,
     artifacts: &ArtifactDir,
     task_id: &str,
-    how: Ended,
+    how: Outcome,
 ) -> io::Result<()> {
     let Some(task) = store.task(task_id).map_err(io::Error::other)? else { return Ok(()) };
     let mut journal = artifacts.resume_journal(task_id)?;
     let kind = EventKind::TaskFinished {
-        state: how.state,
-        exit_code: how.exit_code,
+        state: how.state(),
+        exit_code: how.exit() as u8,
         run_id: task.run_ids.last().cloned(),
-        reason: how.reason,
+        reason: how.reason().map(str::to_owned),
         summary: None,
         report_path: None,
         tokens: task.tokens,
@@ -580,7 +569,7 @@ pub(super) struct OwnedTask {
 pub(super) enum Kept {
     Yes,
     /// It had ended before, in the eyes of others.
-    Otherwise(Ended),
+    Otherwise(Outcome),
 }
 
 impl OwnedTask {
@@ -648,9 +637,9 @@ impl OwnedTask {
 
     /// Written down before anybody is told. Given up before its turn it leaves no trace. May be asked again after an
     /// error.
-    pub(super) fn end(&self, how: &Ended) -> Result<Kept, StoreError> {
+    pub(super) fn end(&self, how: &Outcome) -> Result<Kept, StoreError> {
         let TaskContext { store, artifacts, this, .. } = &self.context;
-        if how.state == TaskState::Cancelled && !self.is_running() {
+        if how.state() == TaskState::Cancelled && !self.is_running() {
             let given_up = store.give_up(&self.task_id, this)?;
             if given_up {
                 // Best effort: without its row nobody looks for it.
@@ -665,27 +654,21 @@ impl OwnedTask {
                 return Ok(Kept::Yes);
             }
         }
-        Ok(match store.task(&self.task_id)? {
-            // Cancelled from outside, without a trace.
-            None if !self.is_running() => Kept::Otherwise(Ended {
-                state: TaskState::Cancelled,
-                exit_code: Exit::Cancelled as u8,
-                reason: Some("cancelled".to_owned()),
-            }),
-            Some(task) if task.state == how.state => Kept::Yes,
-            Some(task) if task.state.is_final() => Kept::Otherwise(Ended {
-                state: task.state,
-                exit_code: task.exit_code.unwrap_or(Exit::Infra as u8),
-                reason: task.reason,
-            }),
+        let task = store.task(&self.task_id)?;
+        if task.is_none() && !self.is_running() {
+            // `act cancel` took the waiting task out of the queue.
+            return Ok(Kept::Otherwise(Outcome::cancelled()));
+        }
+        let ended = task.filter(|task| task.state.is_final());
+        match ended.and_then(|task| Outcome::recorded(task.state, task.reason)) {
+            Some(outcome) if outcome.state() == how.state() => Ok(Kept::Yes),
+            Some(outcome) => Ok(Kept::Otherwise(outcome)),
             // The row is gone, or another process owns it: this is not the database that the task began with.
-            _ => {
-                return Err(StoreError::Lost {
-                    path: store.path().to_owned(),
-                    task_id: self.task_id.clone(),
-                });
-            }
-        })
+            None => Err(StoreError::Lost {
+                path: store.path().to_owned(),
+                task_id: self.task_id.clone(),
+            }),
+        }
     }
 }
 
@@ -794,7 +777,7 @@ mod tests {
             )
         };
         let success = final_state(&line("task_finished", "t-1", "SUCCESS"), "t-1").unwrap();
-        assert_eq!((success.state, success.exit_code), (TaskState::Success, 0));
+        assert_eq!(success, Outcome::Success);
         for other in [
             line("task_started", "t-1", "SUCCESS"),
             line("task_finished", "t-2", "SUCCESS"),

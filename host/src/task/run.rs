@@ -35,9 +35,8 @@ use super::signals;
 use crate::output::Output;
 use act_agent::context::NotesWriter;
 use act_agent::editor;
-use act_agent::editor::Finished;
-use act_agent::editor::State;
 use act_agent::editor::TaskInput;
+use act_agent::editor::TaskResult;
 use act_audit::Audit;
 use act_audit::AuditError;
 use act_config::Config;
@@ -48,8 +47,8 @@ use act_core::event::Milestone;
 use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::fail_point;
+use act_core::{Outcome, reason};
 use act_model::TokenLedger;
-use act_records::store::Ended;
 use act_records::store::StoreError;
 use act_records::store::TaskState;
 use act_verifier::Engine;
@@ -70,7 +69,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     let Some(ready) = checked else {
         // The task was not accepted yet, so only this process knows of it.
         let events = Events::new("", output.sinks());
-        return Ok(FinishGuard::new(events, TokenLedger::default()).say(cancelled()));
+        return Ok(FinishGuard::new(events, TokenLedger::default()).say(TaskResult::cancelled()));
     };
     ready.read_ahead();
     let context = preflight::context(&ready)?;
@@ -111,7 +110,7 @@ pub(super) async fn follow(
     let Turn { lock, waited } =
         match Waiting::new(&owned_task, &root, &events, output).wait(cancel).await {
             Ok(Some(turn)) => turn,
-            Ok(None) => return last.say(cancelled()),
+            Ok(None) => return last.say(TaskResult::cancelled()),
             Err(failure) => return last.refuse(&failure),
         };
     fail_point::reach("first");
@@ -184,7 +183,7 @@ async fn start_work(
     match StoreRetry::new(output).ask(cancel, || owned_task.start()).await {
         Some(Ok(true)) => {}
         // Taken out of the line in the last moment.
-        Some(Ok(false)) | None => return last.say(cancelled()),
+        Some(Ok(false)) | None => return last.say(TaskResult::cancelled()),
         Some(Err(error)) => return last.refuse(&error.into()),
     }
     apply::tell_half_applied(ready, &owned_task.context, output);
@@ -329,7 +328,7 @@ impl RunningTask<'_> {
         brief: TaskInput,
         notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
-    ) -> Result<Finished, Failure> {
+    ) -> Result<TaskResult, Failure> {
         let Self { ready, lock, owned_task, ledger, events, output, cancel, .. } = self;
         let (config, request) = (&ready.config, &ready.request);
         events.emit(EventKind::TaskStarted {
@@ -355,7 +354,7 @@ impl RunningTask<'_> {
             None => None,
             Some(engine) => match self.gate(engine).await {
                 ImageLookup::Ready(image) => Some((engine.clone(), image)),
-                ImageLookup::Cancelled => return Ok(cancelled()),
+                ImageLookup::Cancelled => return Ok(TaskResult::cancelled()),
                 ImageLookup::Missing { code, message } => {
                     let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
                     let head = audit.head();
@@ -376,7 +375,7 @@ impl RunningTask<'_> {
         };
         let assembled = tokio::select! {
             // What is being compiled then ends with the process.
-            () = cancel.cancelled() => return Ok(cancelled()),
+            () = cancel.cancelled() => return Ok(TaskResult::cancelled()),
             assembled = tokio::task::spawn_blocking(move || assemble::assemble(work)) => assembled,
         };
         let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
@@ -387,13 +386,13 @@ impl RunningTask<'_> {
         let AssembledEditor { mut editor, writer, overlay } = match (lock.root().stays(), assembled)
         {
             (Ok(()), Ok(assemble)) => assemble,
-            (Err(moved), _) => return Ok(cannot_work(RootMoved::CODE, moved.to_string())),
-            (_, Err(error)) => return Ok(cannot_work("unknown", error.to_string())),
+            (Err(moved), _) => return Ok(TaskResult::infra(RootMoved::CODE, moved.to_string())),
+            (_, Err(error)) => return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string())),
         };
         if let Mode::Apply { dry_run } = &ready.mode {
             let proposal = apply::check(&owned_task.context, &writer, dry_run)?;
-            if let Err(finished) = editor.begin_with(proposal.draft).await {
-                return Ok(finished);
+            if let Err(result) = editor.begin_with(proposal.draft).await {
+                return Ok(*result);
             }
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
@@ -405,7 +404,7 @@ impl RunningTask<'_> {
                     }
                 }
                 Ok(()) => {}
-                Err(_) if cancel.is_cancelled() => return Ok(cancelled()),
+                Err(_) if cancel.is_cancelled() => return Ok(TaskResult::cancelled()),
                 Err(refusal) => return Err(refusal),
             }
         }
@@ -444,26 +443,15 @@ enum ImageLookup {
     Missing { code: &'static str, message: String },
 }
 
-fn cannot_work(reason: &str, why: String) -> Finished {
-    Finished {
-        reason: Some(reason.to_owned()),
-        summary: Some(why),
-        ..Finished::of(State::InfraError)
-    }
-}
-
-pub(super) fn cancelled() -> Finished {
-    Finished { reason: Some("cancelled".into()), ..Finished::of(State::Cancelled) }
-}
-
-/// A fault of ours; the panic hook has said where.
-fn unexpected(panic: &(dyn std::any::Any + Send)) -> Finished {
+/// The result of a task that panicked, which is a fault of act; the panic hook has printed where.
+fn unexpected(panic: &(dyn std::any::Any + Send)) -> TaskResult {
     let message = panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("a panic without a message");
-    cannot_work("unexpected", format!("a fault of act itself: {message}; please report it"))
+    let why = format!("a fault of act itself: {message}; please report it");
+    TaskResult::infra(reason::UNEXPECTED, why)
 }
 
 /// For a process that holds the store.
@@ -493,26 +481,17 @@ impl FinishGuard {
         self
     }
 
-    pub(super) fn say(mut self, finished: Finished) -> Exit {
-        let (state, exit) = match finished.state {
-            State::Success => (TaskState::Success, Exit::Ok),
-            State::Proposed => (TaskState::Proposed, Exit::Ok),
-            State::Stuck => (TaskState::Stuck, Exit::Stuck),
-            State::InfraError => (TaskState::InfraError, Exit::Infra),
-            State::Cancelled => (TaskState::Cancelled, Exit::Cancelled),
-        };
-        self.tell(state, exit, finished)
+    pub(super) fn say(mut self, result: TaskResult) -> Exit {
+        self.tell(result)
     }
 
     /// Its turn came, and what had been fine is not any more.
     pub(super) fn refuse(mut self, failure: &Failure) -> Exit {
         let hint = failure.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        let finished = Finished {
-            reason: Some(failure.code.to_owned()),
+        self.tell(TaskResult {
             summary: Some(format!("{}{hint}", failure.message)),
-            ..nothing_known()
-        };
-        self.tell(TaskState::Refused, Exit::Refused, finished)
+            ..TaskResult::of(Outcome::Refused { reason: failure.code.to_owned() })
+        })
     }
 
     /// What went wrong is said in our words, unlike what was done.
@@ -524,68 +503,63 @@ impl FinishGuard {
     }
 
     /// What is told is what is kept.
-    fn tell(&mut self, mut state: TaskState, mut exit: Exit, mut finished: Finished) -> Exit {
+    fn tell(&mut self, mut result: TaskResult) -> Exit {
         self.said = true;
         if let Some((owned_task, output)) = &self.kept {
-            let wanted = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
-            let kept = keep(owned_task, &wanted, output);
-            if let Some(ActualEnd { ended, why }) = self.instead(owned_task, &wanted, kept) {
-                (state, finished.reason) = (ended.state, ended.reason);
-                exit = Exit::of(ended.exit_code);
-                finished.summary = why.or(finished.summary);
+            let kept = keep(owned_task, &result.outcome, output);
+            if let Some((outcome, why)) = self.instead(owned_task, &result.outcome, kept) {
+                result.outcome = outcome;
+                result.summary = why.or(result.summary);
             }
-            let ended = Ended { state, exit_code: exit as u8, reason: finished.reason.clone() };
-            if let Err(error) =
-                start_end_records::end(owned_task, &ended, finished.run_id.as_deref())
-            {
+            let recorded =
+                start_end_records::end(owned_task, &result.outcome, result.run_id.as_deref());
+            if let Err(error) = recorded {
                 output.caution(&format!(
                     "cannot record the end of this task in the audit log: {error}"
                 ));
             }
         }
+        let (state, exit) = (result.outcome.state(), result.outcome.exit());
         self.events.emit(EventKind::TaskFinished {
             state,
             exit_code: exit as u8,
-            run_id: finished.run_id,
-            reason: finished.reason,
-            summary: self.told(state, finished.summary),
-            report_path: finished.report_path,
+            run_id: result.run_id,
+            reason: result.outcome.reason().map(str::to_owned),
+            summary: self.told(state, result.summary),
+            report_path: result.report_path,
             tokens: self.ledger.by_role(),
-            gate_inputs_changed: finished.gate_inputs_changed,
-            edits_refused: finished.edits_refused,
+            gate_inputs_changed: result.gate_inputs_changed,
+            edits_refused: result.edits_refused,
         });
         exit
     }
 
-    /// Another end than the wanted one, when that is not what is kept.
+    /// Returns the end that is recorded where it is not the wanted one, and what replaces the summary.
     fn instead(
         &self,
         owned_task: &OwnedTask,
-        wanted: &Ended,
+        wanted: &Outcome,
         kept: Result<Kept, StoreError>,
-    ) -> Option<ActualEnd> {
-        let infra = |state, reason: &str| Ended {
-            state,
-            exit_code: Exit::Infra as u8,
-            reason: Some(reason.to_owned()),
-        };
+    ) -> Option<(Outcome, Option<String>)> {
         let task_id = &owned_task.task_id;
-        let (ended, why) = match kept {
+        Some(match kept {
             Ok(Kept::Yes) => return None,
-            Ok(Kept::Otherwise(ended)) if ended.state == TaskState::Cancelled => (ended, None),
-            Ok(Kept::Otherwise(ended)) => {
+            Ok(Kept::Otherwise(outcome)) if outcome.state() == TaskState::Cancelled => {
+                (outcome, None)
+            }
+            Ok(Kept::Otherwise(outcome)) => {
                 let why = "another act process took this one for dead and has ended the task";
-                (ended, Some(why.to_owned()))
+                (outcome, Some(why.to_owned()))
             }
             Err(error) if !owned_task.is_running() => {
                 let why = format!(
                     "{error}; the end of the task could not be saved: the next act in this repository records it as \
                      cancelled, and `act run --again {task_id}` then runs it again"
                 );
-                (infra(TaskState::Queued, error.code()), Some(why))
+                (Outcome::NotStored { reason: error.code().to_owned() }, Some(why))
             }
             Err(error) => {
-                let state = wanted.state.as_str();
+                let state = wanted.state().as_str();
                 let text = format!(
                     "{error}; the result ({state}) could not be saved to the database; the next act command restores it from the journal"
                 );
@@ -597,22 +571,14 @@ impl FinishGuard {
                 let why = format!(
                     "{error}; the task ended as {state}, but the result could not be saved; your working tree keeps its changes"
                 );
-                (infra(TaskState::InfraError, "end_not_kept"), Some(why))
+                (Outcome::infra(reason::END_NOT_KEPT), Some(why))
             }
-        };
-        Some(ActualEnd { ended, why })
+        })
     }
 }
 
-/// What is told instead of what was wanted.
-struct ActualEnd {
-    ended: Ended,
-    /// In place of the summary.
-    why: Option<String>,
-}
-
 /// Tries again for as long as it may help, and makes room for it.
-fn keep(owned_task: &OwnedTask, wanted: &Ended, output: &Output) -> Result<Kept, StoreError> {
+fn keep(owned_task: &OwnedTask, wanted: &Outcome, output: &Output) -> Result<Kept, StoreError> {
     let start = Instant::now();
     let mut told = false;
     loop {
@@ -643,17 +609,12 @@ impl Drop for FinishGuard {
         if self.said {
             return;
         }
-        let finished = Finished { reason: Some("unexpected".into()), ..nothing_known() };
         // A reader that panics now would end the process before the others have received the event.
         let told = std::panic::AssertUnwindSafe(|| {
-            self.tell(TaskState::InfraError, Exit::Infra, finished);
+            self.tell(TaskResult::of(Outcome::infra(reason::UNEXPECTED)));
         });
         let _ = std::panic::catch_unwind(told);
     }
-}
-
-fn nothing_known() -> Finished {
-    Finished::of(State::InfraError)
 }
 
 #[cfg(test)]
@@ -702,8 +663,7 @@ mod tests {
     #[test]
     fn what_was_said_is_not_said_again() {
         let lines = story(|last, _| {
-            let finished = Finished { state: State::Cancelled, ..nothing_known() };
-            assert_eq!(last.say(finished), Exit::Cancelled);
+            assert_eq!(last.say(TaskResult::cancelled()), Exit::Cancelled);
         });
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["state"], "CANCELLED");
@@ -750,8 +710,7 @@ mod tests {
         let last = FinishGuard::new(events, TokenLedger::default());
         let last = last.kept(Arc::clone(&place.owned_task), &output);
         spoil(&place.owned_task);
-        let success = Finished { state: State::Success, reason: None, ..nothing_known() };
-        let exit = last.say(success);
+        let exit = last.say(TaskResult::of(Outcome::Success));
         let told = seen.0.lock().unwrap().last().unwrap().clone();
         assert_eq!(told["exit_code"], exit as u8);
         (told, exit)
@@ -793,11 +752,7 @@ mod tests {
         // TASK-30
         let place = accepted(true);
         let (end, exit) = told(&place, |owned_task| {
-            let interrupted = Ended {
-                state: TaskState::InfraError,
-                exit_code: 4,
-                reason: Some("interrupted".into()),
-            };
+            let interrupted = Outcome::infra(reason::INTERRUPTED);
             assert!(
                 owned_task
                     .context

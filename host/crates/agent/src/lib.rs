@@ -1,7 +1,7 @@
 //! The agent: works on one task until a run of the pipeline is green.
 //!
 //! It promises that a task succeeds only through a green run of exactly the tree that it leaves, that every way a task can
-//! end is a [`editor::Finished`], and that it acts on nothing but what it was given: a model, Scouts, tools, a verifier
+//! end is a [`editor::TaskResult`], and that it acts on nothing but what it was given: a model, Scouts, tools, a verifier
 //! and a writer, each behind a trait or a type of a lower crate. So its loop is tested with fakes, in milliseconds.
 //!
 //! - [`editor::TaskRequest::parse`] reads the text of a task.

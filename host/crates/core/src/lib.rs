@@ -25,6 +25,6 @@ pub mod verification;
 
 pub use failure::{Failure, Refusal};
 pub use hidden_char::is_hidden;
-pub use outcome::{Outcome, TaskState};
+pub use outcome::{Outcome, StuckReason, TaskState, reason};
 pub use run_id::{RunId, RunIdError};
 pub use shell_word::shell_word;

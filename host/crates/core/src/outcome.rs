@@ -4,7 +4,29 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 
-/// How a task ended. Reasons are stable words; `specs/task-lifecycle.md` lists them.
+/// The words in which an [`Outcome`] gives its reason. Users and scripts read them, so they never change;
+/// `specs/task-lifecycle.md` lists them. The machine's failures have more words: the codes of the Docker engine, of the
+/// audit log and of the configuration.
+pub mod reason {
+    /// The user ended the task, with a signal or with `act cancel`.
+    pub const CANCELLED: &str = "cancelled";
+    /// The process that owned the waiting task died.
+    pub const OWNER_DIED: &str = "owner_died";
+    /// The process that worked on the task died.
+    pub const INTERRUPTED: &str = "interrupted";
+    /// A fault of act itself.
+    pub const UNEXPECTED: &str = "unexpected";
+    /// The task ended, and its end could be saved nowhere.
+    pub const END_NOT_KEPT: &str = "end_not_kept";
+    /// The model's server did not answer.
+    pub const MODEL_UNAVAILABLE: &str = "model_unavailable";
+    /// A Scout gave no report that can be used.
+    pub const SCOUT_FAILED: &str = "scout_failed";
+    /// The machine failed in a way that has no word of its own.
+    pub const UNKNOWN: &str = "unknown";
+}
+
+/// How a task ended. The state of the task and the exit code of the process follow from it and from nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// The last run of the pipeline passed on the tree as it is.
@@ -12,8 +34,8 @@ pub enum Outcome {
     /// A dry run proposed its changes; nothing was verified.
     Proposed,
     /// The agent gave up.
-    Stuck { reason: String },
-    /// The machine failed, so nothing is said about the task.
+    Stuck { reason: StuckReason },
+    /// The machine failed, so the end says nothing about the task.
     InfraError { reason: String },
     /// The user ended the task, or its owner died before it started.
     Cancelled { reason: Option<String> },
@@ -23,7 +45,52 @@ pub enum Outcome {
     NotStored { reason: String },
 }
 
+/// Why the agent gave up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StuckReason {
+    /// As many verifications failed as one task may make.
+    HardStop,
+    /// The model stopped calling tools.
+    ModelIdle,
+    /// The task has spent its tokens.
+    Budget,
+    /// The conversation is longer than the model accepts, and a fresh one was as well.
+    ContextFull,
+    /// A word that another version of act wrote into the store or a journal.
+    Other(String),
+}
+
+impl StuckReason {
+    /// The stable word of the reason.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::HardStop => "hard_stop",
+            Self::ModelIdle => "model_idle",
+            Self::Budget => "budget",
+            Self::ContextFull => "context_full",
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Returns the reason that a store or a journal names by its word.
+    pub fn parse(word: &str) -> Self {
+        let known = [Self::HardStop, Self::ModelIdle, Self::Budget, Self::ContextFull];
+        let found = known.into_iter().find(|reason| reason.as_str() == word);
+        found.unwrap_or_else(|| Self::Other(word.to_owned()))
+    }
+}
+
 impl Outcome {
+    /// The end of a task that the user cancelled.
+    pub fn cancelled() -> Self {
+        Self::Cancelled { reason: Some(reason::CANCELLED.to_owned()) }
+    }
+
+    /// The end of a task for a failure of the machine, under one of the words of [`reason`] or another stable code.
+    pub fn infra(reason: &str) -> Self {
+        Self::InfraError { reason: reason.to_owned() }
+    }
+
     /// The state in which the task ends.
     pub fn state(&self) -> TaskState {
         match self {
@@ -48,13 +115,14 @@ impl Outcome {
         }
     }
 
+    /// The stable word for why the task ended so; `None` for a success and a proposal.
     pub fn reason(&self) -> Option<&str> {
         match self {
             Self::Success | Self::Proposed => None,
-            Self::Stuck { reason }
-            | Self::InfraError { reason }
-            | Self::Refused { reason }
-            | Self::NotStored { reason } => Some(reason),
+            Self::Stuck { reason } => Some(reason.as_str()),
+            Self::InfraError { reason } | Self::Refused { reason } | Self::NotStored { reason } => {
+                Some(reason)
+            }
             Self::Cancelled { reason } => reason.as_deref(),
         }
     }
@@ -68,7 +136,7 @@ impl Outcome {
             TaskState::Success => Self::Success,
             TaskState::Proposed => Self::Proposed,
             TaskState::Cancelled => Self::Cancelled { reason },
-            TaskState::Stuck => Self::Stuck { reason: known() },
+            TaskState::Stuck => Self::Stuck { reason: StuckReason::parse(&known()) },
             TaskState::InfraError => Self::InfraError { reason: known() },
             TaskState::Refused => Self::Refused { reason: known() },
         })
@@ -155,7 +223,18 @@ mod tests {
         let table = [
             (Outcome::Success, TaskState::Success, Exit::Ok, None),
             (Outcome::Proposed, TaskState::Proposed, Exit::Ok, None),
-            (Outcome::Stuck { reason: reason() }, TaskState::Stuck, Exit::Stuck, Some("why")),
+            (
+                Outcome::Stuck { reason: StuckReason::HardStop },
+                TaskState::Stuck,
+                Exit::Stuck,
+                Some("hard_stop"),
+            ),
+            (
+                Outcome::Stuck { reason: StuckReason::Other(reason()) },
+                TaskState::Stuck,
+                Exit::Stuck,
+                Some("why"),
+            ),
             (
                 Outcome::InfraError { reason: reason() },
                 TaskState::InfraError,

@@ -5,7 +5,7 @@ use crate::task::preflight::Ready;
 use crate::task::queue::OwnedTask;
 use act_agent::editor::TaskInput;
 use act_audit::{Audit, AuditError, Entry, Event};
-use act_records::store::Ended;
+use act_core::Outcome;
 use act_workspace::digest;
 
 /// On the disk when this returns; without it the task does nothing.
@@ -35,16 +35,15 @@ pub(in crate::task) fn begin(
 /// Of a task that began.
 pub(in crate::task) fn end(
     owned_task: &OwnedTask,
-    how: &Ended,
+    outcome: &Outcome,
     run_id: Option<&str>,
 ) -> Result<(), AuditError> {
     let Some(audit) = owned_task.audit() else { return Ok(()) };
     let entry = Entry::new(Event::TaskFinished)
-        .object(how.state.as_str())
-        .count("exit_code", u64::from(how.exit_code))
+        .object(outcome.state().as_str())
+        .count("exit_code", outcome.exit() as u64)
         .names(run_id);
-    let reason = how.reason.as_deref();
-    audit.append(reason.map_or(entry.clone(), |reason| entry.reason(reason)))?;
+    audit.append(outcome.reason().map_or(entry.clone(), |reason| entry.reason(reason)))?;
     audit.settle()
 }
 

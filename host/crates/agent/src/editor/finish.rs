@@ -2,24 +2,23 @@
 
 use super::tools::{self, Answer, Done};
 use super::verify::{Attempt, tail};
-use super::{Abort, Finished, Session, State, TaskInput, prompt};
+use super::{OrEnd, Session, TaskInput, TaskResult, prompt};
 use crate::context::{Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport};
 use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_audit::{Decision, Entry, Event, Head};
-use act_core::RunId;
 use act_core::event::{EventKind, Events};
+use act_core::{Outcome, RunId, StuckReason, reason};
 use act_model::{Stop, ToolResult, Turn};
-use act_workspace::{AgentDir, ChangedFile, RootMoved};
+use act_workspace::{AgentDir, ChangedFile};
 
 impl Session<'_> {
-    pub(super) fn succeed(&self, done: Option<Done>) -> Finished {
+    pub(super) fn succeed(&self, done: Option<Done>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
-            return cancelled();
+            return TaskResult::cancelled();
         }
         let Some(last) = &self.last else {
-            let missing =
-                EndReason::infra("unknown", "a task without a verification cannot succeed");
-            return self.report(&missing, vec![], false);
+            let why = "a task without a verification cannot succeed";
+            return self.report(TaskResult::infra(reason::UNKNOWN, why), vec![], false);
         };
         let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let files = self.editor.writer.changed();
@@ -61,21 +60,20 @@ impl Session<'_> {
         };
         let written = self.snapshot(SnapshotKind::Success).and_then(|()| {
             let Some(notes) = &self.editor.notes else { return Ok(()) };
-            notes.summary(&summary).map(|_| ()).map_err(|error| {
-                Abort::Stuck(EndReason::infra(
-                    "unknown",
-                    format!("the summary could not be written: {error}"),
-                ))
-            })
+            notes.summary(&summary).map_err(|error| {
+                let why = format!("the summary could not be written: {error}");
+                TaskResult::infra(reason::UNKNOWN, why)
+            })?;
+            Ok(())
         });
-        if let Err(Abort::Stuck(ending)) = written {
-            return self.report(&ending, vec![], false);
+        if let Err(ended) = written {
+            return self.report(*ended, vec![], false);
         }
-        Finished {
+        TaskResult {
             run_id: Some(run_id),
             summary: Some(summary.render()),
             gate_inputs_changed: named(&gate_inputs),
-            ..Finished::of(State::Success)
+            ..TaskResult::of(Outcome::Success)
         }
     }
 
@@ -164,29 +162,26 @@ impl Session<'_> {
         )
     }
 
-    pub(super) async fn end(&mut self, end: Abort) -> Finished {
-        match end {
-            Abort::Cancelled => cancelled(),
-            Abort::Stuck(ending) => {
-                // No decision can follow any more. If the snapshot cannot be written, the report still names the end.
-                let _ = self.write_due_snapshot();
-                let (theories, derived) = match ending {
-                    EndReason::HardStop => match self.hypotheses().await {
-                        Some(items) => (items, false),
-                        None => (derived(self.plans.attempts()), true),
-                    },
-                    // The model cannot be asked.
-                    EndReason::ModelIdle { .. }
-                    | EndReason::Budget
-                    | EndReason::ContextFull { .. } => (derived(self.plans.attempts()), true),
-                    EndReason::Infra { .. } => (vec![], false),
-                };
-                if self.editor.cancel.is_cancelled() {
-                    return Box::pin(self.end(Abort::Cancelled)).await;
-                }
-                self.report(&ending, theories, derived)
-            }
+    /// Completes the result of a task that did not succeed, with a report unless the user cancelled it.
+    pub(super) async fn end(&mut self, ended: TaskResult) -> TaskResult {
+        if matches!(ended.outcome, Outcome::Cancelled { .. }) {
+            return ended;
         }
+        // No decision can follow any more. If the snapshot cannot be written, the report still names the end.
+        let _ = self.write_due_snapshot();
+        let (theories, derived) = match &ended.outcome {
+            Outcome::Stuck { reason: StuckReason::HardStop } => match self.hypotheses().await {
+                Some(items) => (items, false),
+                None => (derived(self.plans.attempts()), true),
+            },
+            // The model cannot be asked.
+            Outcome::Stuck { .. } => (derived(self.plans.attempts()), true),
+            _ => (vec![], false),
+        };
+        if self.editor.cancel.is_cancelled() {
+            return TaskResult::cancelled();
+        }
+        self.report(ended, theories, derived)
     }
 
     /// The model's own theories, asked for twice at most; none when it does not deliver.
@@ -227,8 +222,9 @@ impl Session<'_> {
         None
     }
 
-    fn report(&self, ending: &EndReason, theories: Vec<Hypothesis>, derived: bool) -> Finished {
+    fn report(&self, ended: TaskResult, theories: Vec<Hypothesis>, derived: bool) -> TaskResult {
         let editor = self.editor;
+        let gate_inputs_changed = named(&self.gate_inputs());
         let report = StuckReport {
             hypotheses: theories,
             hypotheses_derived: derived,
@@ -236,7 +232,7 @@ impl Session<'_> {
             strategies: self.strategies.so_far(&self.changes()),
             runs: self.verified.clone(),
             files_modified: self.changed_files(),
-            gate_inputs_changed: named(&self.gate_inputs()),
+            gate_inputs_changed: gate_inputs_changed.clone(),
             edits_refused: self.refusals(),
             audit_head: self.audit_head(),
             baseline: self
@@ -245,11 +241,10 @@ impl Session<'_> {
                 .map(|baseline| baseline.for_people(self.plans.attempts())),
             ..StuckReport::default()
         };
-        let finished =
-            write_report(&editor.input, editor.notes.as_ref(), &editor.events, ending, report);
         let run_id =
             self.last.as_ref().and_then(|last| last.run_id.as_ref().map(ToString::to_string));
-        Finished { run_id, gate_inputs_changed: named(&self.gate_inputs()), ..finished }
+        let ended = TaskResult { run_id, gate_inputs_changed, ..ended };
+        write_report(&editor.input, editor.notes.as_ref(), &editor.events, ended, report)
     }
 }
 
@@ -274,11 +269,6 @@ fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
     format!("{} ({}, {before} to {now})", input.path, input.why)
 }
 
-/// Nothing is written; partial changes stay.
-pub(super) fn cancelled() -> Finished {
-    Finished { reason: Some("cancelled".into()), ..Finished::of(State::Cancelled) }
-}
-
 /// Reports a task that the machine ended before its first conversation.
 pub fn end_before_work(
     input: &TaskInput,
@@ -286,36 +276,33 @@ pub fn end_before_work(
     events: &Events,
     audit_head: Option<Head>,
     (code, diagnosis): (&str, &str),
-) -> Finished {
-    let reason = EndReason::infra(code, diagnosis);
+) -> TaskResult {
     let report = StuckReport { audit_head, ..StuckReport::default() };
-    write_report(input, notes, events, &reason, report)
+    write_report(input, notes, events, TaskResult::infra(code, diagnosis), report)
 }
 
-/// Completes a report with what every report holds, writes it and returns how the task ended.
-pub(super) fn write_report(
+/// Completes a report with the facts that every report holds, writes it and adds its path to the result.
+fn write_report(
     input: &TaskInput,
     notes: Option<&NotesWriter<AgentDir>>,
     events: &Events,
-    ending: &EndReason,
+    ended: TaskResult,
     report: StuckReport,
-) -> Finished {
-    let explanation = ending.explanation().map(str::to_owned);
-    let (state, infrastructure) = match ending {
-        EndReason::Infra { code, diagnosis } => {
-            (State::InfraError, Some((code.clone(), diagnosis.clone())))
-        }
-        _ => (State::Stuck, None),
-    };
-    let diagnosis = infrastructure.as_ref().map(|(_, diagnosis)| diagnosis.clone());
+) -> TaskResult {
+    let reason = ended.outcome.reason().unwrap_or_default().to_owned();
+    let by_machine = matches!(ended.outcome, Outcome::InfraError { .. });
     let report = StuckReport {
         task_id: input.task_id.clone(),
         task_text: input.request.text().to_owned(),
-        state: state.as_str().to_owned(),
-        reason: ending.reason().to_owned(),
+        state: ended.outcome.state().as_str().to_owned(),
         host_wrote: input.host_wrote.clone(),
-        explanation: explanation.clone().filter(|_| infrastructure.is_none()),
-        infrastructure,
+        explanation: ended.summary.clone().filter(|_| !by_machine),
+        infrastructure: ended
+            .summary
+            .clone()
+            .filter(|_| by_machine)
+            .map(|why| (reason.clone(), why)),
+        reason,
         ..report
     };
     let written = notes.map(|notes| notes.stuck_report(&report));
@@ -329,93 +316,45 @@ pub(super) fn write_report(
             events.emit(EventKind::Diagnosis { text });
         }
     }
-    Finished {
-        reason: Some(ending.reason().to_owned()),
-        // Where no report tells it, the last word does.
-        summary: explanation.or_else(|| diagnosis.filter(|_| written.is_none())),
-        report_path: written.and_then(Result::ok).map(|report| report.path),
-        ..Finished::of(state)
-    }
+    TaskResult { report_path: written.and_then(Result::ok).map(|report| report.path), ..ended }
 }
 
 /// Characters of a model's last words that are shown.
 const LAST_WORDS: usize = 300;
 
-/// Why the task ended without success.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum EndReason {
-    /// Twelve attempts without a green one.
-    HardStop,
-    /// The model stopped acting; how, in words.
-    ModelIdle { how: String },
-    /// The tokens that the task may spend are spent.
-    Budget,
-    /// The conversation is longer than the model takes, and a fresh one was as well; the server's message.
-    ContextFull { message: String },
-    /// The machine failed: a stable code and what was seen.
-    Infra { code: String, diagnosis: String },
+/// The model called no tool for several turns, of which this is the last.
+pub(super) fn idle(last: &Turn) -> TaskResult {
+    let what = match last.stop {
+        Stop::Refused => {
+            "the provider or the model refused to go on (a refusal or a content filter); say the task \
+             differently, or take another model with AGENT_LLM_MODEL"
+        }
+        Stop::Length => {
+            "each turn of the model ended at its output limit before a tool call was complete; ask for \
+             less, or take a model that may write more"
+        }
+        Stop::Tools => "the model called tools and never a plan",
+        Stop::Done if last.text.trim().is_empty() => {
+            "the model answered with nothing, again and again; `act doctor --model` shows whether it \
+             calls tools"
+        }
+        Stop::Done => {
+            "the model talked and called no tool; `act doctor --model` shows whether it does at all"
+        }
+    };
+    let words = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut: String = words.chars().take(LAST_WORDS).collect();
+    let mark = if cut.len() < words.len() { "…" } else { "" };
+    let quoted =
+        if cut.is_empty() { String::new() } else { format!(". Its last words: {cut}{mark}") };
+    TaskResult::stuck(StuckReason::ModelIdle, Some(format!("{what}{quoted}")))
 }
 
-impl EndReason {
-    pub(super) fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
-        Self::Infra { code: code.to_owned(), diagnosis: diagnosis.into() }
-    }
-
-    /// The directory that is edited is not the one that would be verified.
-    pub(super) fn moved(diagnosis: String) -> Self {
-        Self::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
-    }
-
-    /// After turns without a tool call, of which this is the last.
-    pub(super) fn idle(last: &Turn) -> Self {
-        let what = match last.stop {
-            Stop::Refused => {
-                "the provider or the model refused to go on (a refusal or a content filter); say the task \
-                 differently, or take another model with AGENT_LLM_MODEL"
-            }
-            Stop::Length => {
-                "each turn of the model ended at its output limit before a tool call was complete; ask for \
-                 less, or take a model that may write more"
-            }
-            Stop::Tools => "the model called tools and never a plan",
-            Stop::Done if last.text.trim().is_empty() => {
-                "the model answered with nothing, again and again; `act doctor --model` shows whether it \
-                 calls tools"
-            }
-            Stop::Done => {
-                "the model talked and called no tool; `act doctor --model` shows whether it does at all"
-            }
-        };
-        let words = last.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let cut: String = words.chars().take(LAST_WORDS).collect();
-        let mark = if cut.len() < words.len() { "…" } else { "" };
-        let said =
-            if cut.is_empty() { String::new() } else { format!(". Its last words: {cut}{mark}") };
-        Self::ModelIdle { how: format!("{what}{said}") }
-    }
-
-    /// In words for people, where the word alone does not say what to do.
-    pub(super) fn explanation(&self) -> Option<&str> {
-        match self {
-            Self::HardStop => None,
-            Self::ModelIdle { how } => Some(how),
-            Self::Budget => Some(
-                "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml and policy.toml can only lower it), or split the task",
-            ),
-            Self::ContextFull { message: text } | Self::Infra { diagnosis: text, .. } => Some(text),
-        }
-    }
-
-    /// The `reason` of the finished task.
-    pub(super) fn reason(&self) -> &str {
-        match self {
-            Self::HardStop => "hard_stop",
-            Self::ModelIdle { .. } => "model_idle",
-            Self::Budget => "budget",
-            Self::ContextFull { .. } => "context_full",
-            Self::Infra { code, .. } => code,
-        }
-    }
+/// The task has spent its tokens.
+pub(super) fn budget_spent() -> TaskResult {
+    let why = "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml \
+               and policy.toml can only lower it), or split the task";
+    TaskResult::stuck(StuckReason::Budget, Some(why.to_owned()))
 }
 
 pub(super) const NEEDED: usize = 3;
@@ -618,10 +557,10 @@ const MOST_INPUTS: usize = 200;
 
 impl Session<'_> {
     /// Before each action of the model.
-    pub(super) fn check_audit(&self) -> Result<(), Abort> {
-        self.editor.audit.ready().map_err(|error| {
-            Abort::Stuck(EndReason::infra(error.code(), format!("{error}; {}", error.hint())))
-        })
+    pub(super) fn check_audit(&self) -> OrEnd<()> {
+        Ok(self.editor.audit.ready().map_err(|error| {
+            TaskResult::infra(error.code(), format!("{error}; {}", error.hint()))
+        })?)
     }
 
     /// What the run judged that this task had changed, and that may have made it easier. What cannot be written
@@ -662,7 +601,7 @@ mod tests {
             let idle = |stop, text: &str| {
                 let turn =
                     Turn { text: text.into(), calls: vec![], stop, usage: ModelUsage::default() };
-                EndReason::idle(&turn).explanation().unwrap().to_owned()
+                super::super::idle(&turn).summary.unwrap()
             };
             assert!(idle(Stop::Refused, "I will\nnot").contains("refused to go on"));
             assert!(idle(Stop::Refused, "I will\nnot").ends_with(" Its last words: I will not"));

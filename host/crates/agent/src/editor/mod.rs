@@ -35,9 +35,7 @@ pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
 pub use tools::{Answer, Tool, ToolOutput};
 
-use self::finish::EndReason;
 use self::plan::{Changes, History, Plans, Strategies};
-use self::resume::Resumed;
 use self::review::Review;
 use self::scouts::Decisions;
 use self::tools::{Done, Tools};
@@ -48,6 +46,7 @@ use act_audit::Audit;
 use act_config::Step;
 use act_core::event::{Events, Milestone};
 use act_core::verification::{Verification, Verifier};
+use act_core::{Outcome, StuckReason, reason};
 use act_model::{
     Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TimerPause, TokenLedger, ToolCall,
     ToolResult, Turn, with_attempts,
@@ -131,36 +130,13 @@ pub enum Aim {
     Proposal,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    Success,
-    Proposed,
-    Stuck,
-    InfraError,
-    Cancelled,
-}
-
-impl State {
-    /// The stable word of the state.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "SUCCESS",
-            Self::Proposed => "PROPOSED",
-            Self::Stuck => "STUCK",
-            Self::InfraError => "INFRA_ERROR",
-            Self::Cancelled => "CANCELLED",
-        }
-    }
-}
-
-/// How a task ended.
+/// How a task ended, with what the user is shown of it.
 #[derive(Debug, Clone)]
-pub struct Finished {
-    pub state: State,
+pub struct TaskResult {
+    pub outcome: Outcome,
     /// The id of the green run of a success, else of the last run.
     pub run_id: Option<String>,
-    /// A stable word; `None` for a success.
-    pub reason: Option<String>,
+    /// What was done and why, or why the task ended without it.
     pub summary: Option<String>,
     pub report_path: Option<String>,
     /// Changed files that the verification depends on, as `path (why)`.
@@ -171,13 +147,12 @@ pub struct Finished {
     pub draft: Option<Draft>,
 }
 
-impl Finished {
-    /// An end without anything but its state.
-    pub fn of(state: State) -> Self {
+impl TaskResult {
+    /// A result with nothing but its outcome.
+    pub fn of(outcome: Outcome) -> Self {
         Self {
-            state,
+            outcome,
             run_id: None,
-            reason: None,
             summary: None,
             report_path: None,
             gate_inputs_changed: vec![],
@@ -185,35 +160,46 @@ impl Finished {
             draft: None,
         }
     }
-}
 
-impl Editor {
-    /// Works until the task ends. The call itself never fails: every end is a [`Finished`].
-    pub async fn work(&self) -> Finished {
-        let mut session = Session::new(self);
-        let finished = match session.drive().await {
-            Ok(done) if self.aim == Aim::Proposal => session.propose(done),
-            Ok(done) => session.succeed(done),
-            Err(end) => session.end(end).await,
-        };
-        Finished { edits_refused: session.refused_edits(), ..finished }
+    /// The user ended the task.
+    pub fn cancelled() -> Self {
+        Self::of(Outcome::cancelled())
+    }
+
+    /// The machine failed: a stable code and a diagnosis for the user.
+    pub fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
+        Self { summary: Some(diagnosis.into()), ..Self::of(Outcome::infra(code)) }
+    }
+
+    /// The agent gave up. `why` explains to the user what the word of the reason does not.
+    fn stuck(reason: StuckReason, why: Option<String>) -> Self {
+        Self { summary: why, ..Self::of(Outcome::Stuck { reason }) }
     }
 }
 
-/// Why a task ends without success; `?` carries it up.
-#[derive(Debug)]
-pub enum Abort {
-    Cancelled,
-    Stuck(EndReason),
+/// A value, or the end of the task; `?` carries the end up to [`Editor::work`].
+pub type OrEnd<T> = Result<T, Box<TaskResult>>;
+
+impl Editor {
+    /// Works until the task ends. The call itself never fails: every end is a [`TaskResult`].
+    pub async fn work(&self) -> TaskResult {
+        let mut session = Session::new(self);
+        let result = match session.drive().await {
+            Ok(done) if self.aim == Aim::Proposal => session.propose(done),
+            Ok(done) => session.succeed(done),
+            Err(ended) => session.end(*ended).await,
+        };
+        TaskResult { edits_refused: session.refused_edits(), ..result }
+    }
 }
 
-/// How a conversation ended.
+/// What follows a conversation.
 #[derive(Debug)]
-pub enum ConversationExit {
-    /// The REPLAN with this number begins, after this attempt.
-    Replan { number: u32, attempt: u32 },
+pub enum Next {
+    /// Another conversation, with this first message.
+    Conversation(String),
     /// The task is done, with the model's account if it gave one.
-    Finished(Option<Done>),
+    Done(Option<Done>),
 }
 
 /// Calls of one turn that are performed; the rest is refused.
@@ -307,29 +293,22 @@ impl<'a> Session<'a> {
         self.editor.input.package.as_deref()
     }
 
-    /// Holds conversations until one ends the task.
-    async fn drive(&mut self) -> Result<Option<Done>, Abort> {
-        let mut opening = match self.begin().await? {
-            Resumed::Finished(done) => return Ok(done),
-            Resumed::Opening(opening) => opening,
-        };
+    /// Holds conversations until the task is done.
+    async fn drive(&mut self) -> OrEnd<Option<Done>> {
+        let mut next = self.begin().await?;
         loop {
-            opening = match self.converse(&opening).await {
-                Ok(ConversationExit::Finished(done)) => return Ok(done),
-                Ok(ConversationExit::Replan { number, attempt }) => {
-                    self.milestone(Milestone::Replanning);
-                    self.start_replan(number, attempt)
-                }
-                Err(Abort::Stuck(EndReason::ContextFull { message })) => {
-                    self.restart_conversation(message)?
-                }
-                Err(end) => return Err(end),
+            next = match next {
+                Next::Done(done) => return Ok(done),
+                Next::Conversation(opening) => match self.converse(&opening).await {
+                    Err(end) if end.outcome == CONTEXT_FULL => self.restart_conversation(*end)?,
+                    next => next?,
+                },
             };
         }
     }
 
     /// Prepares the first conversation. A proposal that is green needs none.
-    async fn begin(&mut self) -> Result<Resumed, Abort> {
+    async fn begin(&mut self) -> OrEnd<Next> {
         if self.editor.baseline {
             self.run_baseline().await?;
         }
@@ -342,11 +321,11 @@ impl<'a> Session<'a> {
             baseline: self.baseline.as_ref().map(Baseline::for_model),
             dry_run: self.editor.aim == Aim::Proposal,
         };
-        Ok(Resumed::Opening(prompt::opening(self.task(), context)))
+        Ok(Next::Conversation(prompt::opening(self.task(), context)))
     }
 
     /// Holds one conversation, until a REPLAN or the end of the task.
-    async fn converse(&mut self, opening: &str) -> Result<ConversationExit, Abort> {
+    async fn converse(&mut self, opening: &str) -> OrEnd<Next> {
         let tools = Tools::of(self.editor);
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &tools.specs());
         conversation.say(opening);
@@ -372,7 +351,7 @@ impl<'a> Session<'a> {
                         false => Answer::refusal("budget", "too many calls in one turn").into(),
                     };
                     let answer = match output {
-                        ToolOutput::Exit(exit) => return Ok(exit),
+                        ToolOutput::End(next) => return Ok(next),
                         ToolOutput::Answer(answer) => answer,
                     };
                     self.answer_bytes += answer.json.len();
@@ -398,19 +377,19 @@ impl<'a> Session<'a> {
             }
             let output = match action {
                 HostAction::Nothing | HostAction::Remind => None,
-                HostAction::Idle => return Err(Abort::Stuck(EndReason::idle(&turn))),
-                HostAction::Propose => return Ok(ConversationExit::Finished(None)),
+                HostAction::Idle => return Err(finish::idle(&turn).into()),
+                HostAction::Propose => return Ok(Next::Done(None)),
                 HostAction::Verify => Some(self.verify().await?),
                 HostAction::Close => Some(self.close().await?),
             };
             match output {
                 None => {}
-                Some(ToolOutput::Exit(exit)) => return Ok(exit),
+                Some(ToolOutput::End(next)) => return Ok(next),
                 Some(ToolOutput::Answer(answer)) => {
                     // A verification that the host refuses again and again would otherwise never end.
                     let refused = self.verified.len() == verified;
                     if refused && (silent >= SILENT_TURNS || turns >= 2 * TURNS_PER_ATTEMPT) {
-                        return Err(Abort::Stuck(EndReason::idle(&turn)));
+                        return Err(finish::idle(&turn).into());
                     }
                     let text = format!("{why}. It answered:\n{}", answer.json);
                     self.answer_bytes += text.len();
@@ -424,18 +403,19 @@ impl<'a> Session<'a> {
     }
 
     /// Requests one turn of the model, and again while the trouble may pass.
-    async fn turn(&self, conversation: &mut dyn Conversation) -> Result<Turn, Abort> {
+    async fn turn(&self, conversation: &mut dyn Conversation) -> OrEnd<Turn> {
         let cancel = &self.editor.cancel;
         let turn = with_attempts(&TimerPause, cancel, conversation, |talk, attempt, cancel| {
             talk.next(Ask { attempt, ..Ask::default() }, cancel)
         });
-        turn.await.map_err(|error| {
-            if cancel.is_cancelled() { Abort::Cancelled } else { model_failed(&error) }
-        })
+        Ok(turn.await.map_err(|error| match cancel.is_cancelled() {
+            true => TaskResult::cancelled(),
+            false => model_failed(&error),
+        })?)
     }
 
     /// Performs one call, or refuses it.
-    async fn perform(&mut self, call: &ToolCall, tools: &Tools) -> Result<ToolOutput, Abort> {
+    async fn perform(&mut self, call: &ToolCall, tools: &Tools) -> OrEnd<ToolOutput> {
         self.check_audit()?;
         let tool = match tools.find(self.editor.aim, self.phase, &call.name) {
             Ok(tool) => tool,
@@ -454,7 +434,7 @@ impl<'a> Session<'a> {
             output => return Ok(output),
         };
         if self.editor.cancel.is_cancelled() {
-            return Err(Abort::Cancelled);
+            return Err(TaskResult::cancelled().into());
         }
         let answer = match answer.json.len() > RESULT_BYTES {
             true => Answer::refusal("too_large", "the tool's answer is too large; ask for less"),
@@ -511,12 +491,19 @@ impl<'a> Session<'a> {
     }
 }
 
-fn model_failed(error: &ModelError) -> Abort {
-    Abort::Stuck(match error.kind {
-        ModelErrorKind::Budget => EndReason::Budget,
-        ModelErrorKind::TooLong => EndReason::ContextFull { message: error.to_string() },
-        _ => EndReason::infra("model_unavailable", format!("the model did not answer: {error}")),
-    })
+const CONTEXT_FULL: Outcome = Outcome::Stuck { reason: StuckReason::ContextFull };
+
+fn model_failed(error: &ModelError) -> TaskResult {
+    match error.kind {
+        ModelErrorKind::Budget => finish::budget_spent(),
+        ModelErrorKind::TooLong => {
+            TaskResult::stuck(StuckReason::ContextFull, Some(error.to_string()))
+        }
+        _ => {
+            let why = format!("the model did not answer: {error}");
+            TaskResult::infra(reason::MODEL_UNAVAILABLE, why)
+        }
+    }
 }
 
 /// Turns without a verification after which the host verifies by itself: long enough to read and edit a large change,

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::finish::EndReason;
 use super::prompt::{self, ResumeContext, TaskSpec};
 use super::scouts::{Decision, requery};
 use super::tools::{Answer, refusal_hint};
 use super::verify::{Attempt, REPLAN_AFTER, tail};
-use super::{Abort, Phase, Session};
+use super::{Next, OrEnd, Phase, Session, TaskResult};
 use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy};
 use crate::scout::Question;
 use act_core::event::{EventKind, Milestone};
+use act_core::reason;
 
 /// A plan of the model, as `plan` takes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,7 @@ impl PlanGoals {
 impl Session<'_> {
     /// Gives up the strategy in force and returns the first message of the next conversation.
     pub(super) fn start_replan(&mut self, number: u32, attempt: u32) -> String {
+        self.milestone(Milestone::Replanning);
         self.plans.give_up();
         self.phase = Phase::Planning;
         self.replanning = Some((number, attempt));
@@ -86,24 +87,27 @@ impl Session<'_> {
 
     /// Replaces a conversation that is longer than the model takes by a fresh one with the same plan, once between
     /// two verifications. Without a plan the fresh one would only repeat the same.
-    pub(super) fn restart_conversation(&mut self, message: String) -> Result<String, Abort> {
+    pub(super) fn restart_conversation(&mut self, full: TaskResult) -> OrEnd<Next> {
         if self.plans.in_force().is_none() || self.phase == Phase::Planning {
-            return Err(Abort::Stuck(EndReason::ContextFull { message }));
+            return Err(full.into());
         }
+        let message = full.summary.as_deref().unwrap_or_default();
         if self.restarted_at.replace(self.verified.len()) == Some(self.verified.len()) {
-            let message = format!("{message}; a fresh conversation became too long as well");
-            return Err(Abort::Stuck(EndReason::ContextFull { message }));
+            let why = format!("{message}; a fresh conversation became too long as well");
+            return Err(TaskResult { summary: Some(why), ..full }.into());
         }
         let text = format!("{message}; a fresh conversation goes on with the same plan");
         self.editor.events.emit(EventKind::Diagnosis { text });
         let tried = self.plans.so_far();
         self.review.restart();
         let green = self.phase == Phase::Closing;
-        Ok(self.message_with_facts(&tried, |task, context| prompt::going_on(task, context, green)))
+        let going_on =
+            |task: TaskSpec<'_>, context: ResumeContext<'_>| prompt::going_on(task, context, green);
+        Ok(Next::Conversation(self.message_with_facts(&tried, going_on)))
     }
 
     /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
-    pub(super) async fn adopt(&mut self, plan: Plan) -> Result<Answer, Abort> {
+    pub(super) async fn adopt(&mut self, plan: Plan) -> OrEnd<Answer> {
         if plan.strategy.trim().is_empty() {
             return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
         }
@@ -198,7 +202,7 @@ impl Session<'_> {
         asked.map(|name| (name.to_owned(), self.question(plan.questions.get(name)))).collect()
     }
 
-    pub(super) fn snapshot(&self, kind: SnapshotKind) -> Result<(), Abort> {
+    pub(super) fn snapshot(&self, kind: SnapshotKind) -> OrEnd<()> {
         let Some(notes) = &self.editor.notes else { return Ok(()) };
         let strategies = self.strategies.all().iter().enumerate();
         let mut decisions: Vec<String> =
@@ -220,10 +224,8 @@ impl Session<'_> {
             editor: &state,
         };
         let written = notes.snapshot(&snapshot).map_err(|error| {
-            Abort::Stuck(EndReason::infra(
-                "unknown",
-                format!("the context snapshot could not be written: {error}"),
-            ))
+            let why = format!("the context snapshot could not be written: {error}");
+            TaskResult::infra(reason::UNKNOWN, why)
         })?;
         let milestone = kind.word().to_owned();
         self.editor.events.emit(EventKind::Snapshot { path: written.path, milestone });

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::finish::cancelled;
 use super::plan::{Changes, Plan, PlanGoals};
 use super::prompt::{self, ResumeContext, TaskSpec};
 use super::tools::{Done, ToolOutput};
-use super::{Abort, ConversationExit, Editor, Finished, Phase, Session, State};
+use super::{Editor, Next, OrEnd, Phase, Session, TaskResult};
 use crate::context::{ScoutPayload, SnapshotKind, Strategy};
+use act_core::Outcome;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,32 +34,29 @@ struct Report {
 const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
     fortieth turn): look whether all of it is there.";
 
-/// How a task continues when it begins, or after its proposal was verified.
-pub(super) enum Resumed {
-    Finished(Option<Done>),
-    /// The first message of the conversation that mends it.
-    Opening(String),
-}
-
 impl Editor {
-    /// Writes the snapshot of the start of a task whose files are still to be put into the repository: the draft
-    /// in hand, and nothing changed yet. How the task has ended when it cannot be written.
-    pub async fn begin_with(&mut self, draft: Draft) -> Result<(), Finished> {
+    /// Takes the draft of a dry run and writes the snapshot of the task's start, before the draft's files are put into
+    /// the repository.
+    ///
+    /// # Errors
+    ///
+    /// The result of the task, when the snapshot cannot be written.
+    pub async fn begin_with(&mut self, draft: Draft) -> OrEnd<()> {
         self.draft = Some(draft.clone());
         let mut session = Session::new(self);
         session.restore(draft);
         match session.snapshot(SnapshotKind::TaskStart) {
             Ok(()) => Ok(()),
-            Err(end) => Err(session.end(end).await),
+            Err(ended) => Err(session.end(*ended).await.into()),
         }
     }
 }
 
 impl Session<'_> {
     /// The end of a dry run.
-    pub(super) fn propose(&self, done: Option<Done>) -> Finished {
+    pub(super) fn propose(&self, done: Option<Done>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
-            return cancelled();
+            return TaskResult::cancelled();
         }
         let reports = self.reports.iter().cloned().map(|report| Report {
             scout: report.scout,
@@ -75,7 +72,7 @@ impl Session<'_> {
             had_tests: self.has_tests,
             account: done.clone(),
         });
-        Finished {
+        TaskResult {
             summary: Some(match done {
                 Some(Done { what, why, tests }) => {
                     let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
@@ -85,26 +82,22 @@ impl Session<'_> {
             }),
             gate_inputs_changed: self.gate_inputs_named(),
             draft,
-            ..Finished::of(State::Proposed)
+            ..TaskResult::of(Outcome::Proposed)
         }
     }
 
     /// The changes of a proposal stand in the repository: its plan is in force and its verification is the first.
-    pub(super) async fn resume(&mut self, draft: &Draft) -> Result<Resumed, Abort> {
+    pub(super) async fn resume(&mut self, draft: &Draft) -> OrEnd<Next> {
         let account = draft.account.clone();
         self.restore(draft.clone());
         self.phase = Phase::Working;
         match self.verify().await? {
-            ToolOutput::Exit(ConversationExit::Finished(done)) => {
-                Ok(Resumed::Finished(done.or(account)))
-            }
-            ToolOutput::Exit(ConversationExit::Replan { number, attempt }) => {
-                Ok(Resumed::Opening(self.start_replan(number, attempt)))
-            }
+            ToolOutput::End(Next::Done(done)) => Ok(Next::Done(done.or(account))),
+            ToolOutput::End(next) => Ok(next),
             ToolOutput::Answer(_)
                 if self.phase == Phase::Closing && self.tree_is_green().await? =>
             {
-                Ok(Resumed::Finished(account))
+                Ok(Next::Done(account))
             }
             ToolOutput::Answer(_) => {
                 let tried = self.plans.so_far();
@@ -112,7 +105,7 @@ impl Session<'_> {
                 let message = |task: TaskSpec<'_>, context: ResumeContext<'_>| {
                     prompt::after_apply(task, context, green)
                 };
-                Ok(Resumed::Opening(self.message_with_facts(&tried, message)))
+                Ok(Next::Conversation(self.message_with_facts(&tried, message)))
             }
         }
     }

@@ -6,16 +6,17 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::finish::EndReason;
+use super::finish::budget_spent;
 use super::tools::{Answer, AskScout};
 use super::verify::{Attempt, tail};
-use super::{Abort, Session, prompt};
+use super::{OrEnd, Session, TaskResult, prompt};
 use crate::context::{ScoutPayload, SnapshotKind};
 use crate::scout::Question;
 use crate::scout::query::{self, QueryEnd};
 use crate::scout::report_a::{Level, ReportA, SafeSlice};
 use crate::scout::report_b::{Framework, ReportB, System};
 use act_core::event::Milestone;
+use act_core::reason;
 use act_model::TimerPause;
 
 /// To Scouts, between two verifications; each is a conversation of its own.
@@ -55,7 +56,7 @@ impl Session<'_> {
     }
 
     /// Independent questions, side by side; one that fails for good ends the task.
-    pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> Result<Value, Abort> {
+    pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> OrEnd<Value> {
         for (name, _) in asked {
             match name.as_str() {
                 "scout-a" => self.milestone(Milestone::QueryingScoutA),
@@ -83,10 +84,10 @@ impl Session<'_> {
                     question: question.text.clone(),
                     payload,
                 }),
-                Err(QueryEnd::Cancelled) => return Err(Abort::Cancelled),
-                Err(QueryEnd::Budget) => return Err(Abort::Stuck(EndReason::Budget)),
+                Err(QueryEnd::Cancelled) => return Err(TaskResult::cancelled().into()),
+                Err(QueryEnd::Budget) => return Err(budget_spent().into()),
                 Err(QueryEnd::Failed(diagnosis)) => {
-                    return Err(Abort::Stuck(EndReason::infra("scout_failed", diagnosis)));
+                    return Err(TaskResult::infra(reason::SCOUT_FAILED, diagnosis).into());
                 }
             }
         }
@@ -101,7 +102,7 @@ impl Session<'_> {
         Ok(Value::Object(answer))
     }
 
-    pub(super) async fn ask_scout(&mut self, ask: AskScout) -> Result<Answer, Abort> {
+    pub(super) async fn ask_scout(&mut self, ask: AskScout) -> OrEnd<Answer> {
         if !self.has_scout(&ask.scout) {
             let message = format!("scout: no {}; there are {}", ask.scout, self.scouts());
             return Ok(Answer::refusal("bad_arguments", &message));
@@ -158,7 +159,7 @@ impl Session<'_> {
     }
 
     /// Writes the snapshot now, or after the Editor's next turn where a conflict is not decided.
-    pub(super) fn snapshot_when_decided(&mut self, kind: SnapshotKind) -> Result<(), Abort> {
+    pub(super) fn snapshot_when_decided(&mut self, kind: SnapshotKind) -> OrEnd<()> {
         if self.decisions.are_open() {
             self.snapshot_due = Some(kind);
             return Ok(());
@@ -166,7 +167,7 @@ impl Session<'_> {
         self.snapshot(kind)
     }
 
-    pub(super) fn write_due_snapshot(&mut self) -> Result<(), Abort> {
+    pub(super) fn write_due_snapshot(&mut self) -> OrEnd<()> {
         self.snapshot_due.take().map_or(Ok(()), |kind| self.snapshot(kind))
     }
 }

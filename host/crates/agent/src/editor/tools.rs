@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::plan::Plan;
-use super::{Abort, Aim, ConversationExit, Editor, Phase, Session, phase_refusal};
+use super::{Aim, Editor, Next, OrEnd, Phase, Session, phase_refusal};
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
 
@@ -24,7 +24,7 @@ pub trait Tool: Send + Sync {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>>;
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>>;
 
     /// Returns whether a call may change the repository, so that the model gets the difference.
     fn may_edit(&self) -> bool {
@@ -42,7 +42,7 @@ pub trait Tool: Send + Sync {
 pub enum ToolOutput {
     Answer(Answer),
     /// The conversation ends.
-    Exit(ConversationExit),
+    End(Next),
 }
 
 impl From<Answer> for ToolOutput {
@@ -241,7 +241,7 @@ impl Tool for PlanTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         async move {
             match parse::<Plan>(arguments) {
                 Ok(plan) => session.adopt(plan).await.map(ToolOutput::Answer),
@@ -286,7 +286,7 @@ impl Tool for AskScoutTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         async move {
             match parse::<AskScout>(arguments) {
                 Ok(ask) => session.ask_scout(ask).await.map(ToolOutput::Answer),
@@ -312,7 +312,7 @@ impl Tool for VerifyTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct NoArguments {}
@@ -354,7 +354,7 @@ impl Tool for ReadLogTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         let answer = match parse::<ReadLog>(arguments) {
             Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
             Err(refusal) => refusal,
@@ -393,7 +393,7 @@ impl Tool for DoneTool {
         &'a self,
         arguments: &'a str,
         session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         async move {
             let done = match parse::<Done>(arguments) {
                 Ok(done) => done,

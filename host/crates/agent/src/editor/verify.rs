@@ -8,15 +8,15 @@ use std::sync::{Arc, LazyLock};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::finish::EndReason;
 use super::plan::Repeat;
 use super::scouts::requery;
 use super::tools::{Answer, Done, ToolOutput};
-use super::{Abort, Aim, ConversationExit, Phase, Session, prompt};
+use super::{Aim, Next, OrEnd, Phase, Session, TaskResult, prompt};
 use crate::context::VerifiedRun;
-use act_core::RunId;
 use act_core::event::{EventKind, Milestone};
 use act_core::verification::{FailReason, Status, Verdict, Verification};
+use act_core::{RunId, StuckReason, reason};
+use act_workspace::RootMoved;
 
 /// Green runs in one task before the host closes it by itself.
 const GREEN_RUNS: usize = 12;
@@ -29,52 +29,52 @@ impl Session<'_> {
     }
 
     /// Returns whether the last run was green and judged exactly the current tree.
-    pub(super) async fn tree_is_green(&self) -> Result<bool, Abort> {
+    pub(super) async fn tree_is_green(&self) -> OrEnd<bool> {
         let green = self.last.as_ref().filter(|last| last.passed());
         let verified = green.and_then(Verification::tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
         let current = tokio::task::spawn_blocking(move || read()).await;
         // The digest was read by path, so it says something about the edited directory only while the path means it.
         if let Some(moved) = (self.editor.moved)() {
-            return Err(Abort::Stuck(EndReason::moved(moved)));
+            return Err(repository_moved(&moved).into());
         }
         match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
             Ok(current) => Ok(verified.is_some_and(|verified| verified == current)),
             Err(error) => {
                 let diagnosis = format!("the repository cannot be read: {error}");
-                Err(Abort::Stuck(EndReason::infra("unknown", diagnosis)))
+                Err(TaskResult::infra(reason::UNKNOWN, diagnosis).into())
             }
         }
     }
 
-    pub(super) async fn done(&mut self, done: Done) -> Result<ToolOutput, Abort> {
+    pub(super) async fn done(&mut self, done: Done) -> OrEnd<ToolOutput> {
         let done = self.without_commit_text(done);
         if self.editor.aim == Aim::Proposal {
-            return Ok(ToolOutput::Exit(ConversationExit::Finished(Some(done))));
+            return Ok(ToolOutput::End(Next::Done(Some(done))));
         }
         if !self.tree_is_green().await? {
             self.phase = Phase::Working;
             let message = "the tree has changed since the green run; call verify again";
             return Ok(Answer::refusal("not_verified", message).into());
         }
-        Ok(ToolOutput::Exit(ConversationExit::Finished(Some(done))))
+        Ok(ToolOutput::End(Next::Done(Some(done))))
     }
 
-    async fn close_or(&self, answer: Answer) -> Result<ToolOutput, Abort> {
+    async fn close_or(&self, answer: Answer) -> OrEnd<ToolOutput> {
         let green = self.tree_is_green().await?;
-        Ok(if green { ToolOutput::Exit(ConversationExit::Finished(None)) } else { answer.into() })
+        Ok(if green { ToolOutput::End(Next::Done(None)) } else { answer.into() })
     }
 
     /// A green model that never says `done`: closed by the host, unless the tree changed meanwhile.
-    pub(super) async fn close(&mut self) -> Result<ToolOutput, Abort> {
+    pub(super) async fn close(&mut self) -> OrEnd<ToolOutput> {
         if self.tree_is_green().await? {
-            return Ok(ToolOutput::Exit(ConversationExit::Finished(None)));
+            return Ok(ToolOutput::End(Next::Done(None)));
         }
         self.verify().await
     }
 
     /// Runs the pipeline, whoever asks for it. The refusals come first, so that silence bypasses none of them.
-    pub(super) async fn verify(&mut self) -> Result<ToolOutput, Abort> {
+    pub(super) async fn verify(&mut self) -> OrEnd<ToolOutput> {
         if let Some(refusal) = self.ignored_changes().or_else(|| self.pending_review()) {
             return Ok(refusal.into());
         }
@@ -101,7 +101,7 @@ impl Session<'_> {
         self.milestone(Milestone::Verifying);
         let verification = self.editor.verifier.run(number, &self.editor.cancel).await;
         let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
-            return Err(Abort::Cancelled);
+            return Err(TaskResult::cancelled().into());
         };
         self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
         let next = self.debug_loop.judge(verification.verdict.status());
@@ -132,20 +132,25 @@ impl Session<'_> {
                 Ok(answer.into())
             }
             NextStep::Replan { number: replan } => {
-                Ok(ToolOutput::Exit(ConversationExit::Replan { number: replan, attempt: number }))
+                Ok(ToolOutput::End(Next::Conversation(self.start_replan(replan, number))))
             }
-            NextStep::HardStop => Err(Abort::Stuck(EndReason::HardStop)),
+            NextStep::HardStop => Err(TaskResult::stuck(StuckReason::HardStop, None).into()),
             NextStep::InfraStop => {
                 if let Some(moved) = (self.editor.moved)() {
-                    return Err(Abort::Stuck(EndReason::moved(moved)));
+                    return Err(repository_moved(&moved).into());
                 }
-                let (code, diagnosis) = infra.map_or(("unknown", String::new()), |error| {
+                let (code, diagnosis) = infra.map_or((reason::UNKNOWN, String::new()), |error| {
                     (error.error_type.as_str(), error.message)
                 });
-                Err(Abort::Stuck(EndReason::infra(code, diagnosis)))
+                Err(TaskResult::infra(code, diagnosis).into())
             }
         }
     }
+}
+
+/// The path of the repository no longer means the directory that is edited, so a verification would judge another one.
+fn repository_moved(diagnosis: &str) -> TaskResult {
+    TaskResult::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
 }
 
 /// REPLAN when this many attempts failed in a row.
@@ -420,14 +425,15 @@ struct Failure {
 
 impl Session<'_> {
     /// Runs the pipeline before the first edit. The run moves no counter.
-    pub(super) async fn run_baseline(&mut self) -> Result<(), Abort> {
+    pub(super) async fn run_baseline(&mut self) -> OrEnd<()> {
         self.milestone(Milestone::Verifying);
         let verification = self.editor.verifier.run(0, &self.editor.cancel).await;
         let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
-            return Err(Abort::Cancelled);
+            return Err(TaskResult::cancelled().into());
         };
         if let Verdict::Infra(error) = verification.verdict {
-            return Err(Abort::Stuck(EndReason::infra(error.error_type.as_str(), error.message)));
+            let code = error.error_type.as_str();
+            return Err(TaskResult::infra(code, error.message).into());
         }
         let baseline = Baseline::of(&verification);
         self.editor.events.emit(EventKind::Baseline {

@@ -38,8 +38,9 @@ impl Store {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::Progress;
     use super::super::testing::{process, store, submit};
-    use super::super::{Ended, Progress, TaskState};
+    use act_core::Outcome;
     use act_core::event::ModelUsage;
 
     #[test]
@@ -77,7 +78,7 @@ mod tests {
             store.unfinished_runs().unwrap().into_iter().map(|run| run.run_id).collect();
         assert_eq!(live, ["run_b"]);
         assert_eq!(store.last_ended("r").unwrap(), None);
-        let how = Ended { state: TaskState::Success, exit_code: 0, reason: None };
+        let how = Outcome::Success;
         store.end("t-1", &process(1), &how).unwrap();
         assert_eq!(store.last_ended("r").unwrap().unwrap().task_id, "t-1");
     }

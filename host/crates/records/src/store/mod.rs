@@ -33,7 +33,7 @@ pub use error::StoreError;
 pub use line::Place;
 pub use progress::Progress;
 pub use proposals::{ProposalRecord, ProposalState};
-pub use queue::{Ended, Submission};
+pub use queue::Submission;
 pub use record::{Flags, TaskRecord};
 pub use runs::RunRecord;
 pub use stuck_reports::{NewStuckReport, StuckReportRecord};

@@ -131,9 +131,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::super::TaskState;
     use super::super::testing::{process, store, submit};
-    use super::super::{Ended, TaskState};
     use super::*;
+    use act_core::Outcome;
 
     #[test]
     fn a_proposal_is_known_by_its_task_and_digest_until_it_is_removed() {
@@ -166,7 +167,7 @@ mod tests {
         let end = |task_id: &str, state| {
             submit(store, "r", task_id, 1);
             store.start(task_id, &process(1)).unwrap();
-            let how = Ended { state, exit_code: 0, reason: None };
+            let how = Outcome::recorded(state, None).unwrap();
             assert!(store.end(task_id, &process(1), &how).unwrap());
         };
         let told = || !store.half_applied("r").unwrap().is_empty();

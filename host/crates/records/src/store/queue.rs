@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::record::to_json;
 use super::{Flags, Store, StoreError, Survives, TaskRecord, TaskState};
+use act_core::Outcome;
 use act_core::process::Process;
 
 /// A task that has been accepted.
@@ -17,14 +18,6 @@ pub struct Submission<'a> {
     pub text: &'a str,
     pub flags: &'a Flags,
     pub owner: &'a Process,
-}
-
-/// How a task ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    pub state: TaskState,
-    pub exit_code: u8,
-    pub reason: Option<String>,
 }
 
 const OWNED: &str =
@@ -128,7 +121,7 @@ impl Store {
     }
 
     /// To its end, by the owner or in the name of a dead one. A success resolves the stuck report of its repository.
-    pub fn end(&self, task_id: &str, owner: &Process, how: &Ended) -> Result<bool, StoreError> {
+    pub fn end(&self, task_id: &str, owner: &Process, how: &Outcome) -> Result<bool, StoreError> {
         self.write(Survives::Machine, |db| {
             let changed = db.execute(
                 &format!(
@@ -141,13 +134,13 @@ impl Store {
                     owner.start_time,
                     owner.boot_id,
                     owner.pid_namespace,
-                    how.state.as_str(),
-                    how.exit_code,
-                    how.reason,
+                    how.state().as_str(),
+                    how.exit() as u8,
+                    how.reason(),
                     now()
                 ],
             )?;
-            if changed == 1 && how.state == TaskState::Success {
+            if changed == 1 && how.state() == TaskState::Success {
                 super::stuck_reports::resolve_of_task(db, task_id)?;
             }
             Ok(changed == 1)
@@ -211,10 +204,6 @@ mod tests {
     use super::super::testing::{process, store, submit};
     use super::*;
 
-    fn ended(state: TaskState) -> Ended {
-        Ended { state, exit_code: 0, reason: None }
-    }
-
     #[test]
     fn tasks_wait_in_order_of_acceptance_each_repository_for_itself() {
         // TASK-21
@@ -243,7 +232,7 @@ mod tests {
         assert!(store.start("t-1", &process(1)).unwrap());
         assert!(!store.start("t-1", &process(1)).unwrap(), "never twice");
         assert!(!store.start("t-2", &process(2)).unwrap(), "one runs");
-        assert!(store.end("t-1", &process(1), &ended(TaskState::Success)).unwrap());
+        assert!(store.end("t-1", &process(1), &Outcome::Success).unwrap());
         assert!(!store.start("t-1", &process(1)).unwrap(), "never again");
         assert!(store.start("t-2", &process(2)).unwrap());
     }
@@ -285,14 +274,10 @@ mod tests {
         let store = &place.store;
         submit(store, "r", "t-1", 1);
         store.start("t-1", &process(1)).unwrap();
-        let interrupted = Ended {
-            state: TaskState::InfraError,
-            exit_code: 4,
-            reason: Some("interrupted".into()),
-        };
+        let interrupted = Outcome::infra("interrupted");
         assert!(!store.end("t-1", &process(2), &interrupted).unwrap(), "not its owner");
         assert!(store.end("t-1", &process(1), &interrupted).unwrap());
-        assert!(!store.end("t-1", &process(1), &ended(TaskState::Success)).unwrap());
+        assert!(!store.end("t-1", &process(1), &Outcome::Success).unwrap());
         let task = store.task("t-1").unwrap().unwrap();
         assert_eq!((task.state, task.exit_code), (TaskState::InfraError, Some(4)));
         assert_eq!(task.reason.as_deref(), Some("interrupted"));

@@ -110,8 +110,9 @@ mod tests {
     #[test]
     fn order_is_that_of_the_rows_whatever_the_clock_said() {
         // TASK-21, security line 137
+        use super::super::TaskState;
         use super::super::testing::submit;
-        use super::super::{Ended, TaskState};
+        use act_core::Outcome;
         let place = store();
         let store = &place.store;
         for task_id in ["t-1", "t-2"] {
@@ -121,7 +122,7 @@ mod tests {
                 let run_id = format!("{task_id}-{run}");
                 store.run_started(&run_id, Some(task_id), "r", &process(1)).unwrap();
             }
-            let how = Ended { state: TaskState::Success, exit_code: 0, reason: None };
+            let how = Outcome::Success;
             store.end(task_id, &process(1), &how).unwrap();
         }
         // The clock was put back a hundred years after everything that came first.

@@ -139,15 +139,16 @@ mod tests {
     #[test]
     fn a_success_in_the_repository_resolves_it_and_no_other_end_does() {
         // CONTEXT-12, STORE-8
+        use super::super::TaskState;
         use super::super::testing::{process, submit};
-        use super::super::{Ended, TaskState};
+        use act_core::Outcome;
         let place = store();
         let store = &place.store;
         store.add_stuck_report(&report("t-1", "r", &[])).unwrap();
         let ends = |task_id: &str, repo: &str, state: TaskState| {
             submit(store, repo, task_id, 1);
             store.start(task_id, &process(1)).unwrap();
-            let how = Ended { state, exit_code: 0, reason: None };
+            let how = Outcome::recorded(state, None).unwrap();
             assert!(store.end(task_id, &process(1), &how).unwrap());
             store.unresolved_stuck_reports().unwrap().len()
         };

@@ -111,9 +111,10 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Progress;
     use super::super::testing::{process, store, submit};
-    use super::super::{Ended, Progress};
     use super::*;
+    use act_core::Outcome;
 
     #[test]
     fn attempts_and_replans_are_those_of_tasks_that_were_verified() {
@@ -131,7 +132,7 @@ mod tests {
                 ..Progress::default()
             };
             store.progress(task_id, &so_far).unwrap();
-            let how = Ended { state, exit_code: 0, reason: None };
+            let how = Outcome::recorded(state, None).unwrap();
             store.end(task_id, &process(1), &how).unwrap();
         }
         submit(store, "r", "t-3", 1);

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::NotesWriter;
 use crate::editor::{
-    Abort, Aim, Answer, Editor, Finished, Session, TaskInput, TaskRequest, Tool, ToolOutput,
+    Aim, Answer, Editor, OrEnd, Session, TaskInput, TaskRequest, TaskResult, Tool, ToolOutput,
 };
 use crate::gate_inputs::has_tests;
 use crate::scout::query::ReportCheck;
@@ -233,7 +233,7 @@ impl Story {
 /// What a story left.
 pub(super) struct Told {
     dir: tempfile::TempDir,
-    pub(super) finished: Finished,
+    pub(super) finished: TaskResult,
     /// Of each conversation the messages of the user role and the answers of tools, in order.
     pub(super) conversations: Vec<Vec<Message>>,
     pub(super) runs: usize,
@@ -248,7 +248,7 @@ pub(super) enum Message {
 
 impl Told {
     pub(super) fn state(&self) -> (&'static str, Option<&str>) {
-        (self.finished.state.as_str(), self.finished.reason.as_deref())
+        (self.finished.outcome.state().as_str(), self.finished.outcome.reason())
     }
 
     /// The answers of the tools in all conversations.
@@ -442,7 +442,7 @@ impl Tool for FileTool {
         &'a self,
         arguments: &'a str,
         _session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         let answer = self.answer(arguments);
         let answer = answer.unwrap_or_else(|| Answer::refusal("bad_arguments", "path and content"));
         std::future::ready(Ok(answer.into())).boxed()

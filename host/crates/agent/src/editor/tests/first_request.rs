@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::fakes::Story;
-use crate::editor::{Abort, Answer, Session, Tool, ToolOutput};
+use crate::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
 
 /// A tool of a component that is offered and never called.
 struct Offered(ToolSpec);
@@ -27,7 +27,7 @@ impl Tool for Offered {
         &'a self,
         _arguments: &'a str,
         _session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, Result<ToolOutput, Abort>> {
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         std::future::ready(Ok(Answer::refusal("tool_failed", "not here").into())).boxed()
     }
 }
