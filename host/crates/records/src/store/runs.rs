@@ -110,7 +110,6 @@ mod tests {
     #[test]
     fn order_is_that_of_the_rows_whatever_the_clock_said() {
         // TASK-21, security line 137
-        use super::super::TaskState;
         use super::super::testing::submit;
         use act_core::Outcome;
         let place = store();
