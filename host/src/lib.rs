@@ -2,6 +2,5 @@
 
 pub mod cli;
 pub mod conformance;
-pub mod doctor;
 pub mod output;
 pub mod task;

@@ -1,7 +1,8 @@
 //! `act apply`: applies and verifies the proposal of a dry run, or only shows it.
 
-use super::repo::RepoArg;
-use super::runtime;
+use std::path::PathBuf;
+
+use super::block_on;
 use crate::output::Output;
 use crate::task::{self, ApplyArgs};
 use act_core::Failure;
@@ -27,17 +28,18 @@ pub(super) struct Apply {
     /// Id of the dry run; default: the newest proposal of the repository
     #[arg(value_name = "TASK")]
     task: Option<String>,
-    #[command(flatten)]
-    at: RepoArg,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
     /// Show each edit, the diagnosis and the output of the steps
     #[arg(short, long)]
-    pub(super) verbose: bool,
+    verbose: bool,
     /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// Print the patch of the proposal and change nothing
     #[arg(long, conflicts_with_all = ["verbose", "max_tokens"])]
-    pub(super) show: bool,
+    show: bool,
     /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
@@ -45,7 +47,7 @@ pub(super) struct Apply {
 
 impl Apply {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task, at: RepoArg { repo }, verbose, json, show, max_tokens } = self;
+        let Self { task, repo, verbose, json, show, max_tokens } = self;
         if show {
             let proposed = task::proposed(&repo, task.as_deref())?;
             match json {
@@ -55,6 +57,6 @@ impl Apply {
             return Ok(Exit::Ok);
         }
         let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
-        runtime::block_on(task::run(args, output))?
+        block_on(task::run(args, output))?
     }
 }

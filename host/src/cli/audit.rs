@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
 
-use super::repo::RepoArg;
+use super::{At, answer};
 use crate::output::{Line, Output, Tone};
 use crate::task::{
     self, AuditFilter, AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck,
@@ -89,10 +89,7 @@ pub(super) struct Audit {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long, global = true)]
-    pub(super) json: bool,
+    at: At,
 }
 
 #[derive(Debug, Subcommand)]
@@ -183,16 +180,15 @@ struct List {
 
 impl Audit {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { what, at: RepoArg { repo }, json } = self;
-        let say = |all: Vec<Line>| all.iter().for_each(|line| output.result_line(line));
+        let Self { what, at: At { repo, .. } } = self;
         match what {
             What::List(list) => {
-                let found = task::audit_list(&repo, &list.filter())?;
-                if json { output.document(&found) } else { say(list_lines(&found)) }
+                let list = task::audit_list(&repo, &list.filter())?;
+                answer(output, &list, || list_lines(&list));
             }
             What::Show { seq } => {
                 let record = task::audit_show(&repo, seq)?;
-                if json { output.document(&record) } else { say(record_lines(&record)) }
+                answer(output, &record, || record_lines(&record));
             }
             What::Verify { head, accept_restart } => {
                 let head = head.as_deref();
@@ -200,34 +196,26 @@ impl Audit {
                     Some(seq) => task::audit_accept(&repo, head, seq, output)?,
                     None => task::audit_verify(&repo, head)?,
                 };
-                if json {
-                    output.document(&found)
-                } else {
-                    say(verification_lines(&found, head))
-                }
+                answer(output, &found, || verification_lines(&found, head));
                 return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
             }
             What::Grants { at } => {
-                let found = task::audit_grants(&repo, at.unwrap_or_else(act_core::clock::now))?;
-                if json { output.document(&found) } else { say(grants_lines(&found)) }
+                let grants = task::audit_grants(&repo, at.unwrap_or_else(act_core::clock::now))?;
+                answer(output, &grants, || grants_lines(&grants));
             }
             What::Explain { run_id } => {
                 let found = task::audit_explain(&repo, &run_id)?;
-                if json {
-                    output.document(&found)
-                } else {
-                    say(explanation_lines(&found))
-                }
-                let differs = matches!(found.manifest, task::ManifestCheck::Differs(_))
-                    || found.disputed.is_some();
-                return Ok(if differs { Exit::Refused } else { Exit::Ok });
+                answer(output, &found, || explanation_lines(&found));
+                let differs = matches!(found.manifest, task::ManifestCheck::Differs(_));
+                let doubtful = differs || found.disputed.is_some();
+                return Ok(if doubtful { Exit::Refused } else { Exit::Ok });
             }
             What::Export { run_id, in_toto: _ } => {
                 output.document(&task::audit_export(&repo, &run_id)?);
             }
             What::Restart => {
-                let found = task::audit_restart(&repo, output)?;
-                if json { output.document(&found) } else { say(restarted_lines(&found)) }
+                let restarted = task::audit_restart(&repo, output)?;
+                answer(output, &restarted, || restarted_lines(&restarted));
             }
         }
         Ok(Exit::Ok)
@@ -272,7 +260,7 @@ fn time(text: &str, end: bool) -> Result<DateTime<Utc>, String> {
     Ok(time + chrono::TimeDelta::milliseconds(rest))
 }
 
-/// Digits of a digest that tell it from others here.
+/// Number of digits of a digest that are printed; they are enough to compare two by eye.
 const SHORT: usize = 12;
 
 fn short(digest: &str) -> &str {

@@ -3,8 +3,8 @@
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::runtime;
-use crate::output::Output;
+use super::{answer, block_on};
+use crate::output::{Line, Output};
 use crate::task::{self, OnEngine};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -38,7 +38,7 @@ pub(super) struct Cache {
     action: Option<Action>,
     /// Print one JSON document
     #[arg(long, global = true)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,42 +53,37 @@ enum Action {
 
 impl Cache {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let (document, text) = match self.action {
+        let total = |caches: &[CacheSize]| caches.iter().map(|cache| cache.bytes).sum::<u64>();
+        match self.action {
             None | Some(Action::Show) => {
-                let list = runtime::block_on(task::list_caches())??;
+                let list = block_on(task::list_caches())??;
                 warn(output, &list.on_engine);
-                let bytes: u64 = list.caches.iter().map(|cache| cache.bytes).sum();
-                let document = Document::Shown(Shown {
+                let document = Shown {
                     path: list.path.to_string_lossy().into_owned(),
-                    bytes,
+                    bytes: total(&list.caches),
                     caches: documents(&list.caches),
                     on_engine: volumes(&list.on_engine),
-                });
-                let total = format!("{} in {}\n", size(bytes), list.path.display());
-                (document, lines(&list.caches) + &there(&list.on_engine) + &total)
+                };
+                let last = format!("{} in {}", size(document.bytes), document.path);
+                let lines = || lines(&list.caches, &list.on_engine, &last);
+                answer(output, &Document::Shown(document), lines);
             }
             Some(Action::Clear) => {
-                let cleared = runtime::block_on(task::clear_caches())??;
-                warn(output, &cleared.on_engine);
-                let bytes: u64 = cleared.cleared.iter().map(|cache| cache.bytes).sum();
-                let document = Document::Cleared(Cleared {
-                    cleared: documents(&cleared.cleared),
-                    bytes,
-                    cleared_on_engine: volumes(&cleared.on_engine),
-                    in_use: cleared.in_use,
-                });
-                let busy = match cleared.in_use {
-                    0 => String::new(),
-                    count => format!(", {count} in use and left"),
+                let list = block_on(task::clear_caches())??;
+                warn(output, &list.on_engine);
+                let document = Cleared {
+                    cleared: documents(&list.cleared),
+                    bytes: total(&list.cleared),
+                    cleared_on_engine: volumes(&list.on_engine),
+                    in_use: list.in_use,
                 };
-                let total = format!("{} cleared{busy}\n", size(bytes));
-                (document, lines(&cleared.cleared) + &there(&cleared.on_engine) + &total)
+                let mut last = format!("{} cleared", size(document.bytes));
+                if document.in_use > 0 {
+                    last.push_str(&format!(", {} in use and left", document.in_use));
+                }
+                let lines = || lines(&list.cleared, &list.on_engine, &last);
+                answer(output, &Document::Cleared(document), lines);
             }
-        };
-        if self.json {
-            output.document(&document);
-        } else {
-            output.result(&text);
         }
         Ok(Exit::Ok)
     }
@@ -167,24 +162,18 @@ fn warn(output: &Output, found: &OnEngine) {
     }
 }
 
-/// Their size only the engine's machine knows.
-fn there(found: &OnEngine) -> String {
-    let line = |cache: &CacheVolume| {
-        let image: String = cache.image.chars().take(12).collect();
-        format!("{:>10}  {image}  {}\n", "on engine", cache.repo)
+/// Returns a line for each cache and `last`. Only the engine's machine knows the size of a volume.
+fn lines(caches: &[CacheSize], on_engine: &OnEngine, last: &str) -> Vec<Line> {
+    let line = |size: &str, image: &str, repo: &str| {
+        let image: String = image.chars().take(12).collect();
+        Line::plain(format!("{size:>10}  {image}  {repo}"))
     };
-    found.iter().flatten().map(line).collect()
+    let on_disk = caches.iter().map(|it| line(&size(it.bytes), &it.image, &it.repo));
+    let volumes = on_engine.iter().flatten().map(|it| line("on engine", &it.image, &it.repo));
+    on_disk.chain(volumes).chain([Line::plain(last)]).collect()
 }
 
-fn lines(caches: &[CacheSize]) -> String {
-    let line = |cache: &CacheSize| {
-        let image: String = cache.image.chars().take(12).collect();
-        format!("{:>10}  {image}  {}\n", size(cache.bytes), cache.repo)
-    };
-    caches.iter().map(line).collect()
-}
-
-/// Three digits and a unit.
+/// Returns a size with at most three digits before the point, and its unit.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -217,11 +206,13 @@ mod tests {
             bytes: 5 * 1024 * 1024,
             files: 7,
         };
-        assert_eq!(lines(&[cache]), "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n");
         let (image, volume) = ("0123456789abcdef".into(), "act-cache-1".into());
-        let cache = CacheVolume { volume, image, repo: "app-1".into() };
-        assert_eq!(there(&Ok(vec![cache])), " on engine  0123456789ab  app-1\n");
-        assert_eq!(there(&Err("no".into())), "");
+        let on_engine = Ok(vec![CacheVolume { volume, image, repo: "app-1".into() }]);
+        let lines = lines(&[cache], &on_engine, "last");
+        assert_eq!(
+            lines.iter().map(|line| line.render(false)).collect::<String>(),
+            "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n on engine  0123456789ab  app-1\nlast\n"
+        );
         assert!(volumes(&Err("no".into())).is_none());
         assert_eq!(
             (size(0), size(2048), size(3 << 40)),

@@ -1,7 +1,7 @@
 //! `act cancel`: ends a running or waiting task.
 
-use super::repo::RepoArg;
-use crate::output::Output;
+use super::{At, answer};
+use crate::output::{Line, Output};
 use crate::task::{self, Which};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -27,27 +27,22 @@ pub(super) struct Cancel {
     #[arg(long, value_name = "N|TASK", value_parser = which)]
     id: Option<Which>,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl Cancel {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let cancelled = task::cancel(&self.id.unwrap_or(Which::Running), &self.at.repo)?;
-        if self.json {
-            output.document(&cancelled);
-        } else {
-            let task_id = &cancelled.task_id;
-            output.result(&match (cancelled.was, cancelled.ended) {
+        let task_id = &cancelled.task_id;
+        answer(output, &cancelled, || {
+            vec![Line::plain(match (cancelled.was, cancelled.ended) {
                 (TaskState::Queued, _) => format!("{task_id} was removed from the queue"),
                 (_, true) => {
                     format!("{task_id} is cancelled; its changes so far stay in the working tree")
                 }
-                (_, false) => format!("{task_id} was asked to end and has not ended yet"),
-            });
-        }
+                (_, false) => format!("{task_id} was asked to stop and is still running"),
+            })]
+        });
         Ok(Exit::Ok)
     }
 }
@@ -61,7 +56,7 @@ fn which(text: &str) -> Result<Which, String> {
         Some(rest) if rest.len() == 6 && rest.chars().all(of_an_id) => {
             Ok(Which::Id(text.to_owned()))
         }
-        _ => Err("a place is a number from 1, an id is t- and six of a-z and 0-9".to_owned()),
+        _ => Err("expected a number from 1, or an id: t- and six of a-z and 0-9".to_owned()),
     }
 }
 

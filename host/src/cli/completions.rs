@@ -16,8 +16,8 @@ Examples:
 
 /// Print the completion script of a shell
 ///
-/// bash and fish find the files of the examples without further settings. zsh looks for a file named `_act` in the directories of
-/// `fpath`: `fpath+=~/.zfunc` in .zshrc, before `compinit`.
+/// bash and fish find the files of the examples without further settings. zsh also needs `fpath+=~/.zfunc` in .zshrc,
+/// before `compinit`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Completions {
@@ -27,11 +27,11 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+    pub(super) fn run(self, output: &Output) -> Exit {
         let mut page = vec![];
         clap_complete::generate(self.shell, &mut program(), "act", &mut page);
         output.result(&String::from_utf8_lossy(&page));
-        Ok(Exit::Ok)
+        Exit::Ok
     }
 }
 
@@ -54,26 +54,21 @@ impl Man {
     }
 }
 
-/// The arguments without hidden commands.
+/// Returns the program without its hidden commands. clap cannot remove a command, so the visible parts are copied.
 fn program() -> Command {
     let whole = Cli::command();
-    let shown: Vec<_> =
-        whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
-    let arguments: Vec<_> = whole.get_arguments().cloned().collect();
-    let about = whole.get_about().cloned().unwrap_or_default();
-    let long_about = whole.get_long_about().cloned().unwrap_or_default();
-    let after = whole.get_after_help().cloned().unwrap_or_default();
+    let shown = whole.get_subcommands().filter(|command| !command.is_hide_set());
     Command::new("act")
         .version(env!("CARGO_PKG_VERSION"))
-        .about(about)
-        .long_about(long_about)
-        .after_help(after)
-        .args(arguments)
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .long_about(whole.get_long_about().cloned().unwrap_or_default())
+        .after_help(whole.get_after_help().cloned().unwrap_or_default())
+        .args(whole.get_arguments())
         .subcommand_required(true)
         .subcommands(shown)
 }
 
-/// The program, then each of its commands.
+/// Returns the manual page: the program, each of its commands, then exit codes, variables and examples.
 fn page() -> std::io::Result<String> {
     let program = program();
     let mut page = vec![];
@@ -90,16 +85,16 @@ fn page() -> std::io::Result<String> {
         [("EXIT STATUS", EXIT_CODES), ("ENVIRONMENT", ENVIRONMENT), ("EXAMPLES", EXAMPLES)]
     {
         page.extend(format!(".SH \"{title}\"\n").bytes());
-        // The title says what the first line says.
+        // The title of the section replaces the first line.
         let lines = text.strip_prefix("Exit codes:\n").or(text.strip_prefix("Examples:\n"));
-        page.extend(as_it_stands(lines.unwrap_or(text))?.bytes());
+        page.extend(preformatted(lines.unwrap_or(text))?.bytes());
     }
     whole.render_version_section(&mut page)?;
     Ok(without_repetition(&String::from_utf8_lossy(&page)))
 }
 
-/// Examples and tables, whose lines and columns stay.
-fn as_it_stands(text: &str) -> std::io::Result<String> {
+/// Returns examples and tables as preformatted text, so that man does not fill their lines.
+fn preformatted(text: &str) -> std::io::Result<String> {
     let part = clap_mangen::Man::new(Command::new("act").after_help(text.to_owned()));
     let mut text = vec![];
     part.render_extra_section(&mut text)?;
@@ -111,7 +106,7 @@ fn as_it_stands(text: &str) -> std::io::Result<String> {
     })
 }
 
-/// Every part begins with the same definition; the first one is enough.
+/// Removes the roff definitions that clap_mangen repeats at the start of every part; the first one is enough.
 fn without_repetition(page: &str) -> String {
     let (mut seen, mut kept) = (false, String::new());
     for line in page.split_inclusive('\n') {
@@ -124,7 +119,7 @@ fn without_repetition(page: &str) -> String {
     kept
 }
 
-/// With what its help says how it is typed: what is needed and what goes together.
+/// Returns the command with the usage line of its help, which shows what is required and what excludes each other.
 fn with_usage(command: Command, name: &str) -> Command {
     let mut command = command.bin_name(name);
     let usage = command.render_usage().to_string();
@@ -132,7 +127,7 @@ fn with_usage(command: Command, name: &str) -> Command {
     command.override_usage(usage)
 }
 
-/// A command, then each of its own.
+/// Appends the section of a command, then those of its subcommands.
 fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Result<()> {
     let name = format!("{above} {}", command.get_name());
     page.extend(format!(".SH \"{}\"\n", name.to_uppercase()).bytes());
@@ -150,7 +145,7 @@ fn section(page: &mut Vec<u8>, command: &Command, above: &str) -> std::io::Resul
             .flat_map(|line| format!("{line}\n").into_bytes()),
     );
     let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
-    page.extend(as_it_stands(&after)?.bytes());
+    page.extend(preformatted(&after)?.bytes());
     for inner in command.get_subcommands() {
         section(page, inner, &name)?;
     }

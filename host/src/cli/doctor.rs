@@ -1,11 +1,26 @@
-//! `act doctor`: checks everything that a task needs, and says how to fix what is missing.
+//! `act doctor`: checks everything that a task needs, and says how to fix what is missing. Nothing is changed, created or
+//! repaired.
 
-use super::repo::RepoArg;
-use super::runtime;
-use crate::doctor::{self, Check, DoctorArgs, Level, Progress, Report};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{At, block_on};
 use crate::output::{Line, Output, Tone};
+use crate::task::{self, component_loader};
+use act_component::{CacheState, cache_dir, cache_state};
+use act_config::{Config, EnvironmentError, ModelAccess, Root};
 use act_core::Failure;
+use act_core::event::Events;
 use act_core::exit::Exit;
+use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
+use act_records::artifacts::ArtifactDir;
+use act_records::store::Store;
+use act_verifier::{Engine, Machine};
+use act_workspace::{AgentDir, NOTES_DIRS, hidden, hidden_by_unanchored_line};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -26,42 +41,128 @@ pub(super) struct Doctor {
     #[arg(long)]
     excluded: bool,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Ok,
+    /// Works, and is worth knowing.
+    Note,
+    /// A task would not start, or not come to its end.
+    Red,
+}
+
+/// One line of the report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Check {
+    /// `repository`, `agent_dir`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`, `components`,
+    /// `model`, `artifacts`, `store`, `excluded` or `model_call`.
+    name: &'static str,
+    level: Level,
+    message: String,
+    /// What to do; on every red line.
+    fix: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        Self { name, level: Level::Ok, message: message.into(), fix: None }
+    }
+
+    fn note(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, level: Level::Note, message: message.into(), fix: Some(fix.into()) }
+    }
+
+    fn red(name: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, level: Level::Red, message: message.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// A tracked file that no Scout can see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Excluded {
+    path: String,
+    /// `secret`, `binary`, `build_directory`, `version_control`, `temporary` or `ignored`.
+    rule: &'static str,
+}
+
+/// `act doctor --json` prints it as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Report {
+    /// No line is red.
+    healthy: bool,
+    checks: Vec<Check>,
+    /// With `--excluded`.
+    excluded: Option<Vec<Excluded>>,
 }
 
 impl Doctor {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let args = DoctorArgs { repo: self.at.repo, model: self.model, excluded: self.excluded };
-        let mut tell = |told: Progress<'_>| match told {
-            Progress::Check(_) if output.is_json() => {}
-            Progress::Check(found) => check(&with_fix_for_here(found, output))
-                .iter()
-                .for_each(|line| output.result_line(line)),
-            Progress::Waiting(what) => output.progress(&Line::of(Tone::Faint, what)),
-        };
-        let mut report = runtime::block_on(doctor::examine(&args, &mut tell))?;
+        let report = block_on(self.examine(output))?;
         if output.is_json() {
-            report.checks =
-                report.checks.iter().map(|check| with_fix_for_here(check, output)).collect();
             output.document(&report);
         } else {
-            hidden(&report).iter().for_each(|line| output.result_line(line));
+            excluded_lines(&report).iter().for_each(|line| output.result_line(line));
         }
         Ok(if report.healthy { Exit::Ok } else { Exit::Refused })
     }
+
+    /// Runs all checks. Without `--json` each check is printed as soon as it is done.
+    async fn examine(&self, output: &Output) -> Report {
+        let mut checks: Vec<Check> = vec![];
+        let mut add = |found: Vec<Check>| {
+            for mut check in found {
+                // Commands in a fix work in the current directory.
+                check.fix = check.fix.map(|fix| output.told(&fix).into_owned());
+                if !output.is_json() {
+                    check_lines(&check).iter().for_each(|line| output.result_line(line));
+                }
+                checks.push(check);
+            }
+        };
+        let (root, config, found) = repository(&self.at.repo);
+        add(found);
+        add(containers(config.as_ref()).await);
+        let access = act_config::model_access(|name: &str| std::env::var(name).ok());
+        add(vec![components(), model(&access)]);
+        add(artifacts(root.as_deref()));
+        let excluded = self.excluded.then(|| match root.as_deref().map_or(Ok(vec![]), hidden) {
+            Ok(hidden) => {
+                let row = |path, rule| Excluded { path, rule };
+                hidden.into_iter().map(|file| row(file.path, file.rule.word())).collect()
+            }
+            Err(error) => {
+                let why = format!("cannot list the files of the repository: {error}");
+                add(vec![Check::red("excluded", why, "check that it may be read")]);
+                vec![]
+            }
+        });
+        // Last, because a server may take long to load its model.
+        match (self.model, &access) {
+            (false, _) => {}
+            (true, Ok(access)) => {
+                let waiting = format!("Asking the model (at most {} s)...", LONGEST.as_secs());
+                output.progress(&Line::of(Tone::Faint, waiting));
+                add(vec![model_call(access).await]);
+            }
+            (true, Err(_)) => {
+                let why = "not tried: no model is set up";
+                add(vec![Check::red(MODEL_CALL, why, "see the line about the model")]);
+            }
+        }
+        let healthy = checks.iter().all(|check| check.level != Level::Red);
+        Report { healthy, checks, excluded }
+    }
 }
 
-/// Returns the check with a fix that can be typed in the current directory.
-fn with_fix_for_here(check: &Check, output: &Output) -> Check {
-    let fix = check.fix.as_deref().map(|fix| output.told(fix).into_owned());
-    Check { fix, ..check.clone() }
-}
-
-/// The list of hidden files below the checks.
-fn hidden(report: &Report) -> Vec<Line> {
+/// Returns the list of excluded files, which stands below the checks.
+fn excluded_lines(report: &Report) -> Vec<Line> {
     let mut lines = vec![];
     if let Some(excluded) = &report.excluded {
         lines.push(Line::plain(""));
@@ -77,7 +178,7 @@ fn hidden(report: &Report) -> Vec<Line> {
     lines
 }
 
-fn check(check: &Check) -> Vec<Line> {
+fn check_lines(check: &Check) -> Vec<Line> {
     let (tone, word) = match check.level {
         Level::Ok => (Tone::Good, "ok   "),
         Level::Note => (Tone::Caution, "note "),
@@ -91,9 +192,418 @@ fn check(check: &Check) -> Vec<Line> {
     std::iter::once(line).chain(fix).collect()
 }
 
+/// Checks the repository and its `agent.yaml`.
+fn repository(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
+    const NAME: &str = "repository";
+    let root = match act_config::find_root(start) {
+        Ok(root) => root.map(|Root { path, .. }| path),
+        Err(error) => {
+            return (None, None, vec![Check::red(NAME, error.to_string(), error.hint())]);
+        }
+    };
+    match act_config::load(start) {
+        Ok(config) => {
+            let steps: Vec<_> =
+                config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();
+            let message = format!("{}: {}", config.root.display(), steps.join(", "));
+            let mut checks = vec![Check::ok(NAME, message)];
+            checks.extend(notes(&config));
+            let looked = [
+                ("grants", task::granted(config.clone())),
+                ("ca_bundle", task::ca_bundle(&config)),
+            ];
+            checks.extend(looked.into_iter().filter_map(|(name, looked)| {
+                let refused = looked.err()?;
+                Some(Check::red(name, refused.message, refused.hint.unwrap_or_default()))
+            }));
+            (root, Some(config), checks)
+        }
+        Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
+    }
+}
+
+/// Reports the directory of act's notes if it is not the usual one or cannot be used, and the files that the line
+/// `agent/` of act 0.1.0 hides from git and from the tested tree.
+fn notes(config: &Config) -> Vec<Check> {
+    const NAME: &str = "agent_dir";
+    let usual = NOTES_DIRS[0];
+    let mut checks = match AgentDir::check(&config.root) {
+        Ok(name) if name == usual => vec![],
+        Ok(name) => vec![Check::note(
+            NAME,
+            format!("{usual}/ is yours, so act keeps its notes in {name}/"),
+            format!("to have them in {usual}/, rename yours"),
+        )],
+        Err(error) => vec![Check::red(NAME, error.to_string(), error.hint())],
+    };
+    let hidden = hidden_by_unanchored_line(&config.root);
+    if let Some(first) = hidden.first() {
+        let more = hidden.len() - 1;
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        checks.push(Check::note(
+            NAME,
+            format!(
+                "the line `{usual}/` in .gitignore hides {first}/{more} from git and from the tested tree"
+            ),
+            format!("write `/{usual}/` instead: act's notes lie in the root alone"),
+        ));
+    }
+    checks
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Checks the container engine: its image, its limits and containers of dead runs.
+async fn containers(config: Option<&Config>) -> Vec<Check> {
+    let found = match std::env::var("DOCKER_HOST") {
+        Ok(host) if !host.is_empty() => "from DOCKER_HOST",
+        _ => "the default socket",
+    };
+    let engine = match Engine::connect().await {
+        Ok(engine) => engine,
+        Err(error) => {
+            let message =
+                format!("Docker unavailable: tried {} ({found}): {}", error.host, error.why);
+            return vec![Check::red("engine", message, error.hint)];
+        }
+    };
+    let identity = engine.identity();
+    let what = format!("{} {} at {} ({found})", identity.name, identity.version, engine.host());
+    let mut checks = vec![Check::ok("engine", what)];
+    if let Some(config) = config {
+        checks.push(image(&engine, &config.pipeline.image).await);
+        checks.push(match engine.machine().await {
+            Ok(machine) => limits(config, machine),
+            Err(error) => Check::note("limits", error.to_string(), "look at the log of the engine"),
+        });
+    }
+    checks.push(left_over(&engine).await);
+    checks
+}
+
+async fn image(engine: &Engine, image: &str) -> Check {
+    match engine.find_image(image).await {
+        Ok(Some(found)) => {
+            let message =
+                format!("{image} is present ({}/{}, {})", found.os, found.arch, found.digest);
+            Check::ok("image", message)
+        }
+        Ok(None) => Check::note(
+            "image",
+            format!("{image} is not present yet"),
+            format!("the first task pulls it; or run `docker pull {image}` now"),
+        ),
+        Err(error) => Check::red(
+            "image",
+            error.to_string(),
+            "correct verification.container_image in agent.yaml",
+        ),
+    }
+}
+
+fn limits(config: &Config, machine: Machine) -> Check {
+    let asked = config.pipeline.limits;
+    let memory = machine.memory_bytes / MIB;
+    let message = format!(
+        "a step may use {} CPUs and {} MiB of memory; the engine has {} CPUs and {memory} MiB",
+        asked.cpus, asked.memory_mb, machine.cpus
+    );
+    if memory > 0 && asked.memory_mb > memory {
+        let fix = format!(
+            "set verification.limits.memory_mb below {memory}, so that a step that uses too much memory is stopped \
+             before the machine runs out of it"
+        );
+        return Check::note("limits", message, fix);
+    }
+    Check::ok("limits", message)
+}
+
+async fn left_over(engine: &Engine) -> Check {
+    match engine.left_over().await {
+        Ok(names) if names.is_empty() => Check::ok("leftovers", "no container of a dead run"),
+        Ok(names) => Check::note(
+            "leftovers",
+            format!("containers of dead runs: {}", names.join(", ")),
+            format!("the next task removes them; or run `docker rm -f {}` now", names.join(" ")),
+        ),
+        Err(error) => Check::note("leftovers", error.to_string(), "look at the log of the engine"),
+    }
+}
+
+const GIB: u64 = 1 << 30;
+/// A run of a middling project needs more.
+const TOO_LITTLE: u64 = GIB;
+const LITTLE: u64 = 5 * GIB;
+
+/// Those that have a say, in the order in which they have it; a key is only told to be there.
+const VARIABLES: [(&str, bool); 6] = [
+    ("AGENT_LLM_BASE_URL", false),
+    ("AGENT_LLM_MODEL", false),
+    ("ANTHROPIC_API_KEY", true),
+    ("ANTHROPIC_BASE_URL", false),
+    ("OPENAI_API_KEY", true),
+    ("OPENAI_BASE_URL", false),
+];
+
+fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
+    match access {
+        Ok(access) => Check::ok("model", format!("{} ({})", endpoint(access), set())),
+        Err(error) => Check::red("model", format!("{error} ({})", set()), error.hint()),
+    }
+}
+
+fn endpoint(access: &ModelAccess) -> String {
+    let (ModelAccess::Custom { base_url, model, .. }
+    | ModelAccess::Anthropic { base_url, model, .. }
+    | ModelAccess::OpenAi { base_url, model, .. }) = access
+    else {
+        return "a script".to_owned();
+    };
+    let key = if access.has_key() { "with a key" } else { "without a key" };
+    format!("{model} at {base_url}, {}, {key}", access.service().wire)
+}
+
+fn set() -> String {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let names: Vec<_> = VARIABLES
+        .iter()
+        .filter(|(name, _)| is_set(name))
+        .map(|(name, key)| if *key { format!("{name} holds a key") } else { (*name).to_owned() })
+        .collect();
+    match names.is_empty() {
+        true => "no variable is set".to_owned(),
+        false => format!("set: {}", names.join(", ")),
+    }
+}
+
+fn components() -> Check {
+    const NAME: &str = "components";
+    let Some(dir) = cache_dir() else {
+        let message = "compiled components are not cached: there is no home directory";
+        return Check::note(NAME, message, "set HOME or XDG_CACHE_HOME to an absolute path");
+    };
+    let at = dir.display();
+    match cache_state(&dir) {
+        CacheState::Absent => Check::ok(NAME, format!("{at} is created when it is needed")),
+        CacheState::Usable { entries, mode } => {
+            Check::ok(NAME, format!("{at}: {entries} compiled, mode {mode:04o}"))
+        }
+        CacheState::Unusable => Check::note(
+            NAME,
+            format!(
+                "{at} is not used, so every task compiles its components again: other users can read or write \
+                 it, or it cannot be opened"
+            ),
+            format!("run `chmod 700 {at}`, or remove it"),
+        ),
+    }
+}
+
+/// Reports problems in the words of the task that would be refused.
+fn artifacts(root: Option<&Path>) -> Vec<Check> {
+    const NAME: &str = "artifacts";
+    let place = std::env::var_os("AGENT_ARTIFACT_DIR");
+    let place = ArtifactDir::locate(place, std::env::var_os("HOME"));
+    let looked = place.and_then(|place| Ok((ArtifactDir::look(&place, root)?, place)));
+    let (state, place) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            let fix = error.hint();
+            return vec![Check::red(NAME, Failure::from(error).message, fix)];
+        }
+    };
+    let looked = state.map_or(Ok(()), |state| Store::look(&state, &place.join("state")));
+    let broken = looked.err().map(|error| Check::red("store", error.to_string(), error.hint()));
+    std::iter::once(room(&place)).chain(broken).collect()
+}
+
+fn room(place: &Path) -> Check {
+    const NAME: &str = "artifacts";
+    let at = place.display();
+    match free(place) {
+        Err(error) => Check::red(
+            NAME,
+            format!("cannot use {at}: {error}"),
+            "make it writable, or set AGENT_ARTIFACT_DIR to another absolute path",
+        ),
+        Ok(bytes) => {
+            let message = format!("{at}: {}.{} GiB free", bytes / GIB, bytes % GIB * 10 / GIB);
+            let fix = "make room, or set AGENT_ARTIFACT_DIR to a larger disk";
+            match bytes {
+                0..TOO_LITTLE => Check::red(NAME, message, fix),
+                TOO_LITTLE..LITTLE => Check::note(NAME, message, fix),
+                _ => Check::ok(NAME, message),
+            }
+        }
+    }
+}
+
+/// Returns the bytes that this user can write to the disk of the nearest directory that exists.
+fn free(place: &Path) -> std::io::Result<u64> {
+    let existing: PathBuf = place
+        .ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+        .unwrap_or(Path::new("/"))
+        .to_owned();
+    let disk = rustix::fs::statvfs(&existing)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+const MODEL_CALL: &str = "model_call";
+const TOOL: &str = "answer";
+const WORD: &str = "ready";
+/// Time limit: a server may have to load its model first. A task waits longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Sends one real request with one tool, and draws conclusions about the server from the answer.
+async fn model_call(access: &ModelAccess) -> Check {
+    let ledger = TokenLedger::default();
+    let model = match component_loader::model(access, &ledger, &Events::silent()) {
+        Ok(model) => model,
+        Err(error) => {
+            let Service { address_variable, key_variable, .. } = access.service();
+            let fix = format!("check {address_variable} and {key_variable}");
+            return Check::red(MODEL_CALL, error.to_string(), fix);
+        }
+    };
+    let tool = ToolSpec {
+        name: TOOL.to_owned(),
+        description: "Takes the answer.".to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"word": {"type": "string"}},
+            "required": ["word"],
+            "additionalProperties": false,
+        })
+        .to_string(),
+    };
+    let system = "You test whether tools can be called. Call the tool and write no text.";
+    let mut conversation = model.open("doctor", system, &[tool]);
+    conversation.say(&format!("Call the tool {TOOL} with the word \"{WORD}\"."));
+    // No limit of tokens: models that think first would hit it before they call.
+    let never = CancellationToken::new();
+    let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never);
+    let answer = in_time(answer, LONGEST).await;
+    judge(answer, access.service(), access.has_key())
+}
+
+async fn in_time(
+    answer: impl Future<Output = Result<Turn, ModelError>>,
+    longest: Duration,
+) -> Result<Turn, ModelError> {
+    tokio::time::timeout(longest, answer).await.unwrap_or_else(|_| {
+        Err(ModelError {
+            kind: ModelErrorKind::Timeout,
+            message: format!("no answer within {} s", longest.as_secs()),
+            status: None,
+            retry_after: None,
+        })
+    })
+}
+
+/// Turns the answer into a check.
+fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> Check {
+    let turn = match answer {
+        Err(error) => {
+            let fix = fix(&error, service, has_key);
+            return Check::red(MODEL_CALL, error.message, fix);
+        }
+        Ok(turn) => turn,
+    };
+    let spent = format!("{} tokens in, {} out", turn.usage.input, turn.usage.output);
+    let Some(call) = turn.calls.first() else {
+        let (message, fix) = without_call(&turn, service);
+        return Check::red(MODEL_CALL, message, fix);
+    };
+    let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
+    let word = arguments.as_ref().and_then(|arguments| arguments.get("word"));
+    if call.name != TOOL || word.is_none() {
+        return Check::red(
+            MODEL_CALL,
+            format!("the model called {} with {}", call.name, cut(&call.arguments)),
+            format!("it does not follow the schema of a tool; {ANOTHER}"),
+        );
+    }
+    let wire = service.wire;
+    Check::ok(MODEL_CALL, format!("the model called the tool as requested, over {wire} ({spent})"))
+}
+
+const ANOTHER: &str = "set AGENT_LLM_MODEL to a model that supports tools";
+
+fn without_call(turn: &Turn, service: Service) -> (String, String) {
+    let text = turn.text.trim();
+    let Service { wire, address_variable, .. } = service;
+    match turn.stop {
+        Stop::Refused => (
+            format!("the model refused: {}", cut(text)),
+            "set AGENT_LLM_MODEL to another model".to_owned(),
+        ),
+        Stop::Length => (
+            "the answer was cut off before a tool was called".to_owned(),
+            "give the server a larger context or output limit".to_owned(),
+        ),
+        _ if text.contains(TOOL) && text.contains(['{', '<']) => (
+            format!("the model wrote the tool call as text: {}", cut(text)),
+            format!(
+                "enable tool calls in the server (its chat template or tool parser), or {ANOTHER}"
+            ),
+        ),
+        _ if text.is_empty() => (
+            "the answer contains neither text nor a tool call".to_owned(),
+            format!("check that {address_variable} is a server of {wire}, or {ANOTHER}"),
+        ),
+        _ => (
+            format!("the model answered with text instead of a tool call: {}", cut(text)),
+            format!("{ANOTHER}, or switch tools on in the server"),
+        ),
+    }
+}
+
+/// The message has the cause; this is where to look.
+fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
+    let Service { wire, key_variable, address_variable, .. } = service;
+    match (error.kind, error.status) {
+        (ModelErrorKind::TooLong, _) => {
+            "a task needs far more room than this: give the server a larger context".to_owned()
+        }
+        (_, Some(401 | 403)) if has_key => format!("check the key in {key_variable}"),
+        (_, Some(401 | 403)) => format!("set {key_variable}"),
+        (_, Some(402)) => "look at the provider's billing page".to_owned(),
+        (_, Some(404 | 405)) => format!(
+            "the path is wrong or the model unknown: check {address_variable}, and that AGENT_LLM_MODEL \
+             is a name that the server lists"
+        ),
+        (_, Some(400 | 422)) => format!(
+            "the server takes no such request of {wire}: it may not know tools, or not the model in \
+             AGENT_LLM_MODEL"
+        ),
+        (ModelErrorKind::Rejected, Some(429)) => "raise the limit with the provider".to_owned(),
+        (_, Some(429)) => "wait, or raise the limit with the provider".to_owned(),
+        (_, Some(500..)) => "look at the server's log; a later try may succeed".to_owned(),
+        (ModelErrorKind::Timeout | ModelErrorKind::Cut, Some(_)) => {
+            format!(
+                "the server or a proxy in between broke off; look at the log of {address_variable}"
+            )
+        }
+        (_, Some(_)) => format!("this is no server of {wire}; check {address_variable}"),
+        (_, None) => format!("check {address_variable} and that the server runs"),
+    }
+}
+
+fn cut(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut cut: String = text.chars().take(LONGEST).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use act_core::event::schema;
+    use act_model::{ModelUsage, ToolCall};
 
     #[test]
     fn a_red_line_is_followed_by_its_fix() {
@@ -104,13 +614,121 @@ mod tests {
             message: "no answer\x1b[2J".into(),
             fix: Some("start it".into()),
         };
-        let mut lines = check(&red);
+        let mut lines = check_lines(&red);
         let report = Report { healthy: false, checks: vec![red], excluded: Some(vec![]) };
-        lines.extend(hidden(&report));
+        lines.extend(excluded_lines(&report));
         let text: String = lines.iter().map(|line| line.render(false)).collect();
         assert_eq!(
             text,
             "RED  model call  no answer\n     fix: start it\n\nScouts can see every tracked file.\n"
         );
+    }
+
+    #[test]
+    fn the_schema_of_a_report_is_published() {
+        // EVENT-8
+        schema::holds::<Report>("doctor");
+    }
+
+    #[test]
+    fn limits_beyond_the_machine_are_noted_with_a_number_that_fits() {
+        // DOCTOR-4
+        let temp = tempfile::tempdir().unwrap();
+        let yaml = "verification:\n  container_image: x\n  steps: [{name: a, command: b}]\n";
+        std::fs::write(temp.path().join("agent.yaml"), yaml).unwrap();
+        let config = act_config::load(temp.path()).unwrap();
+        let of = |mib: u64| limits(&config, Machine { cpus: 2, memory_bytes: mib * MIB });
+        assert_eq!(of(16_000).level, Level::Ok);
+        let small = of(4_000);
+        assert_eq!(small.level, Level::Note);
+        assert!(small.fix.unwrap().contains("below 4000"));
+    }
+
+    fn turn(text: &str, call: Option<(&str, &str)>) -> Turn {
+        let call = call.map(|(name, arguments)| ToolCall {
+            id: "c1".into(),
+            name: name.into(),
+            arguments: arguments.into(),
+        });
+        let calls: Vec<_> = call.into_iter().collect();
+        let stop = if calls.is_empty() { Stop::Done } else { Stop::Tools };
+        Turn { text: text.into(), calls, stop, usage: ModelUsage::default() }
+    }
+
+    fn services() -> [Service; 3] {
+        let (base_url, model) = ("http://127.0.0.1:1".to_owned(), "m".to_owned());
+        let key = act_core::secret::Secret::new("k");
+        [
+            ModelAccess::Custom { base_url: base_url.clone(), model: model.clone(), key: None },
+            ModelAccess::Anthropic {
+                base_url: base_url.clone(),
+                model: model.clone(),
+                key: key.clone(),
+            },
+            ModelAccess::OpenAi { base_url, model, key },
+        ]
+        .map(|access| access.service())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_nothing_is_not_waited_for_long() {
+        // DOCTOR-9
+        let silent = std::future::pending();
+        let answer = in_time(silent, Duration::from_millis(1)).await;
+        let check = judge(answer, services()[0], false);
+        assert_eq!(check.level, Level::Red);
+        assert!(check.message.contains("no answer within"), "{check:?}");
+        assert!(check.fix.unwrap().contains("AGENT_LLM_BASE_URL"));
+    }
+
+    #[test]
+    fn a_call_as_it_was_asked_for_is_fine() {
+        // DOCTOR-7
+        for service in services() {
+            let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), service, true);
+            assert_eq!(check.level, Level::Ok, "{check:?}");
+            assert!(check.message.contains(service.wire), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_red_and_explained_in_the_words_of_the_wire() {
+        // DOCTOR-7
+        use ModelErrorKind::{Cut, Malformed, Rejected, TooLong, Transport};
+        let failed = |kind, status| ModelError {
+            kind,
+            message: "the model's server answered".into(),
+            status,
+            retry_after: None,
+        };
+        let mut refused = turn("I will not", None);
+        refused.stop = Stop::Refused;
+        for service in services() {
+            let (address, key) = (service.address_variable, service.key_variable);
+            let cases = [
+                (Ok(turn("{\"name\": \"answer\"}", None)), "as text", "tool parser"),
+                (Ok(turn("Hello!", None)), "instead of a tool call", "AGENT_LLM_MODEL"),
+                (Ok(turn("", None)), "neither", service.wire),
+                (Ok(turn("", Some(("answer", "no json")))), "no json", "AGENT_LLM_MODEL"),
+                (Ok(turn("", Some(("shell", "{}")))), "called shell", "schema"),
+                (Ok(refused.clone()), "I will not", "AGENT_LLM_MODEL"),
+                (Err(failed(Rejected, Some(404))), "answered", address),
+                (Err(failed(Rejected, Some(401))), "answered", key),
+                (Err(failed(Rejected, Some(400))), "answered", service.wire),
+                (Err(failed(TooLong, Some(400))), "answered", "larger context"),
+                (Err(failed(Malformed, Some(200))), "answered", service.wire),
+                (Err(failed(Cut, Some(200))), "answered", "broke off"),
+                (Err(failed(Transport, None)), "answered", address),
+            ];
+            for (answer, message, fix) in cases {
+                let check = judge(answer, service, true);
+                assert_eq!(check.level, Level::Red, "{check:?}");
+                assert!(check.message.contains(message), "{check:?}");
+                assert!(check.fix.as_deref().unwrap().contains(fix), "{fix}: {check:?}");
+            }
+            // Nobody is sent to the variables of another wire.
+            let text = judge(Err(failed(Rejected, Some(401))), service, false).fix.unwrap();
+            assert_eq!(text, format!("set {key}"));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `act logs`: the output of the steps of a run.
 
-use super::repo::RepoArg;
+use super::At;
 use crate::output::{Line, Output, Tone};
 use crate::task;
 use act_core::Failure;
@@ -17,7 +17,8 @@ Exit codes:
 
 /// Print the log of a run, or of one step of it
 ///
-/// Control characters are removed or shown by their code. The exact bytes are in the directory of the run.
+/// Control characters are removed or shown by their code; the exact bytes are in the directory of the run. The JSON
+/// document holds at most the last 16 MiB.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Logs {
@@ -28,17 +29,14 @@ pub(super) struct Logs {
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document, with at most the last 16 MiB
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl Logs {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let step = self.step.as_deref();
         let log = task::log(&self.at.repo, self.run_id.as_deref(), step)?;
-        if self.json {
+        if output.is_json() {
             output.document(&log.document(step)?);
         } else {
             if log.is_empty() {

@@ -14,22 +14,25 @@ mod edit;
 mod init;
 mod logs;
 mod metrics;
-mod repo;
 mod report;
 mod run;
-mod runtime;
 mod scout;
 mod tasks;
 mod verify;
 
+use std::any::Any;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
-use crate::output::{self, ColourWish, Output, Style};
-use act_core::Failure;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::output::{self, ColourWish, Line, Output, Place, Style};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use act_core::{Failure, shell_word};
 
 /// The end of the help; the manual page has it in sections of their own.
 const EXAMPLES: &str = "\
@@ -130,73 +133,55 @@ enum Color {
     Never,
 }
 
-/// Performs a command and returns how it ended.
-type RunCommand = dyn FnOnce(&Output) -> Result<Exit, Failure>;
-
-/// A parsed command: how its output looks, and its work.
-struct Prepared {
-    verbose: bool,
+/// The options that most commands share. They are not options of `act` itself, because a command must not accept an option
+/// that it ignores. `run` reads `--json` once for all commands; [`answer`] prints accordingly.
+#[derive(Debug, clap::Args)]
+struct At {
+    /// Repository, or a directory in it
+    // Global: commands with subcommands take it before and after the subcommand.
+    #[arg(long, global = true, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
+    /// Print one JSON document
+    #[arg(long, global = true)]
     json: bool,
-    dry_run: bool,
-    catches_signals: bool,
-    run: Box<RunCommand>,
-}
-
-impl Prepared {
-    fn new(json: bool, run: impl FnOnce(&Output) -> Result<Exit, Failure> + 'static) -> Self {
-        let run = Box::new(run);
-        Self { verbose: false, json, dry_run: false, catches_signals: false, run }
-    }
-
-    /// A command that may take minutes: it has `--verbose`, and a signal ends it in order.
-    fn long(
-        verbose: bool,
-        json: bool,
-        run: impl FnOnce(&Output) -> Result<Exit, Failure> + 'static,
-    ) -> Self {
-        Self { verbose, catches_signals: true, ..Self::new(json, run) }
-    }
 }
 
 impl Command {
-    fn prepare(self, color: Color) -> Prepared {
+    /// Returns whether the command may take minutes and ends in order on a signal.
+    fn catches_signals(&self) -> bool {
         match self {
-            Self::Run(it) => Prepared {
-                dry_run: it.dry_run,
-                ..Prepared::long(it.verbose, it.json, |output| it.run(output))
-            },
-            Self::Apply(it) => Prepared::long(it.verbose, it.json, |output| it.run(output)),
-            Self::Verify(it) => {
-                Prepared::long(it.gate.verbose, it.gate.json, |output| it.run(output))
-            }
-            Self::VerifyClaim(it) => {
-                Prepared::long(it.gate.verbose, it.gate.json, |output| it.run(output))
-            }
-            Self::Scout(it) => Prepared::long(it.verbose, it.json, |output| it.run(output)),
-            Self::Demo(it) => {
-                Prepared::long(it.verbose, false, move |output| it.run(color, output))
-            }
-            Self::DemoTask(it) => Prepared::long(it.verbose, false, |output| it.run(output)),
-            Self::TakeOver(it) => Prepared::long(false, false, |output| it.run(output)),
-            Self::Components(it) => Prepared {
-                catches_signals: it.catches_signals(),
-                ..Prepared::new(it.json, |output| it.run(output))
-            },
-            Self::Status(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Queue(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Cancel(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::History(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Logs(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Report(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Audit(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Metrics(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Cache(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Doctor(it) => Prepared::new(it.json, |output| it.run(output)),
-            Self::Init(it) => Prepared::new(it.json, |output| it.run(output)),
-            // Every answer of `act edit` is JSON.
-            Self::Edit(it) => Prepared::new(true, |output| Ok(it.run(output))),
-            Self::Completions(it) => Prepared::new(false, |output| it.run(output)),
-            Self::Man(it) => Prepared::new(false, |output| it.run(output)),
+            Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
+            Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
+            Self::Components(components) => components.catches_signals(),
+            _ => false,
+        }
+    }
+
+    fn run(self, color: Color, output: &Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Run(it) => it.run(output),
+            Self::Apply(it) => it.run(output),
+            Self::Status(it) => it.run(output),
+            Self::Queue(it) => it.run(output),
+            Self::Cancel(it) => it.run(output),
+            Self::History(it) => it.run(output),
+            Self::Logs(it) => it.run(output),
+            Self::Report(it) => it.run(output),
+            Self::Verify(it) => it.run(output),
+            Self::VerifyClaim(it) => it.run(output),
+            Self::Audit(it) => it.run(output),
+            Self::Metrics(it) => it.run(output),
+            Self::Cache(it) => it.run(output),
+            Self::Scout(it) => it.run(output),
+            Self::Components(it) => it.run(output),
+            Self::Doctor(it) => it.run(output),
+            Self::Init(it) => it.run(output),
+            Self::Demo(it) => it.run(color, output),
+            Self::Edit(it) => Ok(it.run(output)),
+            Self::Completions(it) => Ok(it.run(output)),
+            Self::Man(it) => it.run(output),
+            Self::DemoTask(it) => it.run(output),
+            Self::TakeOver(it) => it.run(output),
         }
     }
 }
@@ -243,19 +228,23 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return answer_instead(&run::explained(error, &arguments)),
+        Err(error) => return print_clap_error(&run::explained(error, &arguments)),
     };
-    let place = repo::place(&matches);
-    let cli = match Cli::from_arg_matches(&matches) {
+    let Cli { color, command } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return answer_instead(&error),
+        Err(error) => return print_clap_error(&error),
     };
-    let color = cli.color;
-    let Prepared { verbose, json, dry_run, catches_signals, run } = cli.command.prepare(color);
-    let (colour, secrets) = (ColourWish::from(color), secrets());
-    let output = Output::new(Style { colour, verbose, json, dry_run, secrets, place });
-    let result = run(&output);
-    let exit = result.unwrap_or_else(|failure: Failure| {
+    let is_set = |option| typed::<bool>(&matches, option).is_some();
+    let output = Output::new(Style {
+        colour: color.into(),
+        verbose: is_set("verbose"),
+        json: is_set("json"),
+        dry_run: is_set("dry_run"),
+        secrets: secrets(),
+        place: place(&matches),
+    });
+    let catches_signals = command.catches_signals();
+    let exit = command.run(color, &output).unwrap_or_else(|failure| {
         output.failure(&failure);
         failure.exit
     });
@@ -266,14 +255,72 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     exit
 }
 
+/// Prints the result of a command: one JSON document with `--json`, and lines for people without.
+fn answer(output: &Output, document: &impl Serialize, lines: impl FnOnce() -> Vec<Line>) {
+    if output.is_json() {
+        output.document(document);
+    } else {
+        lines().iter().for_each(|line| output.result_line(line));
+    }
+}
+
+/// Runs the asynchronous work of a command. Commands without such work start no runtime.
+///
+/// # Errors
+///
+/// Returns `no_runtime` if the threads of the runtime cannot be started.
+fn block_on<F: Future>(work: F) -> Result<F::Output, Failure> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+            Failure::refused("no_runtime", format!("failed to start the async runtime: {error}"))
+                .hint("look at the limits for threads and open files (`ulimit -a`)")
+        })?;
+    let result = runtime.block_on(work);
+    // A thread that is stuck in the kernel must not keep the process alive.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// Returns the value of an option that was typed. The option of a subcommand wins over that of its parent.
+fn typed<'m, T: Any + Clone + Send + Sync>(matches: &'m ArgMatches, option: &str) -> Option<&'m T> {
+    let inner = matches.subcommand().and_then(|(_, inner)| typed(inner, option));
+    inner.or_else(|| {
+        let value = matches.try_get_one(option).ok()??;
+        (matches.value_source(option) == Some(ValueSource::CommandLine)).then_some(value)
+    })
+}
+
+/// Returns the repository that `--repo` names, for the commands in hints. A path that is not UTF-8 cannot be part of a hint.
+fn place(matches: &ArgMatches) -> Option<Place> {
+    let repo = std::path::absolute(typed::<PathBuf>(matches, "repo")?).ok()?;
+    Some(Place { directory: shell_word(repo.to_str()?), takes: takes_repo })
+}
+
+/// Returns whether a command, given as the words after `act`, takes `--repo`.
+fn takes_repo(words: &[&str]) -> bool {
+    let mut command = &Cli::command();
+    let has = |command: &clap::Command, inherited: bool| {
+        let mut arguments = command.get_arguments().filter(|argument| argument.get_id() == "repo");
+        arguments.any(|argument| !inherited || argument.is_global_set())
+    };
+    for word in words {
+        let Some(inner) = command.find_subcommand(word) else { break };
+        if has(command, true) {
+            return true;
+        }
+        command = inner;
+    }
+    has(command, false)
+}
+
 /// Returns every key in the environment, so that output can be redacted.
 pub fn secrets() -> Secrets {
     act_config::secrets(|name| std::env::var(name).ok())
 }
 
-/// Prints what clap has to say instead of a command's output. Help and version are results; everything else is a usage
-/// error, which may quote the arguments and is therefore sanitised like all other output.
-fn answer_instead(error: &clap::Error) -> Exit {
+/// Prints the help, the version or the usage error that clap returns instead of a command. A usage error may quote the
+/// arguments and is therefore sanitised like all other output.
+fn print_clap_error(error: &clap::Error) -> Exit {
     let output = Output::new(Style { secrets: secrets(), ..Style::default() });
     let text = error.render().to_string();
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -325,7 +372,7 @@ mod tests {
         assert!(parse(&["demo", "--color", "sometimes"]).is_err());
     }
 
-    /// Every command that somebody types, those within others too, by the words that are typed.
+    /// Returns every visible command, including subcommands, with the words that a user types for it.
     fn commands(of: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
         let shown = of.get_subcommands().filter(|command| !command.is_hide_set());
         shown
@@ -412,6 +459,37 @@ mod tests {
         assert!(help.contains("act run --file task.md"));
         for variable in ["AGENT_LLM_MODEL", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"] {
             assert!(help.contains(variable), "{help}");
+        }
+    }
+
+    fn directory(arguments: &[&str]) -> Option<String> {
+        let matches = Cli::command().try_get_matches_from(arguments).unwrap();
+        place(&matches).map(|place| place.directory)
+    }
+
+    // CLI-54
+    #[test]
+    fn the_repository_is_what_the_command_line_names() {
+        assert_eq!(directory(&["act", "status"]), None);
+        assert_eq!(directory(&["act", "edit", "queue"]), None);
+        assert_eq!(directory(&["act", "status", "--repo", "/a b"]).as_deref(), Some("'/a b'"));
+        for nested in [
+            ["act", "audit", "--repo", "/r", "list"],
+            ["act", "audit", "list", "--repo", "/r"],
+            ["act", "take-over", "t-abc123", "--from=1", "--repo=/r"],
+        ] {
+            assert_eq!(directory(&nested).as_deref(), Some("/r"), "{nested:?}");
+        }
+    }
+
+    // CLI-54
+    #[test]
+    fn commands_that_take_no_repository_get_none() {
+        for takes_it in ["run x", "apply t-abc123", "init", "audit list", "components show NAME"] {
+            assert!(takes_repo(&takes_it.split(' ').collect::<Vec<_>>()), "{takes_it}");
+        }
+        for does_not in ["demo", "edit show", "metrics", "cache clear", "--help", ""] {
+            assert!(!takes_repo(&does_not.split(' ').collect::<Vec<_>>()), "{does_not}");
         }
     }
 }

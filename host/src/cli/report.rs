@@ -1,8 +1,6 @@
 //! `act report`: why the last task of a repository is stuck.
 
-use serde::Serialize;
-
-use super::repo::RepoArg;
+use super::{At, answer};
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, Origin};
 use act_core::Failure;
@@ -27,38 +25,31 @@ pub(super) struct Report {
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl Report {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         if self.resolve {
             let resolved = task::resolve_report(&self.at.repo)?;
-            let said = format!("The report of {} is resolved", resolved.task_id);
-            self.answer(&resolved, output, || output.result_line(&Line::plain(said)));
-        } else {
-            let report = task::report(&self.at.repo)?;
-            self.answer(&report, output, || {
-                output.result_line(&title(&report));
-                match &report.text {
-                    Some(text) => output.result(&format!("\n{text}")),
-                    None => output
-                        .result_line(&Line::plain("It is not a regular file and was not read")),
-                }
-            });
+            let line = format!("The report of {} is resolved", resolved.task_id);
+            answer(output, &resolved, || vec![Line::plain(line)]);
+            return Ok(Exit::Ok);
+        }
+        let report = task::report(&self.at.repo)?;
+        let unread = "It is not a regular file and was not read";
+        answer(output, &report, || match &report.text {
+            Some(_) => vec![title(&report)],
+            None => vec![title(&report), Line::plain(unread)],
+        });
+        if let Some(text) = report.text.filter(|_| !output.is_json()) {
+            output.result(&format!("\n{text}"));
         }
         Ok(Exit::Ok)
     }
-
-    fn answer(&self, document: &impl Serialize, output: &Output, text: impl FnOnce()) {
-        if self.json { output.document(document) } else { text() }
-    }
 }
 
-/// Whose it is, before anything that it says itself.
+/// Returns the first line, which names the task before the report speaks for itself.
 fn title(report: &task::Report) -> Line {
     let path = &report.path;
     let of = report.task_id.as_deref().unwrap_or_default();

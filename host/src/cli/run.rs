@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use clap::ArgGroup;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::repo::RepoArg;
-use super::runtime;
-use crate::output::Output;
+use super::{At, answer, block_on};
+use crate::output::{Line, Output};
 use crate::task::{self, Mode, RunArgs};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
@@ -46,14 +45,15 @@ pub(super) struct Run {
     /// Run an ended task of this repository again, with its text and its mode; permissions and budgets are not inherited
     #[arg(long, value_name = "TASK", conflicts_with_all = ["dry_run", "baseline"])]
     again: Option<String>,
-    #[command(flatten)]
-    at: RepoArg,
+    /// Repository, or a directory in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    repo: PathBuf,
     /// Show the summaries of the Scouts, the diagnosis, each edit and the output of the steps
     #[arg(short, long)]
-    pub(super) verbose: bool,
+    verbose: bool,
     /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// Let this task change guarded paths that match the glob; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
@@ -62,7 +62,7 @@ pub(super) struct Run {
     max_tokens: Option<u64>,
     /// Print a patch for `git apply` instead of changing the repository; nothing is verified
     #[arg(long, conflicts_with = "baseline")]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// Also run the pipeline before the first edit, so that earlier failures are reported as such
     #[arg(long)]
     baseline: bool,
@@ -74,12 +74,12 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let text = match self.again {
-            None => Source::of(self.text, self.file).read()?,
+            None => task_text(self.text, self.file)?,
             Some(_) => String::new(),
         };
         let mut args = RunArgs {
             text,
-            repo: self.at.repo,
+            repo: self.repo,
             verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
@@ -90,18 +90,14 @@ impl Run {
             script: None,
         };
         if let Some(task_id) = &self.again {
-            args = crate::task::again(task_id, args)?;
+            args = task::again(task_id, args)?;
         }
         if self.detach {
-            let detached = runtime::block_on(crate::task::detach(args))??;
-            if self.json {
-                output.document(&detached);
-            } else {
-                output.result(&detached.task_id);
-            }
+            let detached = block_on(task::detach(args))??;
+            answer(output, &detached, || vec![Line::plain(&detached.task_id)]);
             return Ok(Exit::Ok);
         }
-        runtime::block_on(crate::task::run(args, output))?
+        block_on(task::run(args, output))?
     }
 }
 
@@ -110,62 +106,44 @@ fn glob(text: &str) -> Result<String, GlobError> {
     PathGlobs::new(std::slice::from_ref(&glob)).map(|_| glob)
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Source {
-    Words(String),
-    Stdin,
-    File(PathBuf),
-}
-
-impl Source {
-    /// The parser has made sure that there is exactly one.
-    fn of(text: Option<String>, file: Option<PathBuf>) -> Self {
-        match (text, file) {
-            (Some(dash), None) if dash == "-" => Self::Stdin,
-            (_, Some(dash)) if dash.as_os_str() == "-" => Self::Stdin,
-            (_, Some(file)) => Self::File(file),
-            (text, None) => Self::Words(text.unwrap_or_default()),
+/// Reads the text of the task; the parser has made sure that there is exactly one source.
+fn task_text(words: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
+    match (words, file) {
+        (Some(words), None) if words != "-" => Ok(words),
+        (None, Some(file)) if file.as_os_str() != "-" => {
+            decoded(&file.display().to_string(), File::open(&file).and_then(bounded))
         }
-    }
-
-    fn read(self) -> Result<String, Failure> {
-        match self {
-            Self::Words(text) => Ok(text),
-            Self::Stdin => text("standard input", bytes(io::stdin().lock())),
-            Self::File(path) => {
-                text(&path.display().to_string(), File::open(&path).and_then(bytes))
-            }
-        }
+        _ => decoded("standard input", bounded(io::stdin().lock())),
     }
 }
 
-/// One byte beyond the bound is enough to know that the text is too large.
-fn bytes(from: impl Read) -> io::Result<Vec<u8>> {
+/// Reads one byte more than a task may have, which is enough to know that the text is too large.
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     from.take(MAX_TEXT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-fn text(name: &str, bytes: io::Result<Vec<u8>>) -> Result<String, Failure> {
+fn decoded(name: &str, bytes: io::Result<Vec<u8>>) -> Result<String, Failure> {
+    let unreadable = |message, hint| Failure::refused("task_unreadable", message).hint(hint);
     let bytes = bytes.map_err(|error| {
-        Failure::refused("task_unreadable", format!("failed to read the task from {name}: {error}"))
-            .hint("name a file with the text of the task, or `-` for standard input")
+        let message = format!("failed to read the task from {name}: {error}");
+        unreadable(message, "name a file with the text of the task, or `-` for standard input")
     })?;
+    // Checked before the encoding: the bound may have cut a character in two.
     if bytes.len() > MAX_TEXT_BYTES {
-        // What was read is enough for the refusal; the end may be half a character.
         return Err(RequestError::TooLarge { bytes: bytes.len() }.into());
     }
     let text = String::from_utf8(bytes).map_err(|_| {
-        Failure::refused("task_unreadable", format!("the task from {name} is not UTF-8 text"))
-            .hint("save it as UTF-8")
+        unreadable(format!("the task from {name} is not UTF-8 text"), "save it as UTF-8")
     })?;
-    // Some editors put a mark of the encoding in front; it is no word of the task.
+    // Some editors write a byte order mark at the start of a file.
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-const TIP: &str = "a text that begins with a dash stands behind `--`, after all options: act run -- \"- fix the parser\"";
+const TIP: &str = "write `--` before a text that begins with a dash, after all options: act run -- \"- fix the parser\"";
 
-/// The same error, with that tip if such a text may be its cause.
+/// Adds that tip to a usage error whose cause may be such a text.
 pub(super) fn explained(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let misspelt = error.get(ContextKind::SuggestedArg).is_some();
     if error.kind() == ErrorKind::UnknownArgument && !misspelt && arguments.iter().any(is_dashed) {
@@ -174,7 +152,7 @@ pub(super) fn explained(mut error: clap::Error, arguments: &[OsString]) -> clap:
     error
 }
 
-/// Options have no blank in their name, only in a value.
+/// Returns whether an argument is a text that begins with a dash: the name of an option contains no blank.
 fn is_dashed(argument: &OsString) -> bool {
     let text = argument.to_string_lossy();
     let name = text.split('=').next().unwrap_or_default();
@@ -188,55 +166,48 @@ pub(super) struct TakeOver {
     #[arg(long, value_name = "PID")]
     from: u32,
     #[command(flatten)]
-    at: RepoArg,
+    at: At,
 }
 
 impl TakeOver {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task_id, from, at: RepoArg { repo } } = self;
-        runtime::block_on(task::take_over(task::TakeOver { task_id, from, repo }, output))?
+        let Self { task_id, from, at } = self;
+        block_on(task::take_over(task::TakeOver { task_id, from, repo: at.repo }, output))?
     }
 }
 
 #[cfg(test)]
-mod task_text_tests {
-    use super::*;
-
-    #[test]
-    fn a_dash_is_standard_input_and_a_file_wins_over_nothing() {
-        assert_eq!(Source::of(Some("-".into()), None), Source::Stdin);
-        assert_eq!(Source::of(Some("fix -".into()), None), Source::Words("fix -".into()));
-        // CLI-4
-        assert_eq!(Source::of(None, Some("-".into())), Source::Stdin);
-        assert_eq!(Source::of(None, Some("./-".into())), Source::File("./-".into()));
-    }
-
-    #[test]
-    fn a_text_is_read_up_to_its_bound_and_must_be_utf_8() {
-        assert_eq!(text("x", bytes("täsk".as_bytes())).unwrap(), "täsk");
-        // CLI-5
-        let marked = "\u{feff}Constraints:\r\n- a\r\n\r\nConstraints:";
-        assert_eq!(
-            text("x", bytes(marked.as_bytes())).unwrap(),
-            marked.trim_start_matches('\u{feff}')
-        );
-        assert_eq!(text("x", bytes("\u{feff}".as_bytes())).unwrap(), "");
-        let endless = text("x", bytes(io::repeat(b'x'))).unwrap_err();
-        assert_eq!(endless.code, "task_too_large");
-        assert_eq!(text("x", bytes(&b"\xff"[..])).unwrap_err().code, "task_unreadable");
-        let missing = Source::File("/nonexistent/task.md".into()).read().unwrap_err();
-        assert_eq!(missing.code, "task_unreadable");
-    }
-}
-
-#[cfg(test)]
-mod dashed_text_tests {
+mod tests {
     use clap::CommandFactory;
 
     use super::*;
     use crate::cli::Cli;
 
-    fn told(arguments: &[&str]) -> String {
+    #[test]
+    fn a_text_is_read_up_to_its_bound_and_must_be_utf_8() {
+        let text = |bytes| decoded("x", bytes);
+        assert_eq!(text(bounded("täsk".as_bytes())).unwrap(), "täsk");
+        // CLI-5
+        let marked = "\u{feff}Constraints:\r\n- a\r\n\r\nConstraints:";
+        let unmarked = marked.trim_start_matches('\u{feff}');
+        assert_eq!(text(bounded(marked.as_bytes())).unwrap(), unmarked);
+        assert_eq!(text(bounded("\u{feff}".as_bytes())).unwrap(), "");
+        let endless = text(bounded(io::repeat(b'x'))).unwrap_err();
+        assert_eq!(endless.code, "task_too_large");
+        assert_eq!(text(bounded(&b"\xff"[..])).unwrap_err().code, "task_unreadable");
+        let missing = task_text(None, Some("/nonexistent/task.md".into())).unwrap_err();
+        assert_eq!(missing.code, "task_unreadable");
+    }
+
+    #[test]
+    fn a_dash_is_standard_input_and_a_file_wins_over_nothing() {
+        assert_eq!(task_text(Some("fix -".into()), None).unwrap(), "fix -");
+        // CLI-4: `./-` is a file.
+        let missing = task_text(None, Some("./-".into())).unwrap_err();
+        assert!(missing.message.contains("from ./-"), "{missing}");
+    }
+
+    fn rendered(arguments: &[&str]) -> String {
         let arguments: Vec<_> = [&["act"], arguments].concat().iter().map(OsString::from).collect();
         let error = Cli::command().try_get_matches_from(&arguments).unwrap_err();
         explained(error, &arguments).render().to_string()
@@ -246,9 +217,9 @@ mod dashed_text_tests {
     #[test]
     fn a_text_is_told_from_an_option() {
         for text in ["- fix x", "-fix x", "--fix x", "-\tx"] {
-            let told = told(&["run", text]);
-            assert!(told.contains(TIP), "{told}");
-            assert!(!told.contains("to pass"), "{told}");
+            let rendered = rendered(&["run", text]);
+            assert!(rendered.contains(TIP), "{rendered}");
+            assert!(!rendered.contains("to pass"), "{rendered}");
         }
         for arguments in [
             &["run", "--dryrun", "- fix x"][..],
@@ -256,7 +227,7 @@ mod dashed_text_tests {
             &["run", "--no-such=a b", "fix"],
             &["run", "-q"],
         ] {
-            assert!(!told(arguments).contains(TIP), "{arguments:?}");
+            assert!(!rendered(arguments).contains(TIP), "{arguments:?}");
         }
     }
 }

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::repo::RepoArg;
-use super::runtime;
+use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, WhichScout};
+use crate::task::{self, Comparison, ScoutArgs, ScoutFacts, Side, WhichScout};
 use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure as LoggedFailure, Place, Prerequisite, Problem, Project,
 };
@@ -18,9 +17,9 @@ use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
 
-/// The end of a log is where the failure stands; as much of it as a failed run hands on.
+/// Bytes from the end of a log that the Scout gets, as many as a failed run gives it: the failure is at the end.
 const LOG: u64 = 64 * 1024;
-/// What standard input may hold before its end is taken.
+/// Maximum number of bytes that are read from a pipe to find its end.
 const MAX_STDIN: u64 = 64 << 20;
 
 const AFTER_HELP: &str = "\
@@ -50,7 +49,7 @@ pub(super) struct Scout {
     #[arg(long)]
     facts: bool,
     #[command(flatten)]
-    at: RepoArg,
+    at: At,
     /// A log with the failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -60,12 +59,9 @@ pub(super) struct Scout {
     /// Ask both and compare reports, time and tokens
     #[arg(long, requires = "with")]
     compare: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
     /// Show every attempt and every request
     #[arg(short, long)]
-    pub(super) verbose: bool,
+    verbose: bool,
 }
 
 fn which(text: &str) -> Result<WhichScout, ValueError> {
@@ -78,36 +74,44 @@ fn which(text: &str) -> Result<WhichScout, ValueError> {
 
 impl Scout {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let log = self.log.as_deref().map(read_log).transpose()?;
-        let which = self.scout.clone();
-        let with = self.with.clone();
-        let args =
-            ScoutArgs { scout: self.scout, question: self.question, repo: self.at.repo, log, with };
-        if let Some(file) = self.with.filter(|_| self.compare) {
-            let compared = runtime::block_on(task::compare(args, &file, output))??;
-            return Ok(compared.map_or(Exit::Cancelled, |found| show_comparison(&found, output)));
+        let Self { scout, question, facts, at, log, with, compare, .. } = self;
+        let log = log.as_deref().map(read_log).transpose()?;
+        let compared = with.clone().filter(|_| compare);
+        let args = ScoutArgs { scout: scout.clone(), question, repo: at.repo, log, with };
+        if let Some(file) = compared {
+            let Some(found) = block_on(task::compare(args, &file, output))?? else {
+                return Ok(Exit::Cancelled);
+            };
+            answer(output, &found, || comparison_lines(&found));
+            let failed = found.installed.error.is_some() || found.with.error.is_some();
+            return Ok(if failed { Exit::Infra } else { Exit::Ok });
         }
-        if self.facts {
-            let facts = runtime::block_on(task::facts(args, output))??;
-            show_facts(&which, &facts, output);
-            return Ok(Exit::Ok);
-        }
-        let answer = runtime::block_on(task::scout(args, output))??;
-        if output.is_json() {
-            output.document(&answer);
+        if facts {
+            let facts = block_on(task::facts(args, output))??;
+            answer(output, &facts.document, || facts_lines(&scout, &facts));
         } else {
-            show(&answer, output);
+            let report = block_on(task::scout(args, output))??;
+            let name = &report.scout;
+            let lines =
+                || [vec![title(name, "", &report.summary)], outline(&report.report)].concat();
+            answer(output, &report, lines);
         }
         Ok(Exit::Ok)
     }
 }
 
-/// The last part of a log as text.
+/// Returns the first line of a report or of facts.
+fn title(scout: &str, what: &str, summary: &str) -> Line {
+    let scout = if matches!(scout, "a" | "b") { scout.to_uppercase() } else { scout.to_owned() };
+    Line::of(Tone::Strong, format!("Scout {scout}{what}")).and(Tone::Plain, format!(": {summary}"))
+}
+
+/// Reads the last [`LOG`] bytes of a log as text.
 fn read_log(path: &Path) -> Result<String, Failure> {
     let end = |mut file: File| -> io::Result<Vec<u8>> {
         let mut bytes = vec![];
         let length = file.metadata()?.len();
-        // A pipe has no length and no places.
+        // A pipe cannot be sought.
         if file.seek(SeekFrom::Start(length.saturating_sub(LOG))).is_err() {
             file.by_ref().take(MAX_STDIN).read_to_end(&mut bytes)?;
         } else {
@@ -129,33 +133,24 @@ fn read_log(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned())
 }
 
-/// What a person is shown of a list.
+/// Number of items of a list that are printed for people; `--json` prints all.
 const SHOWN: usize = 12;
 
-fn show_facts(scout: &WhichScout, facts: &ScoutFacts, output: &Output) {
-    if output.is_json() {
-        output.document(&facts.document);
-        return;
-    }
-    let title = match scout {
-        WhichScout::A => "Scout A, facts".to_owned(),
-        WhichScout::B => "Scout B, facts".to_owned(),
-        WhichScout::Named(name) => format!("Scout {name}, facts"),
+fn facts_lines(scout: &WhichScout, facts: &ScoutFacts) -> Vec<Line> {
+    let name = match scout {
+        WhichScout::A => "a",
+        WhichScout::B => "b",
+        WhichScout::Named(name) => name,
     };
-    output.result_line(
-        &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", facts.summary)),
-    );
     let of_b = (*scout == WhichScout::B).then(|| serde_json::from_value(facts.document.clone()));
     let lines = match of_b {
         Some(Ok(facts)) => fact_lines(&facts),
         _ => outline(&shortened(&facts.document)),
     };
-    for line in lines {
-        output.result_line(&line);
-    }
+    [vec![title(name, ", facts", &facts.summary)], lines].concat()
 }
 
-/// With the beginnings of long lists, and how much there is more.
+/// Returns the value with long lists cut to [`SHOWN`] items and the number of the others.
 fn shortened(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -174,20 +169,7 @@ fn shortened(value: &Value) -> Value {
     }
 }
 
-fn show(answer: &ScoutAnswer, output: &Output) {
-    let title = match answer.scout.as_str() {
-        letter @ ("a" | "b") => format!("Scout {}", letter.to_uppercase()),
-        name => format!("Scout {name}"),
-    };
-    output.result_line(
-        &Line::of(Tone::Strong, title).and(Tone::Plain, format!(": {}", answer.summary)),
-    );
-    for line in outline(&answer.report) {
-        output.result_line(&line);
-    }
-}
-
-/// A report as an outline; what is empty is left out.
+/// Returns a report as an outline without empty values.
 fn outline(report: &Value) -> Vec<Line> {
     let mut lines = vec![];
     for (name, value) in report.as_object().into_iter().flatten() {
@@ -243,7 +225,7 @@ fn below(value: &Value, depth: usize, lines: &mut Vec<Line>) {
     }
 }
 
-/// What fits behind a name.
+/// Returns a value that fits on the line of its name.
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -267,7 +249,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Columns of a command, before the place.
+/// Width of the column of commands, before the column of their sources.
 const COMMAND: usize = 48;
 
 fn fact_lines(facts: &FactsB) -> Vec<Line> {
@@ -378,26 +360,11 @@ fn place(place: &Place) -> String {
     format!("{}:{}", place.path, place.line)
 }
 
-/// Differences and characters of a value that a person is shown.
+/// Number of differences, and of characters of a value, that are printed for people.
 const DIFFERENCES: usize = 40;
 const VALUE: usize = 160;
-/// Digits of a digest that tell it from others here.
+/// Number of digits of a digest that are printed; they are enough to compare two components by eye.
 const SHORT: usize = 12;
-
-/// Both must have answered for exit code 0.
-fn show_comparison(found: &Comparison, output: &Output) -> Exit {
-    if output.is_json() {
-        output.document(found);
-    } else {
-        comparison_lines(found).iter().for_each(|line| output.result_line(line));
-    }
-    exit(found)
-}
-
-fn exit(found: &Comparison) -> Exit {
-    let failed = found.installed.error.is_some() || found.with.error.is_some();
-    if failed { Exit::Infra } else { Exit::Ok }
-}
 
 fn comparison_lines(found: &Comparison) -> Vec<Line> {
     let title = format!("Scout {}", found.scout);

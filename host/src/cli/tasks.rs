@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::repo::RepoArg;
+use super::{At, answer};
 use crate::output::{Line, Output, Tone, from_here};
 use crate::task::{self, Origin};
 use act_core::Failure;
@@ -77,20 +77,13 @@ Examples:
 #[command(after_long_help = STATUS_HELP)]
 pub(super) struct Status {
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl Status {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let status = task::status(&self.at.repo)?;
-        if self.json {
-            output.document(&status);
-        } else {
-            status_lines(&status, output).iter().for_each(|line| output.result_line(line));
-        }
+        answer(output, &status, || status_lines(&status, output));
         Ok(Exit::Ok)
     }
 }
@@ -139,20 +132,13 @@ Examples:
 #[command(after_long_help = QUEUE_HELP)]
 pub(super) struct Queue {
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl Queue {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let queue = task::queue(&self.at.repo)?;
-        if self.json {
-            output.document(&queue);
-        } else {
-            queue_lines(&queue, output).iter().for_each(|line| output.result_line(line));
-        }
+        answer(output, &queue, || queue_lines(&queue, output));
         Ok(Exit::Ok)
     }
 }
@@ -189,28 +175,24 @@ pub(super) struct History {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
-    at: RepoArg,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
+    at: At,
 }
 
 impl History {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let history = task::history(&self.at.repo, self.all, self.limit)?;
-        if self.json {
-            output.document(&history);
-        } else {
+        answer(output, &history, || {
             let lines = history.tasks.iter().flat_map(|task| history_lines(task, self.all, output));
-            lines.for_each(|line| output.result_line(&line));
+            let mut lines: Vec<_> = lines.collect();
             if history.more {
                 let left_out = "Older tasks are not listed; --limit shows more";
-                output.result_line(&Line::of(Tone::Faint, left_out));
+                lines.push(Line::of(Tone::Faint, left_out));
             }
-            if history.tasks.is_empty() {
-                output.result_line(&Line::plain("There are no tasks in this repository yet"));
+            if lines.is_empty() {
+                lines.push(Line::plain("There are no tasks in this repository yet"));
             }
-        }
+            lines
+        });
         Ok(Exit::Ok)
     }
 }

@@ -1,8 +1,7 @@
 //! `act verify` runs the pipeline on the working tree, without a model; `act verify-claim` repeats a verification and
 //! compares the results.
 
-use super::repo::RepoArg;
-use super::runtime;
+use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use crate::task::{ClaimCheck, Note, Said};
 use act_core::Failure;
@@ -25,7 +24,10 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
     #[command(flatten)]
-    pub(super) gate: GateArgs,
+    at: At,
+    /// Show the output of the steps
+    #[arg(short, long)]
+    verbose: bool,
     /// Use no downloads of earlier runs, and store none
     #[arg(long)]
     no_cache: bool,
@@ -34,9 +36,9 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
-        let work = crate::task::verify(&self.gate.at.repo, downloads, output);
-        let Some(verification) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
-        if self.gate.json {
+        let work = crate::task::verify(&self.at.repo, downloads, output);
+        let Some(verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
+        if output.is_json() {
             output.document(&verification);
         } else {
             output.result(&text(&verification));
@@ -102,18 +104,17 @@ pub(super) struct VerifyClaim {
     #[arg(value_name = "RUN_ID")]
     run_id: String,
     #[command(flatten)]
-    pub(super) gate: GateArgs,
+    at: At,
+    /// Show the output of the steps
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work = crate::task::verify_claim(&self.gate.at.repo, &self.run_id, output);
-        let Some(check) = runtime::block_on(work)?? else { return Ok(Exit::Cancelled) };
-        if self.gate.json {
-            output.document(&check);
-        } else {
-            lines(&check).iter().for_each(|line| output.result_line(line));
-        }
+        let work = crate::task::verify_claim(&self.at.repo, &self.run_id, output);
+        let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
+        answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))
     }
 }
@@ -126,7 +127,7 @@ fn claim_exit(status: Status, holds: bool) -> Exit {
     }
 }
 
-fn lines(check: &ClaimCheck) -> Vec<Line> {
+fn claim_lines(check: &ClaimCheck) -> Vec<Line> {
     let word = match (check.response.verdict.status(), check.holds) {
         (Status::InfraError, _) => Line::of(Tone::Caution, "No second word"),
         (_, true) => Line::of(Tone::Good, "Holds"),
@@ -157,18 +158,6 @@ fn said(said: &Said) -> String {
     format!("{run} says {}{reason}{but}{warnings}", said.status)
 }
 
-#[derive(Debug, clap::Args)]
-pub(super) struct GateArgs {
-    #[command(flatten)]
-    pub(super) at: RepoArg,
-    /// Show the output of the steps
-    #[arg(short, long)]
-    pub(super) verbose: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,11 +186,6 @@ mod tests {
         let codes = [Status::Pass, Status::Fail, Status::InfraError].map(|s| exit(s) as u8);
         assert_eq!(codes, [0, 3, 4]);
     }
-}
-
-#[cfg(test)]
-mod verify_claim_tests {
-    use super::*;
 
     // AUDIT-25
     #[test]

@@ -63,7 +63,7 @@ fn the_list_shows_what_is_built_in_with_what_it_may_do() {
     let told = act.clone().act(components(["show", "scout-a"])).status(0);
     told.stdout_has("maps the files of the repository")
         .stdout_has("32 calls")
-        .stdout_has("it was not asked");
+        .stdout_has("it was not used");
     let no = act.clone().act(components(["why", "scout-a", "https://api.example.com"])).status(1);
     no.stdout_has("no  imports").stdout_has("yes ceiling");
     act.clone().act(components(["why", "scout-a", ".env"])).status(1);

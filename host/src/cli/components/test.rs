@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::print;
-use crate::cli::runtime;
+use super::answer;
+use crate::cli::block_on;
 use crate::conformance::{self, Conformance, Options, Verdict};
 use crate::output::{Line, Output, Tone};
 use crate::task::cancelled_by_signals;
@@ -70,11 +70,11 @@ impl Test {
             wall: Duration::from_secs(self.timeout),
             cache: act_component::cache_dir(),
         };
-        let found = runtime::block_on(until_signalled(bytes, options))??.map_err(|error| {
+        let found = block_on(until_signalled(bytes, options))??.map_err(|error| {
             Failure::refused("test_failed", format!("cannot run the test: {error}"))
                 .hint("TMPDIR may name another directory for its repository")
         })?;
-        print(output, &found, || lines(&found));
+        answer(output, &found, || lines(&found));
         Ok(if found.conforms { Exit::Ok } else { Exit::Refused })
     }
 }

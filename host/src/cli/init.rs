@@ -1,34 +1,168 @@
-//! Chooses image and steps from the facts of Scout B. Each choice names its source, so that a person can decide.
+//! `act init`: writes a first `agent.yaml`. It never replaces a file and never follows a link.
 
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{At, answer, block_on};
+use crate::output::{Line, Output, Tone};
+use crate::task::{self, ScoutArgs, WhichScout};
 use act_agent::scout::facts_b::{Command, FactsB, Place, Project};
+use act_config::Root;
+use act_core::Failure;
+use act_core::exit::Exit;
+use act_fs::NEW;
 
-/// Where a step may put a virtual environment; it lasts as long as the run.
+const NAME: &str = "agent.yaml";
+
+const AFTER_HELP: &str = "\
+Examples:
+  act init
+  act init --repo ../other --json
+
+Exit codes:
+  0 written, 1 there is an agent.yaml already, or the file cannot be written";
+
+/// Write a first agent.yaml
+///
+/// Scout B suggests image and steps from manifests, CI files and documents; each is written with its source. Review them
+/// before the first task: they decide when a task is done. An existing agent.yaml is never changed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(super) struct Init {
+    #[command(flatten)]
+    at: At,
+    /// Keep tasks from adding the line to .gitignore that hides act's notes
+    #[arg(long)]
+    no_gitignore: bool,
+}
+
+/// What `act init --json` answers.
+#[derive(Debug, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Written {
+    path: String,
+    /// What kind of project it is for, in words.
+    kind: String,
+    image: String,
+    /// The directory that the steps run in; null for the repository's.
+    package: Option<String>,
+    steps: Vec<WrittenStep>,
+    /// Other projects with tests, which the steps do not name.
+    others: Vec<OtherProject>,
+    /// What a person should look at.
+    check: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrittenStep {
+    name: &'static str,
+    command: String,
+    // `None` leaves the default.
+    #[serde(skip)]
+    network: Option<bool>,
+    /// Why this command: the place that names it.
+    why: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OtherProject {
+    /// Its directory.
+    root: String,
+    /// What tests it.
+    test: String,
+}
+
+impl Init {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let root = match act_config::find_root(&self.at.repo)? {
+            Some(Root { path, has_config: true }) => return Err(exists(&path)),
+            Some(Root { path, has_config: false }) => path,
+            None => {
+                let here = self.at.repo.canonicalize();
+                let here = here.map_err(|error| unwritable(&self.at.repo, &error))?;
+                output.caution(&format!(
+                    "{} is not in a git repository, so git can neither show nor undo what a task changes there; \
+                     run `git init` first",
+                    here.display()
+                ));
+                here
+            }
+        };
+        let mut written = choose(&found(&root, output)?);
+        let mut yaml = written.yaml();
+        if self.no_gitignore {
+            yaml.push_str("# Tasks add no line to .gitignore; agent/.gitignore hides act's notes.\ngitignore: false\n");
+        }
+        write(&root, &yaml).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&root),
+            _ => unwritable(&root, &error),
+        })?;
+        written.path = root.join(NAME).display().to_string();
+        answer(output, &written, || written.lines(&output.command("act doctor")));
+        Ok(Exit::Ok)
+    }
+}
+
+/// Returns the facts of Scout B about the repository; no model is used.
+fn found(root: &Path, output: &Output) -> Result<FactsB, Failure> {
+    let args = ScoutArgs {
+        scout: WhichScout::B,
+        question: None,
+        repo: root.to_owned(),
+        log: None,
+        with: None,
+    };
+    // The hints of `act scout` name options that `act init` does not have.
+    let facts = block_on(task::facts(args, output))?.map_err(|failure| match failure.code {
+        "scout_failed" => failure.hint(
+            "`--repo DIR` names another directory; by hand an agent.yaml needs an image and a step",
+        ),
+        _ => failure,
+    })?;
+    serde_json::from_value(facts.document).map_err(|error| {
+        Failure::refused("scout_failed", format!("the facts cannot be read: {error}"))
+            .hint("please report it; an agent.yaml by hand is in the README")
+    })
+}
+
+fn write(root: &Path, text: &str) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(root, flags, Mode::empty())?;
+    let file = rustix::fs::openat(&directory, NAME, NEW, Mode::from_raw_mode(0o644));
+    let mut file = File::from(file.map_err(|error| match error {
+        Errno::LOOP => Errno::EXIST,
+        other => other,
+    })?);
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // A half-written agent.yaml would stop the next `act init`.
+        rustix::fs::unlinkat(&directory, NAME, rustix::fs::AtFlags::empty()).ok();
+    }
+    written
+}
+
+fn exists(root: &Path) -> Failure {
+    Failure::refused("config_exists", format!("{} exists", root.join(NAME).display()))
+        .hint("change it by hand, or remove it first; `act doctor` says what is wrong with it")
+}
+
+fn unwritable(root: &Path, error: &io::Error) -> Failure {
+    let message = format!("{NAME} cannot be written to {}: {error}", root.display());
+    Failure::refused("config_unwritable", message).hint("name a directory that you may write")
+}
+
+/// A directory outside the tested tree for a virtual environment; it lasts as long as the run.
 const VENV: &str = "/artifacts/home/venv";
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Step {
-    pub(super) name: &'static str,
-    pub(super) command: String,
-    /// None leaves the default.
-    pub(super) network: Option<bool>,
-    pub(super) why: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Starter {
-    pub(super) kind: String,
-    pub(super) image: String,
-    /// The directory that the commands run in; none for the repository's.
-    pub(super) package: Option<String>,
-    pub(super) steps: Vec<Step>,
-    /// Other projects with tests, which the steps do not name: directory and test command.
-    pub(super) others: Vec<(String, String)>,
-    /// Something tests it.
-    known: bool,
-}
-
-impl Starter {
-    pub(super) fn yaml(&self) -> String {
+impl Written {
+    /// Returns the text of `agent.yaml`.
+    fn yaml(&self) -> String {
         // JSON strings are YAML strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut out = format!(
@@ -42,7 +176,7 @@ impl Starter {
             self.kind,
             quoted(&self.image),
         );
-        for Step { name, command, network, why } in &self.steps {
+        for WrittenStep { name, command, network, why } in &self.steps {
             let network = match network {
                 None => "",
                 Some(true) => ", network: on",
@@ -58,7 +192,7 @@ impl Starter {
             out.push_str(
                 "# Other projects found here. They are verified only if a step above runs them:\n",
             );
-            for (root, test) in &self.others {
+            for OtherProject { root, test } in &self.others {
                 out.push_str(&format!("#   {}: {}\n", one_line(root), one_line(test)));
             }
         }
@@ -71,27 +205,40 @@ impl Starter {
         out
     }
 
-    pub(super) fn check(&self) -> &'static str {
-        if self.known {
-            "Check the image version, and that these steps would catch a broken change."
-        } else {
-            "No test command was found for this project. Enter your image and your test command; until then the \
-             step fails."
+    /// Returns what people read; `doctor` is the next command.
+    fn lines(&self, doctor: &str) -> Vec<Line> {
+        let wrote = Line::of(Tone::Good, "Wrote");
+        let mut lines = vec![wrote.and(Tone::Plain, format!(" {} for {}", self.path, self.kind))];
+        let mut line = |text: String| lines.push(Line::plain(text));
+        line(format!("  image  {}", self.image));
+        for step in &self.steps {
+            line(format!("  step   {}: {}", step.name, step.command));
         }
+        for OtherProject { root, test } in &self.others {
+            line(format!("  not verified unless a step runs it: {root} ({test})"));
+        }
+        line(self.check.to_owned());
+        line(format!("Then: {doctor}"));
+        lines
     }
 }
 
-pub(super) fn choose(facts: &FactsB) -> Starter {
+const CHECK: &str = "Check the image version, and that these steps would catch a broken change.";
+const CHECK_UNKNOWN: &str = "No test command was found for this project. Enter your image and your test command; until then \
+                             the step fails.";
+
+/// Chooses image and steps from the facts of Scout B. Each choice names its source, so that a person can decide.
+fn choose(facts: &FactsB) -> Written {
     let image = facts.suggested_image.clone();
-    // A directory that a configuration cannot name is none to begin with.
+    // YAML comments cannot hold control characters.
     let nameable = |project: &&Project| !project.root.contains(char::is_control);
     let tested = |project: &&Project| project.commands.test.is_some();
     let mut usable = facts.projects.iter().filter(nameable).filter(tested);
     // The image is for this one (SCOUT-B-16).
     let chosen = usable.clone().find(|project| project.has_tests).or_else(|| usable.next());
     let Some((project, test)) = chosen.and_then(|p| Some((p, p.commands.test.as_ref()?))) else {
-        // Green by default would be a lie.
-        let step = Step {
+        // A step that always passes would verify nothing.
+        let step = WrittenStep {
             name: "test",
             command: "echo 'agent.yaml: put your test command here'; exit 1".to_owned(),
             network: None,
@@ -99,7 +246,8 @@ pub(super) fn choose(facts: &FactsB) -> Starter {
         };
         let kind = "a project of unknown kind".to_owned();
         let (steps, others) = (vec![step], vec![]);
-        return Starter { kind, image, package: None, steps, others, known: false };
+        let (path, package, check) = (String::new(), None, CHECK_UNKNOWN);
+        return Written { path, kind, image, package, steps, others, check };
     };
     let kind = match project.package_manager.as_str() {
         "none" => "this project".to_owned(),
@@ -110,13 +258,13 @@ pub(super) fn choose(facts: &FactsB) -> Starter {
     let others = others.filter(|other| !reaches(project, &test.command, other));
     let others = others.filter_map(|other| {
         let test = other.commands.test.as_ref()?;
-        Some((other.root.clone(), test.command.clone()))
+        Some(OtherProject { root: other.root.clone(), test: test.command.clone() })
     });
     let (steps, others) = (steps(project, test, &image), others.collect());
-    Starter { kind, image, package, steps, others, known: true }
+    Written { path: String::new(), kind, image, package, steps, others, check: CHECK }
 }
 
-/// Whether a project's own test command surely tests another one below it.
+/// Returns whether the test command of a project certainly tests another project below it.
 fn reaches(project: &Project, test: &str, other: &Project) -> bool {
     let below = project.root == "." || other.root.starts_with(&format!("{}/", project.root));
     let whole = match project.package_manager.as_str() {
@@ -127,7 +275,7 @@ fn reaches(project: &Project, test: &str, other: &Project) -> bool {
     below && whole && other.package_manager == project.package_manager
 }
 
-fn steps(project: &Project, test: &Command, image: &str) -> Vec<Step> {
+fn steps(project: &Project, test: &Command, image: &str) -> Vec<WrittenStep> {
     if project.framework == "ctest" {
         return with_cmake(project, test, image);
     }
@@ -137,14 +285,14 @@ fn steps(project: &Project, test: &Command, image: &str) -> Vec<Step> {
         project.commands.install.as_ref().filter(|_| !matches!(manager, "maven" | "gradle"));
     if let Some(install) = install {
         let command = installing(project, &install.command);
-        let why = said(&install.source);
-        steps.push(Step { name: "install", command, network: Some(true), why });
+        let why = place(&install.source);
+        steps.push(WrittenStep { name: "install", command, network: Some(true), why });
     } else if let Some(command) = installing_tools(project, &test.command) {
-        let why = format!("{}; nothing says what to install", said(&test.source));
-        steps.push(Step { name: "install", command, network: Some(true), why });
+        let why = format!("{}; no list of requirements was found", place(&test.source));
+        steps.push(WrittenStep { name: "install", command, network: Some(true), why });
     }
     let installed = !steps.is_empty();
-    // A script of the repository may do anything; what a known tool tests with was installed before.
+    // A script may download something; a known tool uses what was installed before.
     let script = test.command.starts_with(['.', '/']) || first_word(&test.command).contains('/');
     let alone =
         matches!(manager, "cargo" | "go" | "npm" | "yarn" | "pnpm" | "pip" | "uv" | "poetry");
@@ -153,45 +301,46 @@ fn steps(project: &Project, test: &Command, image: &str) -> Vec<Step> {
         plain @ ("cargo test" | "cargo test --workspace") if install.is_some() => {
             format!("{plain} --locked")
         }
-        // What comes with the image is all there is.
+        // Nothing was installed, so there is no virtual environment to activate.
         command if manager == "pip" && !installed => command.to_owned(),
         command => inside(project, command),
     };
-    let mut why = said(&test.source);
+    let mut why = place(&test.source);
     if offline {
-        why.push_str("; without network, as all it needs was installed before");
+        why.push_str("; without network, because the step before installed everything");
     }
-    steps.push(Step { name: "test", command, network: offline.then_some(false), why });
+    steps.push(WrittenStep { name: "test", command, network: offline.then_some(false), why });
     steps
 }
 
-/// CMake builds before it tests. No official image has it; one of Python has a compiler, make and pip.
-fn with_cmake(project: &Project, test: &Command, image: &str) -> Vec<Step> {
-    let brings = image.starts_with("python:");
-    let within = |command: &str| match brings {
+/// Returns the steps of a CMake project, which builds before it tests. No official image has cmake; the Python image has
+/// a compiler, make and pip.
+fn with_cmake(project: &Project, test: &Command, image: &str) -> Vec<WrittenStep> {
+    let needs_cmake = image.starts_with("python:");
+    let within = |command: &str| match needs_cmake {
         true => format!(". {VENV}/bin/activate && {command}"),
         false => command.to_owned(),
     };
     let mut steps = vec![];
-    if brings {
-        steps.push(Step {
+    if needs_cmake {
+        steps.push(WrittenStep {
             name: "install",
             command: format!("{} && pip install -q cmake", new_venv()),
             network: Some(true),
-            why: format!("{}; cmake from pip, as the image has none", said(&project.source)),
+            why: format!("{}; cmake from pip, as the image has none", place(&project.source)),
         });
     }
     let build = project.commands.build.as_ref().filter(|build| build.command.contains("cmake"));
     if let Some(build) = build {
-        let (command, why) = (within(&build.command), said(&build.source));
-        steps.push(Step { name: "build", command, network: None, why });
+        let (command, why) = (within(&build.command), place(&build.source));
+        steps.push(WrittenStep { name: "build", command, network: None, why });
     }
-    let (command, why) = (within(&test.command), said(&test.source));
-    steps.push(Step { name: "test", command, network: None, why });
+    let (command, why) = (within(&test.command), place(&test.source));
+    steps.push(WrittenStep { name: "test", command, network: None, why });
     steps
 }
 
-fn said(source: &Place) -> String {
+fn place(source: &Place) -> String {
     format!("{}:{}", source.path, source.line)
 }
 
@@ -199,14 +348,14 @@ fn first_word(command: &str) -> &str {
     command.split_whitespace().next().unwrap_or_default()
 }
 
-/// What installs, where only the run's own directory may be written.
+/// Returns a command that installs into the run's own directory, the only one that a step may write to.
 fn installing(project: &Project, command: &str) -> String {
     let venv = new_venv();
     match project.package_manager.as_str() {
         "pip" => {
             let pytest =
                 if project.framework == "pytest" { " && pip install -q pytest" } else { "" };
-            // Installed in place it would leave its traces in the tree.
+            // An editable install would write into the tested tree.
             let command = command.replace("pip install -e ", "pip install ");
             format!("{venv} && {command}{pytest}")
         }
@@ -221,7 +370,7 @@ fn installing(project: &Project, command: &str) -> String {
     }
 }
 
-/// What a Python project is tested with, where it says nothing of what it needs.
+/// Returns a command that installs the test tool of a Python project that does not list its requirements.
 fn installing_tools(project: &Project, test: &str) -> Option<String> {
     let named = match project.package_manager.as_str() {
         manager @ ("uv" | "poetry" | "pdm" | "pipenv") => Some(manager),
@@ -237,14 +386,14 @@ fn new_venv() -> String {
     format!("python -m venv {VENV} && . {VENV}/bin/activate")
 }
 
-/// A command among what was installed.
+/// Returns a command that finds what was installed.
 fn inside(project: &Project, command: &str) -> String {
     match project.package_manager.as_str() {
         manager @ ("pip" | "uv" | "poetry" | "pdm" | "pipenv") => {
             format!(". {VENV}/bin/activate && {}{command}", environment(manager))
         }
         "pnpm" => format!("PATH=\"$TMPDIR:$PATH\" {command}"),
-        // A wrapper need not be executable where the tree comes from an archive.
+        // Files from an archive may have lost the executable bit.
         "maven" | "gradle" if command.starts_with("./") => format!("sh {command}"),
         _ => command.to_owned(),
     }
@@ -254,7 +403,7 @@ fn environment(manager: &str) -> &'static str {
     if manager == "uv" { "UV_PROJECT_ENVIRONMENT=\"$VIRTUAL_ENV\" " } else { "" }
 }
 
-/// A comment ends with its line, whatever a path is made of.
+/// Replaces control characters, because a line feed would end the YAML comment.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -282,8 +431,13 @@ mod tests {
         FactsB::parse(&facts.to_string()).unwrap()
     }
 
+    #[test]
+    fn the_schema_is_written_down() {
+        act_core::event::schema::holds::<Written>("init");
+    }
+
     #[track_caller]
-    fn loads(starter: &Starter) -> Vec<String> {
+    fn loads(starter: &Written) -> Vec<String> {
         let temp = tempfile::tempdir().unwrap();
         if let Some(package) = &starter.package {
             std::fs::create_dir_all(temp.path().join(package)).unwrap();
@@ -371,7 +525,7 @@ mod tests {
         ];
         let starter = choose(&all);
         assert_eq!(starter.package.as_deref(), Some("api"));
-        let others = starter.others.iter().map(|(root, _)| root.as_str()).collect::<Vec<_>>();
+        let others = starter.others.iter().map(|other| other.root.as_str()).collect::<Vec<_>>();
         assert_eq!(others, ["we\nird", "web\n- x"]);
         assert!(starter.yaml().contains("#   web - x: npx jest\n"), "{}", starter.yaml());
         assert_eq!(loads(&starter), ["go test ./..."]);
@@ -407,9 +561,7 @@ mod tests {
         // CLI-22
         for facts in [facts("", "", &[]), facts("npm", "custom", &[("install", "npm ci")])] {
             let starter = choose(&facts);
-            assert!(
-                loads(&starter)[0].ends_with("exit 1") && starter.check().contains("your test")
-            );
+            assert!(loads(&starter)[0].ends_with("exit 1") && starter.check.contains("your test"));
         }
     }
 

@@ -1,12 +1,170 @@
-//! What stands in a new project. Everything is in the program: templates, interfaces and, for Rust, the kit that the
-//! built-in components are made of.
+//! `act components new`: writes a project that builds and passes `act components test`. Templates, interfaces and, for
+//! Rust, the kit of the built-in components are part of the program.
 
-use super::Lang;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::answer;
+use crate::output::{Line, Output, Tone};
+use crate::task::capabilities as task;
 use act_component::{ComponentName, Kind};
+use act_core::Failure;
+use act_core::exit::Exit;
+
+const AFTER_HELP: &str = "\
+Examples:
+  act components new licences --kind scout --lang rust
+  act components new units --kind tool --lang python --in tools
+
+Exit codes:
+  0 created, 1 refused: the directory exists, or cannot be created";
+
+/// Start a component of your own
+///
+/// Creates the directory NAME with a working component, its manifest and the interfaces of this `act`. Nothing is
+/// downloaded until you build the project with the tools of its language.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(super) struct New {
+    /// Name of the component and of its directory: a-z, 0-9 and `-`
+    name: String,
+    /// A Scout answers questions about a repository; a tool is called by the Editor
+    #[arg(long, value_enum)]
+    kind: Which,
+    /// Programming language
+    #[arg(long, value_enum)]
+    lang: Lang,
+    /// Parent directory of the new directory
+    #[arg(long = "in", value_name = "DIR", default_value = ".")]
+    parent: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Which {
+    Scout,
+    Tool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Lang {
+    Rust,
+    Python,
+    Js,
+}
+
+impl Which {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Scout => Kind::Scout,
+            Self::Tool => Kind::Tool,
+        }
+    }
+}
+
+impl Lang {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Python => "python",
+            Self::Js => "js",
+        }
+    }
+
+    /// Returns the file with the component's own code.
+    fn source(self) -> &'static str {
+        match self {
+            Self::Rust => "src/lib.rs",
+            Self::Python => "app.py",
+            Self::Js => "component.js",
+        }
+    }
+}
+
+/// What was made, and what to do with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Begun {
+    directory: String,
+    kind: Kind,
+    lang: String,
+    files: Vec<String>,
+    /// In that directory, in this order: build, pack, test, approve.
+    commands: Vec<String>,
+}
+
+impl New {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let name = task::free_name(&self.name)?;
+        if self.lang == Lang::Rust && VENDORED.contains(&name.as_str()) {
+            let message =
+                format!("`{name}` is the name of a crate that every Rust project contains");
+            return Err(Failure::refused("name_reserved", message).hint("choose another name"));
+        }
+        let directory = self.parent.join(name.as_str());
+        let project = project(&name, self.kind.kind(), self.lang);
+        write(&directory, &project).map_err(|error| unwritable(&directory, &error))?;
+        let commands = commands(&name, self.kind.kind(), self.lang);
+        let begun = Begun {
+            directory: directory.display().to_string(),
+            kind: self.kind.kind(),
+            lang: self.lang.word().to_owned(),
+            files: project.iter().map(|(path, _)| path.clone()).collect(),
+            commands,
+        };
+        answer(output, &begun, || lines(&begun, self.lang));
+        Ok(Exit::Ok)
+    }
+}
+
+/// Writes the project into a new directory.
+fn write(directory: &Path, project: &[(String, String)]) -> io::Result<()> {
+    DirBuilder::new().mode(0o755).create(directory)?;
+    for (path, text) in project {
+        let path = directory.join(path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn unwritable(directory: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        let message = format!("{} exists", directory.display());
+        return Failure::refused("project_exists", message)
+            .hint("choose another name, or remove it");
+    }
+    let message = format!("{} cannot be written: {error}", directory.display());
+    Failure::refused("project_unwritable", message)
+        .hint("name a directory that you may write with --in")
+}
+
+fn lines(begun: &Begun, lang: Lang) -> Vec<Line> {
+    let mut lines = vec![
+        Line::of(Tone::Good, "Created").and(
+            Tone::Plain,
+            format!(
+                " {} in {}; its code is in {}",
+                begun.kind.word(),
+                begun.directory,
+                lang.source()
+            ),
+        ),
+        Line::plain(format!("  cd {}", begun.directory)),
+    ];
+    lines.extend(begun.commands.iter().map(|command| Line::plain(format!("  {command}"))));
+    lines
+}
 
 macro_rules! embedded {
     ($from:literal: $($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../../../../", $from, $path)))),*]
+        &[$(($path, include_str!(concat!("../../../../", $from, $path)))),*]
     };
 }
 
@@ -22,7 +180,7 @@ const KIT: Embedded = embedded!["components/kit/":
     "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/testing.rs", "src/tool.rs", "src/world.rs",
 ];
 
-/// The kit names it `../reports`.
+/// Report types of the Scouts. The kit depends on them as `../reports`.
 const REPORTS: Embedded = embedded!["components/reports/":
     "Cargo.toml", "src/facts_a.rs", "src/facts_b.rs", "src/lib.rs", "src/report_a.rs", "src/report_b.rs", "src/source.rs",
     "src/version.rs",
@@ -34,15 +192,15 @@ const TEMPLATES: Embedded = embedded!["components/templates/":
     "js/build.mjs", "js/scout.js", "js/tool.js",
 ];
 
-/// Crates in a project in Rust, which therefore cannot have their names.
-pub(super) const VENDORED: [&str; 2] = ["act-kit", "act-reports"];
+/// Crates that every Rust project contains; a component cannot have their names.
+const VENDORED: [&str; 2] = ["act-kit", "act-reports"];
 
 fn template(path: &str) -> &'static str {
     TEMPLATES.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text)
 }
 
-/// Paths below the project's directory, and texts.
-pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(String, String)> {
+/// Returns the files of a project: paths below its directory, and texts.
+fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(String, String)> {
     let word = kind.word();
     let mut files = vec![
         ("README.md", template("README.md.in")),
@@ -85,7 +243,7 @@ pub(super) fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(Stri
     project
 }
 
-/// Toolchains that import the whole of a world get one without what the template does not need.
+/// Returns the world for toolchains that import a whole world: for tools the smaller one that only reads.
 fn world(kind: Kind) -> &'static str {
     match kind {
         Kind::Scout => "scout",
@@ -93,8 +251,8 @@ fn world(kind: Kind) -> &'static str {
     }
 }
 
-/// From sources to an approval, in the project's directory.
-pub(super) fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<String> {
+/// Returns the commands from the sources to an approval, to be run in the project's directory.
+fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<String> {
     let world = world(kind);
     let mut commands = match lang {
         Lang::Rust => vec![
@@ -125,10 +283,16 @@ pub(super) fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<Stri
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
 
     use super::*;
     use act_component::Manifest;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_of_a_new_project_is_published() {
+        // EVENT-8
+        schema::holds::<Begun>("components-new");
+    }
 
     fn below(root: &Path, path: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(path).unwrap() {

@@ -1,0 +1,738 @@
+//! `act components`: shows components and their permissions, and approves or revokes them.
+
+mod new;
+mod test;
+
+use std::io::{BufRead, IsTerminal, Read};
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use rustix::termios::{QueueSelector, tcflush};
+
+use super::{At, answer};
+use crate::output::{Line, Output, Tone};
+use crate::task::capabilities::{
+    self as task, Difference, FieldChange, InspectDocument, Narrow, Proposal, Said, Shown,
+    WhyDocument,
+};
+use act_component::registry::{ComponentDocument, ComponentList, State};
+use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
+use act_core::Failure;
+use act_core::event::Events;
+use act_core::exit::Exit;
+
+const AFTER_HELP: &str = "\
+Examples:
+  act components inspect scout.wasm
+  act components approve scout.wasm --name licences
+  act components narrow licences --path src
+  act components why scout-a .env
+
+Exit codes:
+  0 done, 1 refused, nothing was changed";
+
+const LIST_HELP: &str = "\
+Examples:
+  act components list
+  act components list --json";
+
+const INSPECT_HELP: &str = "\
+Examples:
+  act components inspect scout.wasm
+  act components inspect scout.wasm --json | jq -r .sha256
+
+Exit codes:
+  0 it is a component, 1 it is not a component or cannot be read";
+
+const REVOKE_HELP: &str = "\
+Examples:
+  act components revoke licences
+
+Exit codes:
+  0 revoked, 1 there is no such approval";
+
+const SHOW_HELP: &str = "\
+Examples:
+  act components show scout-a
+  act components show licences --json
+
+Exit codes:
+  0 shown, 1 there is no such component";
+
+const NARROW_HELP: &str = "\
+Examples:
+  act components narrow licences                             as proposed by `act components show licences`
+  act components narrow licences --path src --path LICENSE
+  act components narrow licences --drop llm
+
+Exit codes:
+  0 narrowed, 1 refused, nothing was changed: there is no such grant, or it would be wider";
+
+const WHY_HELP: &str = "\
+Examples:
+  act components why scout-a .env                            may it read this file?
+  act components why licences \"GET https://example.com/a\"    may it send this request?
+  act components why licences env:HOME
+
+Exit codes:
+  0 allowed, 1 not allowed, or there is no such component";
+
+const PACK_HELP: &str = "\
+Examples:
+  act components pack scout.wasm --manifest manifest.json
+  act components pack built.wasm --manifest manifest.json --output scout.wasm
+
+Exit codes:
+  0 written, 1 refused: not a component, or the manifest does not fit it";
+
+/// Show components and decide what they may do
+///
+/// A component is a WebAssembly file that takes part in tasks: a Scout or tools. A repository can only request one. You
+/// decide here what it may do, and the approval holds for exactly the bytes that you saw.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(super) struct Components {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    at: At,
+}
+
+impl Components {
+    /// Returns whether the command runs a component and ends cleanly on a signal.
+    pub(super) fn catches_signals(&self) -> bool {
+        matches!(self.action, Some(Action::Test(_)))
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List all components with their state and permissions
+    #[command(after_long_help = LIST_HELP)]
+    List,
+    /// Show kind, imports and needs of a file without running it
+    #[command(after_long_help = INSPECT_HELP)]
+    Inspect {
+        /// The component: a .wasm file
+        file: PathBuf,
+    },
+    New(new::New),
+    Test(test::Test),
+    Approve(Approve),
+    /// Revoke an approval; the component is not loaded any more
+    #[command(after_long_help = REVOKE_HELP)]
+    Revoke {
+        /// Approved name, as shown by `act components`
+        name: String,
+    },
+    /// Show the permissions of a component, their source and their use
+    #[command(after_long_help = SHOW_HELP)]
+    Show {
+        /// Name of a built-in or approved component, as shown by `act components`
+        name: String,
+    },
+    /// Remove permissions that a component does not need; default: as `show` proposes
+    #[command(after_long_help = NARROW_HELP)]
+    Narrow {
+        /// Approved name, as shown by `act components`
+        name: String,
+        /// Remove this grant
+        #[arg(long, value_name = "GRANT")]
+        drop: Vec<String>,
+        /// Limit reading to this path; may be repeated
+        #[arg(long = "path", value_name = "PATH")]
+        paths: Vec<String>,
+        /// Limit requests to this origin; may be repeated
+        #[arg(long = "origin", value_name = "ORIGIN")]
+        origins: Vec<String>,
+    },
+    /// Explain whether an access is allowed, and which rule decides
+    #[command(after_long_help = WHY_HELP)]
+    Why {
+        /// Name of a built-in or approved component, as shown by `act components`
+        name: String,
+        /// A URL, `METHOD URL`, `env:NAME`, a path, `write:PATH`, or the name of a grant
+        object: String,
+    },
+    /// Add a manifest to a component that any toolchain built
+    #[command(after_long_help = PACK_HELP)]
+    Pack {
+        /// A component without a manifest, or with one that is replaced
+        file: PathBuf,
+        /// JSON: kind, name, version, about, needs, and tools or report
+        #[arg(long, value_name = "MANIFEST.json")]
+        manifest: PathBuf,
+        /// Write another file instead of this one
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+impl Components {
+    pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        let start = self.at.repo;
+        match self.action {
+            None | Some(Action::List) => {
+                let list = task::list(&start)?;
+                answer(output, &list, || list_lines(&list));
+            }
+            Some(Action::Inspect { file }) => {
+                let document = task::inspect(&file)?;
+                answer(output, &document, || inspected_lines(&document));
+            }
+            Some(Action::New(new)) => return new.run(output),
+            Some(Action::Test(test)) => return test.run(output),
+            Some(Action::Approve(approve)) => return approve.run(start, output),
+            Some(Action::Revoke { name }) => {
+                let document = task::revoke(&start, &name, output)?;
+                answer(output, &document, || vec![decided("Revoked", &document.name)]);
+            }
+            Some(Action::Show { name }) => {
+                let shown = task::show(&start, &name)?;
+                answer(output, &shown, || shown_lines(&shown));
+            }
+            Some(Action::Narrow { name, drop, paths, origins }) => {
+                let document = task::narrow(start, &name, Narrow { drop, paths, origins }, output)?;
+                answer(output, &document, || vec![granted("Narrowed", &document)]);
+            }
+            Some(Action::Why { name, object }) => {
+                let why = task::why(&start, &name, &object)?;
+                answer(output, &why, || why_lines(&why));
+                return Ok(if why.allowed { Exit::Ok } else { Exit::Refused });
+            }
+            Some(Action::Pack { file, manifest, output: to }) => {
+                let packed = task::pack(&file, &manifest, to)?;
+                let text = format!("Packed {}, sha256 {}", packed.file, packed.sha256);
+                answer(output, &packed, || vec![Line::plain(text)]);
+            }
+        }
+        Ok(Exit::Ok)
+    }
+}
+
+fn decided(what: &str, name: &str) -> Line {
+    Line::of(Tone::Strong, what).and(Tone::Plain, format!(" {name}"))
+}
+
+fn granted(what: &str, component: &ComponentDocument) -> Line {
+    let grants = grants_in_words(&component.grants).join(", ");
+    decided(what, &component.name).and(Tone::Plain, format!(": {grants}"))
+}
+
+const APPROVE_HELP: &str = "\
+Examples:
+  act components approve scout.wasm --name licences
+  act components approve scout.wasm --name licences --here --without llm
+  act components approve next.wasm --name scout-next --replaces scout-a
+
+Exit codes:
+  0 approved, 1 refused or not answered with `yes`, nothing was changed";
+
+/// Approve a component with the permissions that it needs
+///
+/// Shows digest, imports, needs and what has changed, then asks. Without a terminal, `--sha256` with the digest that you
+/// have looked at is the answer.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = APPROVE_HELP)]
+struct Approve {
+    /// The component: a .wasm file
+    file: PathBuf,
+    /// Name of the component in tasks; its tools are named NAME__TOOL
+    #[arg(long)]
+    name: String,
+    /// The digest that is approved; required without a terminal
+    #[arg(long, value_name = "HEX")]
+    sha256: Option<String>,
+    /// The built-in component that it replaces
+    #[arg(long, value_name = "BUILTIN")]
+    replaces: Option<String>,
+    /// Approve for this repository only
+    #[arg(long)]
+    here: bool,
+    /// Approve for every repository, even if it was approved for one only
+    #[arg(long, conflicts_with = "here")]
+    everywhere: bool,
+    /// Grant everything that it needs, including what was removed before
+    #[arg(long)]
+    anew: bool,
+    /// Do not grant this need; may be repeated
+    #[arg(long, value_name = "GRANT")]
+    without: Vec<String>,
+}
+
+impl Approve {
+    fn run(self, start: PathBuf, output: &Output) -> Result<Exit, Failure> {
+        let args = task::Approve {
+            file: self.file.clone(),
+            name: self.name.clone(),
+            replaces: self.replaces.clone(),
+            here: self.here,
+            everywhere: self.everywhere,
+            anew: self.anew,
+            without: self.without.clone(),
+            start,
+        };
+        let proposal = {
+            // Dropped before the question: progress would be drawn over what the user types.
+            let events = Events::new("", vec![output.progress_sink()]);
+            task::propose(args, &events)?
+        };
+        self.compare(&proposal)?;
+        proposed_lines(&proposal).iter().for_each(|line| output.progress(line));
+        for origin in proposal.never_reached() {
+            output.caution(&format!("{origin} is not public: no component ever reaches it"));
+        }
+        if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            ask(output)?;
+        } else if self.sha256.is_none() {
+            return Err(self.unanswered(&proposal));
+        }
+        let difference = proposal.difference.clone();
+        let document = proposal.approve(output)?;
+        let approved = Approved { component: &document, difference: difference.as_ref() };
+        answer(output, &approved, || vec![granted("Approved", &document)]);
+        Ok(Exit::Ok)
+    }
+
+    fn compare(&self, proposal: &Proposal) -> Result<(), Failure> {
+        let found = &proposal.inspection.sha256;
+        match &self.sha256 {
+            Some(said) if !said.eq_ignore_ascii_case(found) => {
+                let message = format!("--sha256 says {said}, the file has {found}");
+                Err(Failure::refused("sha256_differs", message)
+                    .hint("look at the file again with `act components inspect FILE`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The refusal where no terminal can answer.
+    fn unanswered(&self, proposal: &Proposal) -> Failure {
+        let sha256 = &proposal.inspection.sha256;
+        Failure::refused(
+            "approval_unanswered",
+            "an approval needs a terminal, or the digest that you have looked at",
+        )
+        .hint(format!("add --sha256 {sha256}"))
+    }
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Approved<'a> {
+    component: &'a ComponentDocument,
+    /// In comparison with what had the name before; null when it is new.
+    difference: Option<&'a Difference>,
+}
+
+fn ask(output: &Output) -> Result<(), Failure> {
+    // Discards what was typed before the question.
+    tcflush(std::io::stdin(), QueueSelector::IFlush)
+        .map_err(|errno| not_approved(&format!("the terminal cannot be asked: {errno}")))?;
+    output.progress(&Line::of(Tone::Strong, "Type `yes` to approve exactly these bytes:"));
+    let mut answer = String::new();
+    let mut terminal = std::io::stdin().lock();
+    // 100 bytes are more than any answer has.
+    let read = (&mut terminal).take(100).read_line(&mut answer);
+    match read {
+        Ok(_) if answer.trim() == "yes" => Ok(()),
+        _ => Err(not_approved("not approved")),
+    }
+}
+
+fn not_approved(why: &str) -> Failure {
+    Failure::refused("not_approved", why).hint("nothing was changed")
+}
+
+/// Number of digits of a digest that are printed; they are enough to compare two by eye.
+const DIGEST: usize = 12;
+
+fn list_lines(list: &ComponentList) -> Vec<Line> {
+    list.components.iter().flat_map(one).collect()
+}
+
+/// Returns name, state, digest and kind of a component, and below them what it may do.
+fn one(component: &ComponentDocument) -> Vec<Line> {
+    let digest: String = component.sha256.chars().take(DIGEST).collect();
+    let mut lines = vec![
+        Line::of(Tone::Strong, format!("{:<16}", component.name))
+            .and(tone(component.state), format!(" {:<10}", component.state.word()))
+            .and(Tone::Plain, format!(" {digest}  {}", component.kind.word())),
+    ];
+    let mut about = vec![grants_in_words(&component.grants).join(", ")];
+    about.extend(component.replaces.as_ref().map(|name| format!("replaces {name}")));
+    match component.scope {
+        "here" if component.state != State::Unapproved => {
+            about.push("in this repository only".to_owned())
+        }
+        "elsewhere" => about.push("in another repository only".to_owned()),
+        _ => {}
+    }
+    about.extend(component.last_used.as_ref().map(|time| format!("last used {time}")));
+    if component.denials > 0 {
+        about.push(format!("{} denials", component.denials));
+    }
+    lines.push(Line::of(Tone::Faint, format!("  {}", about.join("; "))));
+    lines.extend(
+        component.found.as_ref().map(|found| {
+            Line::of(Tone::Bad, "  found: ").and(Tone::Plain, format!("sha256 {found}"))
+        }),
+    );
+    lines
+}
+
+fn tone(state: State) -> Tone {
+    match state {
+        State::Builtin | State::Approved => Tone::Good,
+        State::Unapproved | State::Revoked => Tone::Caution,
+        State::Changed | State::Missing => Tone::Bad,
+    }
+}
+
+/// Returns each grant in a few words, or `nothing`.
+fn grants_in_words(grant: &Grant) -> Vec<String> {
+    let words = in_words(grant);
+    if words.is_empty() { vec!["nothing".to_owned()] } else { words }
+}
+
+fn in_words(grant: &Grant) -> Vec<String> {
+    held(grant).into_iter().map(|(held, values)| words(held, &values)).collect()
+}
+
+fn words(held: Capability, values: &str) -> String {
+    if values.is_empty() { held.name().to_owned() } else { format!("{} {values}", held.name()) }
+}
+
+/// Returns each grant with its bounds.
+fn held(grant: &Grant) -> Vec<(Capability, String)> {
+    let held = Capability::ALL.into_iter().filter(|one| grant.has(*one));
+    held.map(|one| (one, values(one, grant).unwrap_or_default())).collect()
+}
+
+fn values(of: Capability, grant: &Grant) -> Option<String> {
+    match of {
+        Capability::RepoRead => match &grant.repo_read.as_ref()?.paths {
+            Set::Any => None,
+            Set::Only(parts) if parts.is_empty() => Some("of nothing".to_owned()),
+            Set::Only(parts) => Some(format!("of {}", joined(parts.iter()))),
+        },
+        Capability::Llm => {
+            let llm = grant.llm.as_ref()?;
+            Some(format!("({} calls, {} tokens)", llm.calls, llm.tokens))
+        }
+        Capability::Http => {
+            let http = grant.http.as_ref()?;
+            let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
+            Some(format!("({methods} to {origins})"))
+        }
+        Capability::Env => Some(joined(grant.env.values())),
+        Capability::Clock => Some(format!("({:?})", grant.clock).to_lowercase()),
+        Capability::RepoWrite | Capability::Random | Capability::Sockets => None,
+    }
+}
+
+/// Returns each grant with its meaning, for somebody who has not read about grants.
+fn may(grant: &Grant) -> Vec<Line> {
+    let line = |what: &str, means: &str| {
+        Line::of(Tone::Strong, format!("  {what}")).and(Tone::Plain, format!(": {means}"))
+    };
+    let held = held(grant);
+    if held.is_empty() {
+        return vec![line("nothing", "it has no permission")];
+    }
+    held.iter().map(|(held, values)| line(&words(*held, values), meaning(*held))).collect()
+}
+
+fn meaning(of: Capability) -> &'static str {
+    match of {
+        Capability::RepoRead => "reads files of the repository, except secrets and hidden files",
+        Capability::RepoWrite => "changes files through act, except protected ones",
+        Capability::Llm => "asks your model, within limits for each query",
+        Capability::Http => "sends requests to these addresses, within limits for each query",
+        Capability::Env => "reads these environment variables and no others",
+        Capability::Clock => "reads the time",
+        Capability::Random => "gets unpredictable numbers",
+        Capability::Sockets => "opens network connections without going through act",
+    }
+}
+
+fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+fn row(name: &str, value: impl Into<String>) -> Line {
+    Line::of(Tone::Faint, format!("  {name:<9} ")).and(Tone::Plain, value)
+}
+
+fn needs(needs: &[Need], sign: &str) -> Vec<Line> {
+    let line = |need: &Need| {
+        let mut what = need.grant.clone();
+        for list in [
+            joined(need.paths.iter()),
+            joined(need.methods.iter()),
+            joined(need.origins.iter()),
+            joined(need.names.iter()),
+        ] {
+            if !list.is_empty() {
+                what.push_str(&format!(" {list}"));
+            }
+        }
+        Line::of(Tone::Strong, format!("  {sign}{what}"))
+            .and(Tone::Plain, format!(": {}", need.why))
+    };
+    needs.iter().map(line).collect()
+}
+
+fn inspected_lines(document: &InspectDocument) -> Vec<Line> {
+    let mut lines = vec![
+        Line::of(Tone::Strong, &document.name)
+            .and(Tone::Plain, format!(" {}: {}", document.version, document.about)),
+        row("sha256", &document.sha256),
+        row("bytes", document.bytes.to_string()),
+        row("world", &document.world),
+    ];
+    lines.extend(imports(&document.imports));
+    lines.push(Line::plain(if document.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&document.needs, ""));
+    lines.extend(says(&document.says));
+    lines.extend(left_out(&document.left_out));
+    lines.extend(
+        document
+            .problem
+            .as_ref()
+            .map(|problem| Line::of(Tone::Bad, "Cannot be loaded: ").and(Tone::Plain, problem)),
+    );
+    lines
+}
+
+/// Returns the imports. Those of every guest's standard library are only counted, because they say nothing about it.
+fn imports(imports: &[String]) -> Vec<Line> {
+    let prefixes = ["wasi:io/", "wasi:cli/", "wasi:clocks/", "wasi:random/", "wasi:filesystem/"];
+    let (base, own): (Vec<_>, Vec<_>) =
+        imports.iter().partition(|import| prefixes.iter().any(|prefix| import.starts_with(prefix)));
+    let mut lines: Vec<_> = own.iter().map(|import| row("imports", import.as_str())).collect();
+    if !base.is_empty() {
+        lines.push(row("imports", format!("base WASI ({} interfaces)", base.len())));
+    }
+    lines
+}
+
+fn left_out(functions: &[LeftOut]) -> impl Iterator<Item = Line> {
+    functions.iter().map(|one| row("left out", format!("{}: {}", one.function, one.why)))
+}
+
+fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
+    let inspection = &proposal.inspection;
+    let manifest = &inspection.manifest;
+    let mut lines = vec![
+        Line::of(Tone::Strong, proposal.name.as_str()).and(
+            Tone::Plain,
+            format!(": {} {}, {}", manifest.name, manifest.version, manifest.about),
+        ),
+        row("sha256", &inspection.sha256),
+        row("bytes", inspection.bytes.len().to_string()),
+        row("world", manifest.world()),
+    ];
+    lines.extend(imports(&inspection.imports));
+    lines.extend(left_out(&manifest.left_out));
+    lines.push(Line::plain(if manifest.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&manifest.needs, ""));
+    lines.extend(says(&proposal.says()));
+    lines.push(row("granted", grants_in_words(&proposal.grant).join(", ")));
+    if !proposal.grant.withheld.is_empty() {
+        lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
+    }
+    lines.extend(taken_away(&proposal.narrowed));
+    let limits = &proposal.grant.limits;
+    let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_secs());
+    lines.push(row("limits", format!("{memory}, {wall} s for one query")));
+    lines.extend(
+        proposal
+            .replaces
+            .as_ref()
+            .map(|name| Line::of(Tone::Caution, format!("  It replaces the built-in {name}"))),
+    );
+    lines.push(row(
+        "holds",
+        if proposal.is_local() { "in this repository" } else { "in every repository" },
+    ));
+    lines.extend(proposal.difference.as_ref().into_iter().flat_map(differs));
+    lines
+}
+
+fn differs(difference: &Difference) -> Vec<Line> {
+    let version = difference.version_before.as_ref().map(|version| format!(" ({version})"));
+    let title = format!("Differs from sha256 {}{}", difference.before, version.unwrap_or_default());
+    if difference.is_nothing() {
+        return vec![Line::plain("  Nothing has changed since the last approval")];
+    }
+    let mut lines = vec![Line::of(Tone::Caution, title)];
+    lines.push(Line::plain(match (difference.unknown, difference.code_changed) {
+        (true, _) => {
+            "  the bytes approved before are not stored any more, so they cannot be compared"
+        }
+        (false, true) => "  in its code, which act cannot show",
+        (false, false) => "  not in its code",
+    }));
+    let import =
+        |sign: &'static str| move |name: &String| Line::plain(format!("  {sign} imports {name}"));
+    lines.extend(difference.imports_added.iter().map(import("+")));
+    lines.extend(difference.imports_removed.iter().map(import("-")));
+    lines.extend(needs(&difference.needs_added, "+ needs "));
+    lines.extend(needs(&difference.needs_removed, "- needs "));
+    lines.extend(difference.manifest.iter().flat_map(|change| changed("says", change)));
+    lines.extend(difference.approval.iter().flat_map(|change| changed("may", change)));
+    lines
+}
+
+fn changed(what: &str, change: &FieldChange) -> Vec<Line> {
+    let line = |sign: &str, text: &String| {
+        let field = &change.field;
+        Line::of(Tone::Strong, format!("  {sign} {what} {field}: ")).and(Tone::Plain, text)
+    };
+    let before = change.before.as_ref().map(|text| line("-", text));
+    before.into_iter().chain(change.after.as_ref().map(|text| line("+", text))).collect()
+}
+
+/// Returns every text of the component that the Editor's model sees.
+fn says(said: &Said) -> Vec<Line> {
+    let mut lines = vec![];
+    for tool in &said.tools {
+        lines.push(
+            Line::of(Tone::Strong, format!("  tool {}", tool.name))
+                .and(Tone::Plain, format!(": {}", tool.description)),
+        );
+        lines.push(row("takes", tool.parameters.to_string()));
+    }
+    lines.extend(said.report.as_ref().map(|report| row("report", report.to_string())));
+    if !lines.is_empty() {
+        lines.insert(0, Line::plain("Says to the model"));
+    }
+    lines
+}
+
+/// Returns what `act components narrow` removed, which also holds for later versions of the component.
+fn taken_away(narrowed: &Ceiling) -> Vec<Line> {
+    if narrowed.is_nothing() {
+        return vec![];
+    }
+    let bounds = narrowed.bounds();
+    let mut words: Vec<_> = narrowed.withheld.iter().map(|name| format!("no {name}")).collect();
+    if bounds != Grant::default() {
+        words.extend(in_words(&bounds).iter().map(|word| format!("at most {word}")));
+    }
+    if bounds.limits != Grant::default().limits {
+        words.push("lower limits".to_owned());
+    }
+    vec![row("narrowed", format!("{}; `approve --anew` restores it", words.join(", ")))]
+}
+
+/// Returns a size in the largest unit that is not above it.
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
+}
+
+fn shown_lines(shown: &Shown) -> Vec<Line> {
+    let component = &shown.component;
+    let mut lines = one(component);
+    lines.extend(component.about.as_ref().map(|about| Line::plain(format!("  {about}"))));
+    lines.push(row("sha256", &component.sha256));
+    lines.push(row("world", &component.world));
+    lines.extend(imports(&component.imports));
+    lines.push(Line::plain(if component.needs.is_empty() { "Needs nothing" } else { "Needs" }));
+    lines.extend(needs(&component.needs, ""));
+    if !component.tools.is_empty() {
+        lines.push(row("tools", component.tools.join(" ")));
+    }
+    lines.extend(shown.says.iter().flat_map(says));
+    lines.push(Line::plain(match (&component.approved_at, component.state) {
+        (Some(time), _) => format!("Granted by you, {time}"),
+        (None, State::Builtin) => "Granted because it is part of act".to_owned(),
+        (None, _) => "Granted".to_owned(),
+    }));
+    lines.extend(may(&component.grants));
+    lines.extend(taken_away(&component.narrowed));
+    match &shown.effective {
+        Some(effective) => {
+            if grants_in_words(effective) != grants_in_words(&component.grants) {
+                let why = "In force, because a grant counts only if the component needs it and policy.toml allows it:";
+                lines.push(Line::plain(why));
+                lines.extend(may(effective));
+            }
+            let limits = &effective.limits;
+            let (memory, wall) = (bytes(limits.memory_bytes), limits.wall.as_millis());
+            lines.push(row("limits", format!("{memory} of memory, {wall} ms for one query")));
+        }
+        None => lines.push(Line::of(Tone::Caution, "In force: nothing, it cannot be loaded")),
+    }
+    let used = &shown.used;
+    lines.push(Line::plain("Used in the last 20 tasks"));
+    if used.queries == 0 {
+        lines.push(Line::plain("  it was not used"));
+    } else {
+        lines.push(row("queries", format!("{} in {} tasks", used.queries, used.tasks)));
+        lines.push(row("used", used.grants.join(", ")));
+        let parts = used.parts.as_ref().map(|parts| parts.join(" "));
+        lines.extend(parts.filter(|parts| !parts.is_empty()).map(|parts| row("read in", parts)));
+        for (name, list) in [("asked", &used.origins), ("variables", &used.env)] {
+            if !list.is_empty() {
+                lines.push(row(name, list.join(" ")));
+            }
+        }
+        let (calls, tokens) = (used.most_calls, used.most_tokens);
+        lines.push(row("at most", format!("{calls} calls and {tokens} tokens in one query")));
+        lines.push(row("denials", used.denials.to_string()));
+    }
+    if !shown.never_used.is_empty() {
+        lines.push(
+            Line::of(Tone::Caution, "Never used: ").and(Tone::Plain, shown.never_used.join(", ")),
+        );
+    }
+    lines.extend(
+        shown.can_be_narrowed_with.as_ref().map(|command| {
+            Line::of(Tone::Strong, "Can be narrowed with: ").and(Tone::Plain, command)
+        }),
+    );
+    lines
+}
+
+fn why_lines(answer: &WhyDocument) -> Vec<Line> {
+    let (tone, word) = if answer.allowed { (Tone::Good, "yes") } else { (Tone::Bad, "no") };
+    let mut lines = vec![
+        Line::of(tone, word).and(Tone::Plain, format!(": {}, {}", answer.name, answer.object)),
+    ];
+    for says in &answer.parties {
+        let (tone, word) = if says.allows { (Tone::Good, "yes") } else { (Tone::Bad, "no ") };
+        lines.push(Line::of(tone, format!("  {word} ")).and(Tone::Plain, party(says.party)));
+    }
+    lines.extend(answer.carved_out.as_ref().map(|rule| {
+        let text = format!("the host, for every component ({})", rule.replace('_', " "));
+        Line::of(Tone::Bad, "  no  ").and(Tone::Plain, text)
+    }));
+    lines
+}
+
+fn party(party: Party) -> &'static str {
+    match party {
+        Party::Imports => "imports: what the component's code can call",
+        Party::Needs => "needs: what its manifest declares",
+        Party::Grants => "grants: what you granted to these bytes",
+        Party::Ceiling => "ceiling: what the administrator's policy.toml allows",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_of_an_approval_is_published() {
+        // EVENT-8
+        schema::holds::<Approved<'_>>("components-approve");
+    }
+}
