@@ -68,7 +68,7 @@ fn a_directory_without_git_is_told_what_that_means() {
     let act = Act::new().file("go.mod", "module x\n");
     fs::remove_dir_all(act.repo().join(".git")).unwrap();
     let told = act.act(["init"]).status(0).stdout_has("\nThen: act doctor\n");
-    told.stderr_has("is in no git repository").stderr_has("`git init`").read("agent.yaml");
+    told.stderr_has("is not in a git repository").stderr_has("`git init`").read("agent.yaml");
     let told = Act::new().file("go.mod", "module x\n").act(["init"]).status(0);
     told.stdout_has("\nThen: act doctor\n").stderr_lacks("git");
 }
