@@ -57,6 +57,6 @@ impl Apply {
             return Ok(Exit::Ok);
         }
         let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
-        block_on(task::run(args, output))?
+        block_on(task::run(args, output.sinks()))?
     }
 }

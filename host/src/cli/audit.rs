@@ -193,7 +193,7 @@ impl Audit {
             What::Verify { head, accept_restart } => {
                 let head = head.as_deref();
                 let found = match accept_restart {
-                    Some(seq) => task::audit_accept(&repo, head, seq, output)?,
+                    Some(seq) => task::audit_accept(&repo, head, seq, &output.events())?,
                     None => task::audit_verify(&repo, head)?,
                 };
                 answer(output, &found, || verification_lines(&found, head));
@@ -214,7 +214,7 @@ impl Audit {
                 output.document(&task::audit_export(&repo, &run_id)?);
             }
             What::Restart => {
-                let restarted = task::audit_restart(&repo, output)?;
+                let restarted = task::audit_restart(&repo, &output.events())?;
                 answer(output, &restarted, || restarted_lines(&restarted));
             }
         }

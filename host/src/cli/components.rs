@@ -18,7 +18,6 @@ use crate::task::capabilities::{
 use act_component::registry::{ComponentDocument, ComponentList, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
 use act_core::Failure;
-use act_core::event::Events;
 use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -184,7 +183,7 @@ impl Components {
             Some(Action::Test(test)) => return test.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
             Some(Action::Revoke { name }) => {
-                let document = task::revoke(&start, &name, output)?;
+                let document = task::revoke(&start, &name, &output.events())?;
                 answer(output, &document, || vec![decided("Revoked", &document.name)]);
             }
             Some(Action::Show { name }) => {
@@ -192,7 +191,8 @@ impl Components {
                 answer(output, &shown, || shown_lines(&shown));
             }
             Some(Action::Narrow { name, drop, paths, origins }) => {
-                let document = task::narrow(start, &name, Narrow { drop, paths, origins }, output)?;
+                let narrow = Narrow { drop, paths, origins };
+                let document = task::narrow(start, &name, narrow, &output.events())?;
                 answer(output, &document, || vec![granted("Narrowed", &document)]);
             }
             Some(Action::Why { name, object }) => {
@@ -274,7 +274,7 @@ impl Approve {
         };
         let proposal = {
             // Dropped before the question: progress would be drawn over what the user types.
-            let events = Events::new("", vec![output.progress_sink()]);
+            let events = output.events();
             task::propose(args, &events)?
         };
         self.compare(&proposal)?;
@@ -288,7 +288,7 @@ impl Approve {
             return Err(self.unanswered(&proposal));
         }
         let difference = proposal.difference.clone();
-        let document = proposal.approve(output)?;
+        let document = proposal.approve(&output.events())?;
         let approved = Approved { component: &document, difference: difference.as_ref() };
         answer(output, &approved, || vec![granted("Approved", &document)]);
         Ok(Exit::Ok)

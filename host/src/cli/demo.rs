@@ -104,7 +104,7 @@ impl DemoTask {
             mode: Mode::Run { baseline: false },
             script: Some(script()?),
         };
-        block_on(task::run(args, output))?
+        block_on(task::run(args, output.sinks()))?
     }
 }
 

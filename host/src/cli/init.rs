@@ -119,12 +119,15 @@ fn found(root: &Path, output: &Output) -> Result<FactsB, Failure> {
         with: None,
     };
     // The hints of `act scout` name options that `act init` does not have.
-    let facts = block_on(task::facts(args, output))?.map_err(|failure| match failure.code {
+    let facts =
+        block_on(task::facts(args, &output.events()))?.map_err(|failure| {
+            match failure.code {
         "scout_failed" => failure.hint(
             "`--repo DIR` names another directory; by hand an agent.yaml needs an image and a step",
         ),
         _ => failure,
-    })?;
+    }
+        })?;
     serde_json::from_value(facts.document).map_err(|error| {
         Failure::refused("scout_failed", format!("the facts cannot be read: {error}"))
             .hint("please report it; an agent.yaml by hand is in the README")

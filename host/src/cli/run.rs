@@ -97,7 +97,7 @@ impl Run {
             answer(output, &detached, || vec![Line::plain(&detached.task_id)]);
             return Ok(Exit::Ok);
         }
-        block_on(task::run(args, output))?
+        block_on(task::run(args, output.sinks()))?
     }
 }
 
@@ -172,7 +172,7 @@ pub(super) struct TakeOver {
 impl TakeOver {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let Self { task_id, from, at } = self;
-        block_on(task::take_over(task::TakeOver { task_id, from, repo: at.repo }, output))?
+        block_on(task::take_over(task::TakeOver { task_id, from, repo: at.repo }, output.sinks()))?
     }
 }
 

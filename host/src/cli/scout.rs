@@ -79,7 +79,8 @@ impl Scout {
         let compared = with.clone().filter(|_| compare);
         let args = ScoutArgs { scout: scout.clone(), question, repo: at.repo, log, with };
         if let Some(file) = compared {
-            let Some(found) = block_on(task::compare(args, &file, output))?? else {
+            let Some(found) = block_on(task::compare(args, &file, vec![output.progress_sink()]))??
+            else {
                 return Ok(Exit::Cancelled);
             };
             answer(output, &found, || comparison_lines(&found));
@@ -87,10 +88,10 @@ impl Scout {
             return Ok(if failed { Exit::Infra } else { Exit::Ok });
         }
         if facts {
-            let facts = block_on(task::facts(args, output))??;
+            let facts = block_on(task::facts(args, &output.events()))??;
             answer(output, &facts.document, || facts_lines(&scout, &facts));
         } else {
-            let report = block_on(task::scout(args, output))??;
+            let report = block_on(task::scout(args, &output.events()))??;
             let name = &report.scout;
             let lines =
                 || [vec![title(name, "", &report.summary)], outline(&report.report)].concat();

@@ -6,7 +6,7 @@ use crate::output::{Line, Output, Tone};
 use crate::task::{ClaimCheck, Note, Said};
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_core::verification::{Status, Verdict, Verification};
+use act_core::verification::{Status, Verdict, Verification, WarningCode};
 use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
@@ -36,8 +36,12 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
-        let work = crate::task::verify(&self.at.repo, downloads, output);
-        let Some(verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
+        let work = crate::task::verify(&self.at.repo, downloads, vec![output.progress_sink()]);
+        let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
+        let warnings = verification.warnings.iter_mut();
+        for warning in warnings.filter(|one| one.code == WarningCode::ProposalUnfinished) {
+            warning.message = output.told(&warning.message).into_owned();
+        }
         if output.is_json() {
             output.document(&verification);
         } else {
@@ -112,7 +116,8 @@ pub(super) struct VerifyClaim {
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work = crate::task::verify_claim(&self.at.repo, &self.run_id, output);
+        let work =
+            crate::task::verify_claim(&self.at.repo, &self.run_id, vec![output.progress_sink()]);
         let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))

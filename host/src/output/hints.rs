@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use act_core::TaskState;
+use act_core::event::{Event, EventKind, Sink};
+
 /// The repository that `--repo` named, for commands in hints.
 #[derive(Debug, Clone)]
 pub struct Place {
@@ -41,6 +44,38 @@ impl Place {
             }
             _ => Cow::Borrowed(command),
         }
+    }
+}
+
+/// Passes events on to a sink after it has completed the commands in the messages of act. The summary of a task that
+/// succeeded is the words of the model and stays as it is.
+pub(super) struct Completed<S> {
+    pub(super) place: Place,
+    pub(super) sink: S,
+}
+
+impl<S: Sink> Sink for Completed<S> {
+    fn event(&mut self, event: &Event) {
+        // A step may print much; its bytes are not looked at.
+        if matches!(event.kind, EventKind::StepOutput(_)) {
+            return self.sink.event(event);
+        }
+        let mut event = event.clone();
+        let text = match &mut event.kind {
+            EventKind::Notice(notice) => Some(&mut notice.text),
+            EventKind::Proposed { apply, .. } => apply.as_mut(),
+            EventKind::TaskFinished { state: TaskState::Success | TaskState::Proposed, .. } => None,
+            EventKind::TaskFinished { summary, .. } => summary.as_mut(),
+            _ => None,
+        };
+        if let Some(text) = text {
+            *text = self.place.complete(text).into_owned();
+        }
+        self.sink.event(&event);
+    }
+
+    fn take_warning(&mut self) -> Option<String> {
+        self.sink.take_warning()
     }
 }
 

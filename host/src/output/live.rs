@@ -58,6 +58,10 @@ impl Live {
             self.end();
             return;
         }
+        // A notice may follow the end of the task.
+        if matches!(kind, EventKind::Notice(_)) {
+            return;
+        }
         if !SHOWN.swap(true, Ordering::Relaxed) {
             self.bar.enable_steady_tick(TICK);
         }

@@ -5,10 +5,8 @@
 
 mod hints;
 mod human;
-mod json_lines;
 mod line;
 mod live;
-mod outcome;
 mod panic;
 mod patch_out;
 mod progress;
@@ -16,18 +14,20 @@ mod queued_writer;
 mod sanitized_copy;
 #[cfg(test)]
 mod schemas;
+mod task_end;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
 use act_core::{Failure, terminal_text};
 use serde::Serialize;
 
-use act_core::event::Sink;
+use act_core::event::{Events, Sink};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
+
+use crate::task::JsonLines;
 
 pub use hints::{Place, from_here};
 pub use line::{ColourWish, Line, Tone};
@@ -101,16 +101,16 @@ impl Output {
         let (out, secrets) = (queued_writer::stdout(), || self.secrets.clone());
         let mut sinks = vec![self.progress_sink()];
         if self.json {
-            sinks.push(Box::new(json_lines::JsonLines::new(out, secrets())));
+            sinks.push(self.completed(JsonLines::new(out, secrets())));
         } else if self.dry_run {
             let columns = || columns_of(std::io::stderr());
-            let words = outcome::Outcome::new(queued_writer::stderr(), self.colour_err, secrets());
-            sinks.push(Box::new(words.in_columns(columns).of_dry_run()));
+            let end = task_end::TaskEnd::new(queued_writer::stderr(), self.colour_err, secrets());
+            sinks.push(self.completed(end.in_columns(columns).of_dry_run()));
             sinks.push(Box::new(patch_out::PatchOut::new(out, self.terminal_out, secrets())));
         } else {
             let columns = || columns_of(std::io::stdout());
-            let words = outcome::Outcome::new(out, self.colour_out, secrets());
-            sinks.push(Box::new(words.in_columns(columns)));
+            let end = task_end::TaskEnd::new(out, self.colour_out, secrets());
+            sinks.push(self.completed(end.in_columns(columns)));
         }
         sinks
     }
@@ -124,40 +124,24 @@ impl Output {
             self.verbose,
             self.secrets.clone(),
         );
-        Box::new(human.with_live(live).in_columns(|| columns_of(std::io::stderr())))
+        self.completed(human.with_live(live).in_columns(|| columns_of(std::io::stderr())))
     }
 
-    /// Returns the sink that writes the journal of a task. If the file cannot be written, the task continues; a warning is
-    /// printed once and `lost` is called.
-    pub fn journal(
-        &self,
-        file: std::io::Result<File>,
-        lost: impl FnOnce() + Send + 'static,
-    ) -> Option<Box<dyn Sink>> {
-        let output = self.clone();
-        let trouble = move |error: std::io::Error| {
-            lost();
-            output.caution(&format!("cannot write the journal of this task: {error}"));
-        };
-        match file {
-            Ok(file) => {
-                let lines = json_lines::JsonLines::new(file, self.secrets.clone());
-                Some(Box::new(lines.or_say(trouble)))
-            }
-            Err(error) => {
-                trouble(error);
-                None
-            }
+    /// Returns a stream of events that prints progress and notices, for a command whose result is not an event.
+    pub fn events(&self) -> Events {
+        Events::new("", vec![self.progress_sink()])
+    }
+
+    /// Lets a sink see every command in the messages of act so that it works in the current directory.
+    fn completed(&self, sink: impl Sink + 'static) -> Box<dyn Sink> {
+        match self.place.clone() {
+            None => Box::new(sink),
+            Some(place) => Box::new(hints::Completed { place, sink }),
         }
     }
 
     pub fn is_json(&self) -> bool {
         self.json
-    }
-
-    /// Returns the keys that must not be written to files for people either.
-    pub fn secrets(&self) -> &Secrets {
-        &self.secrets
     }
 
     /// Prints the result of a command for a program: one line of JSON.
@@ -221,8 +205,7 @@ impl Output {
 
     /// Prints a warning.
     pub fn caution(&self, what: &str) {
-        let what = format!(" {}", self.told(what));
-        self.progress(&Line::of(Tone::Caution, "act:").and(Tone::Plain, what));
+        self.progress(&progress::warning(&self.told(what)));
     }
 
     /// Prints several lines of progress.

@@ -5,7 +5,7 @@
 
 use super::line::{Line, Tone};
 use act_core::TaskState;
-use act_core::event::{EventKind, ModelUsage, ProposedChange};
+use act_core::event::{EventKind, ModelUsage, NoticeLevel, ProposedChange};
 use act_core::verification::{ErrorType, FailReason};
 
 /// Returns the lines for one event. Image pulls and step output need state and are handled by the caller.
@@ -15,6 +15,11 @@ pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
         lines.extend(details(kind));
     }
     lines
+}
+
+/// Returns the line of a warning.
+pub(super) fn warning(text: &str) -> Line {
+    Line::of(Tone::Caution, "act:").and(Tone::Plain, format!(" {text}"))
 }
 
 fn always(kind: &EventKind) -> Vec<Line> {
@@ -49,6 +54,10 @@ fn always(kind: &EventKind) -> Vec<Line> {
                 .collect()
         }
         EventKind::Milestone { text, .. } => vec![Line::of(Tone::Strong, text)],
+        EventKind::Notice(notice) => vec![match notice.level {
+            NoticeLevel::Info => Line::of(Tone::Strong, &notice.text),
+            NoticeLevel::Warning => warning(&notice.text),
+        }],
         EventKind::ComponentCompiled { name, duration_ms, .. } => vec![Line::of(
             Tone::Faint,
             format!("Compiled component {name} in {}; cached for next time", seconds(*duration_ms)),

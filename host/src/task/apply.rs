@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::Mode;
 use super::RunArgs;
 use super::lookup::Lookup;
+use super::preflight;
 use super::preflight::Ready;
 use super::queue::OwnedTask;
 use super::queue::TaskContext;
-use crate::output::Output;
 use act_agent::editor::Draft;
 use act_audit::Decision;
 use act_audit::Entry;
@@ -90,7 +90,6 @@ pub(super) fn carry_out(
     writer: &RepoWriter,
     dry_run: &str,
     events: &Events,
-    output: &Output,
     stopped: &dyn Fn() -> bool,
 ) -> Result<(), Failure> {
     let OwnedTask { context, task_id, .. } = owned_task;
@@ -103,7 +102,7 @@ pub(super) fn carry_out(
         let text = format!(
             "an earlier `act apply` of this proposal was killed after {done} of {all} files; it is finished now"
         );
-        output.caution(&text);
+        events.warn(text.as_str());
         events.emit(EventKind::Diagnosis { text });
     }
     // From here on a process that dies leaves a mark by which the next one knows.
@@ -114,7 +113,7 @@ pub(super) fn carry_out(
             fail_point::reach("adopted_files");
             let kept = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
             if let Err(error) = kept {
-                output.caution(&format!("cannot record that the proposal was applied: {error}"));
+                events.warn(format!("cannot record that the proposal was applied: {error}"));
             }
             for applied in &applied {
                 audited(owned_task, applied);
@@ -131,7 +130,7 @@ pub(super) fn carry_out(
                 events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
                 // Who cancelled it is shown no refusal.
                 if stopped() {
-                    output.caution(&refusal.message);
+                    events.warn(refusal.message.as_str());
                 }
             }
             Err(refusal)
@@ -140,22 +139,20 @@ pub(super) fn carry_out(
 }
 
 /// In the words of a warning.
-pub(super) fn half_applied_text(dry_run: &str, output: &Output) -> String {
-    let finish = format!("act apply {dry_run}");
+pub(super) fn half_applied_text(dry_run: &str) -> String {
     format!(
         "an `act apply` was killed while it wrote the proposal of {dry_run}, so some of its files may be written and \
-         others not; `{}` finishes it",
-        output.command(&finish)
+         others not; `act apply {dry_run}` finishes it"
     )
 }
 
 /// To whoever works next in the repository.
-pub(super) fn tell_half_applied(ready: &Ready, context: &TaskContext, output: &Output) {
+pub(super) fn tell_half_applied(ready: &Ready, context: &TaskContext, events: &Events) {
     for ProposalRecord { task_id, .. } in
         context.store.half_applied(&context.repo).unwrap_or_default()
     {
         if ready.mode != (Mode::Apply { dry_run: task_id.clone() }) {
-            output.caution(&half_applied_text(&task_id, output));
+            events.warn(half_applied_text(&task_id));
         }
     }
 }
@@ -239,23 +236,22 @@ pub(super) fn propose(
     overlay: &Overlay,
     draft: Draft,
     events: &Events,
-    output: &Output,
 ) {
+    let secrets = preflight::secrets();
     // What a model or a Scout said may hold a key; what it wrote into a file is shown before it is applied.
-    let draft = without(&draft, output.secrets()).unwrap_or(draft);
+    let draft = without(&draft, &secrets).unwrap_or(draft);
     let files = overlay.files();
     // Here and not at the sinks alone: they cannot look into what is no text.
-    let patch = output.secrets().redact_bytes(&patch(&files, &prefix_in_git(root)));
+    let patch = secrets.redact_bytes(&patch(&files, &prefix_in_git(root)));
     let proposal = Proposal { files, draft, patch };
     let kept = match proposal.files.is_empty() {
         // There is nothing to apply.
         true => Ok(None),
-        false => keep(&owned_task.context, &owned_task.task_id, &proposal).map(|()| {
-            Some(output.command(&format!("act apply {}", owned_task.task_id)).into_owned())
-        }),
+        false => keep(&owned_task.context, &owned_task.task_id, &proposal)
+            .map(|()| Some(format!("act apply {}", owned_task.task_id))),
     };
     let apply = kept.unwrap_or_else(|error| {
-        output.caution(&format!("cannot save the proposal, so it is only shown: {error}"));
+        events.warn(format!("cannot save the proposal, so it is only shown: {error}"));
         None
     });
     events.emit(EventKind::Proposed {

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::scouting::{Asked, Inquiry, ScoutArgs};
-use crate::output::{Line, Output, Tone};
 use act_agent::scout::difference::{Difference, differences};
 use act_core::Failure;
 use act_core::event::{Event, EventKind, Events, ModelUsage, Sink};
@@ -62,7 +61,7 @@ pub struct Took {
     pub denials: u64,
 }
 
-/// Adds up what one side's events tell.
+/// Adds up what the events of one Scout report.
 #[derive(Clone, Default)]
 struct Meter(Arc<Mutex<Took>>);
 
@@ -93,37 +92,33 @@ impl Sink for Meter {
 pub async fn compare(
     args: ScoutArgs,
     file: &Path,
-    output: &Output,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Comparison>, Failure> {
     let inquiry = Inquiry::open(&args).await?;
     let other = inquiry.candidate(file)?;
-    let meters = [Meter::default(), Meter::default()];
-    let events = meters.clone().map(|meter| {
-        Events::new("", vec![output.progress_sink(), Box::new(meter) as Box<dyn Sink>])
-    });
-    let [of_installed, of_with] = &events;
-    let installed = inquiry.loaded_scout(&args.scout, None, of_installed)?;
-    let with = inquiry.loaded_scout(&args.scout, Some(&other), of_with)?;
+    let meter = Meter::default();
+    let meter_sink: Box<dyn Sink> = Box::new(meter.clone());
+    let events = Events::new("", sinks.into_iter().chain([meter_sink]).collect());
+    let installed = inquiry.loaded_scout(&args.scout, None, &events)?;
+    let with = inquiry.loaded_scout(&args.scout, Some(&other), &events)?;
     let question = inquiry.question(&args);
     let mut sides = vec![];
-    for ((side, loaded_scout), meter) in
-        [("installed", installed), ("with", with)].iter().zip(&meters)
-    {
+    for (side, loaded_scout) in [("installed", installed), ("with", with)] {
         // Both say `Scout B` on their way, and may fail.
-        let asks = format!(" asks {} {}", loaded_scout.known_as, loaded_scout.short_sha256());
-        output.progress(&Line::of(Tone::Strong, *side).and(Tone::Plain, asks));
+        let (name, sha256) = (&loaded_scout.known_as, loaded_scout.short_sha256());
+        events.inform(format!("{side} asks {name} {sha256}"));
         let asked = loaded_scout.ask(&question, &inquiry).await?;
         let (summary, report, error) = match asked {
             Asked::Answered { summary, report } => (Some(summary), Some(report), None),
             Asked::Failed(failure) => (None, None, Some(failure.message)),
             Asked::Cancelled => return Ok(None),
         };
-        let took = meter.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let took = std::mem::take(&mut *meter.0.lock().unwrap_or_else(PoisonError::into_inner));
         let (name, sha256) = (loaded_scout.known_as.clone(), loaded_scout.sha256().to_owned());
         let tokens = loaded_scout.tokens();
         sides.push(Side { name, sha256, error, summary, report, took, tokens });
     }
-    inquiry.anchor(output).await;
+    inquiry.anchor(&events).await;
     let (Some(with), Some(installed)) = (sides.pop(), sides.pop()) else { return Ok(None) };
     let reports = installed.report.as_ref().zip(with.report.as_ref());
     let compared = reports.map(|(one, other)| differences(one, other));

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::audit::anchoring;
 use super::queue::{OwnedTask, TaskContext};
 use super::run::{self, Accepted};
-use super::{RunArgs, preflight, retention, signals};
-use crate::output::Output;
+use super::{RunArgs, preflight, signals};
 use act_core::Failure;
+use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::fail_point;
 
@@ -137,7 +137,7 @@ pub struct TakeOver {
 }
 
 /// The child: a session of its own, then the task like any other. Nobody reads its streams.
-pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure> {
+pub async fn take_over(wish: TakeOver, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failure> {
     // Fails only for the leader of one, which has it already.
     let _ = rustix::process::setsid();
     fail_point::reach("taking_over");
@@ -151,18 +151,14 @@ pub async fn take_over(wish: TakeOver, output: &Output) -> Result<Exit, Failure>
         return Err(gone());
     }
     let owned_task = context.take_over(&wish.task_id, &record.owner)?.ok_or_else(gone)?;
-    let repo_root = root.clone();
     let args = RunArgs::of(&record, root);
     let position = super::queue::position(&context.queue()?, &owned_task.task_id);
     match preflight::check(&args).await {
         Ok(ready) => {
             let accepted = Accepted { owned_task, position, args, ready };
-            let exit = run::follow(accepted, output, &cancel).await;
-            retention::make_room(&context, &cancel, output).await;
-            anchoring::anchor(&context.audit, &repo_root, &cancel, output).await;
-            Ok(exit)
+            Ok(run::follow(accepted, sinks, &cancel).await)
         }
-        Err(failure) => Ok(run::refuse(owned_task, &failure, output)),
+        Err(failure) => Ok(run::refuse(owned_task, &failure, sinks)),
     }
 }
 

@@ -7,7 +7,6 @@ use super::component_loader::{self, ComponentLoader};
 use super::preflight::{self, AuditMode};
 use super::scouting::{ScoutArgs, audit, loaded, place};
 use super::signals;
-use crate::output::Output;
 use act_agent::scout::check_facts;
 use act_component::{ComponentFailure, ComponentHost, ScoutQuestion};
 use act_core::Failure;
@@ -23,10 +22,9 @@ pub struct ScoutFacts {
     pub document: Value,
 }
 
-pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failure> {
+pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failure> {
     let (root, wall, package) = place(&args)?;
     let cancel = signals::cancelled_by_signals()?;
-    let events = Events::new("", vec![output.progress_sink()]);
     let audit = audit(&args.repo, &root)?;
     let requests = preflight::requests(&args.repo);
     let (registry, members) = preflight::admitted(&root, &requests, AuditMode::All(&audit))?;
@@ -38,7 +36,7 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
         model: None,
         view: component_loader::view(&root)?,
         wall,
-        events: &events,
+        events,
     };
     anchoring::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
     let scout = loaded(&args.scout, &component_loader, &registry, &audit)?;
@@ -52,7 +50,7 @@ pub async fn facts(args: ScoutArgs, output: &Output) -> Result<ScoutFacts, Failu
     let name = scout.manifest.name.clone();
     let asked = scout.ask(question, component_loader.services(&name), wall, &cancel).await;
     audit.settle()?;
-    anchoring::anchor(&audit, &root, &cancel, output).await;
+    anchoring::anchor(&audit, &root, &cancel, events).await;
     let (raw, view) = (asked.map_err(failed)?, component_loader.view);
     let checked = tokio::task::spawn_blocking(move || {
         let summary = check_facts(&name, &raw, &view)?;

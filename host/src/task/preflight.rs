@@ -17,6 +17,7 @@ use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
 use act_component::{ComponentHost, Grant, builtin};
 use act_config::{ComponentRequest, Config, ModelAccess};
 use act_core::Failure;
+use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_verifier::{Engine, EngineUnavailable};
@@ -308,9 +309,13 @@ pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit
     let state = artifacts.state().map_err(|error| {
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
     })?;
-    let secrets = act_config::secrets(|name| std::env::var(name).ok());
     let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(store);
-    Ok(Audit::new(state, &path, keeper, secrets))
+    Ok(Audit::new(state, &path, keeper, secrets()))
+}
+
+/// Returns the keys of the environment, which are written nowhere.
+pub(super) fn secrets() -> Secrets {
+    act_config::secrets(|name| std::env::var(name).ok())
 }
 
 /// What the gate alone needs.

@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::RunArgs;
 use super::TaskId;
+use super::journal::JournalSink;
 use super::preflight;
-use crate::output::Output;
 use act_audit::Audit;
 use act_audit::AuditError;
 use act_core::Failure;
@@ -172,13 +172,8 @@ enum WaitError {
 }
 
 impl<'a> Waiting<'a> {
-    pub(super) fn new(
-        owned_task: &'a OwnedTask,
-        root: &'a Path,
-        events: &'a Events,
-        output: &'a Output,
-    ) -> Self {
-        let retry = StoreRetry::new(output);
+    pub(super) fn new(owned_task: &'a OwnedTask, root: &'a Path, events: &'a Events) -> Self {
+        let retry = StoreRetry::new(events);
         Self { owned_task, root, events, reported: None, waited: false, retry }
     }
 
@@ -311,18 +306,18 @@ impl From<StoreError> for WaitError {
 
 /// Retries after errors that may pass, and reports each series of them once.
 pub(super) struct StoreRetry<'a> {
-    output: &'a Output,
+    events: &'a Events,
     reported: bool,
 }
 
 impl<'a> StoreRetry<'a> {
-    pub(super) fn new(output: &'a Output) -> Self {
-        Self { output, reported: false }
+    pub(super) fn new(events: &'a Events) -> Self {
+        Self { events, reported: false }
     }
 
     fn failed(&mut self, error: &dyn std::fmt::Display) {
         if !std::mem::replace(&mut self.reported, true) {
-            self.output.caution(&format!(
+            self.events.warn(format!(
                 "{error}; the task stays in the queue and goes on as soon as it can (Ctrl-C to give up)"
             ));
         }
@@ -597,15 +592,12 @@ impl OwnedTask {
     }
 
     /// The reader that writes the journal, and how many events are in it already. For once.
-    pub(super) fn journal(&self, output: &Output) -> (Option<Box<dyn Sink>>, u64) {
+    pub(super) fn journal(&self) -> (Option<Box<dyn Sink>>, u64) {
         let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(journal) = journal else { return (None, 0) };
         let lines = journal.as_ref().map_or(0, |journal| journal.lines);
-        let journaled = Arc::clone(&self.journaled);
-        let sink = output.journal(journal.map(|journal| journal.file), move || {
-            journaled.store(false, Ordering::SeqCst);
-        });
-        (sink, lines)
+        let (file, complete) = (journal.map(|journal| journal.file), Arc::clone(&self.journaled));
+        (Some(Box::new(JournalSink::new(file, preflight::secrets(), complete))), lines)
     }
 
     #[cfg(test)]

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::queue::TaskContext;
-use crate::output::Output;
 use act_core::event::Event;
 use act_core::event::EventKind;
 use act_core::event::Sink;
@@ -20,13 +19,13 @@ use act_records::store::StoreError;
 pub(super) struct RunSink {
     context: TaskContext,
     task_id: Option<String>,
-    trouble: Trouble,
+    trouble: StoreTrouble,
 }
 
 impl RunSink {
-    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
-        let (context, trouble) = (context.clone(), Trouble::new(output));
-        Self { context, task_id: task_id.map(str::to_owned), trouble }
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>) -> Self {
+        let (context, task_id) = (context.clone(), task_id.map(str::to_owned));
+        Self { context, task_id, trouble: StoreTrouble::default() }
     }
 }
 
@@ -46,7 +45,7 @@ impl RunSink {
 impl Sink for RunSink {
     fn event(&mut self, event: &Event) {
         let TaskContext { store, repo, this, .. } = &self.context;
-        let (told, place) = match &event.kind {
+        let (stored, place) = match &event.kind {
             EventKind::VerifyStarted { run_id, .. } => {
                 (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
             }
@@ -60,7 +59,11 @@ impl Sink for RunSink {
             _ => return,
         };
         fail_point::reach(place);
-        self.trouble.or_say(told);
+        self.trouble.check(stored);
+    }
+
+    fn take_warning(&mut self) -> Option<String> {
+        self.trouble.warning.take()
     }
 }
 
@@ -70,22 +73,17 @@ pub(super) struct ProgressSink {
     task_id: String,
     ledger: TokenLedger,
     so_far: Progress,
-    trouble: Trouble,
+    trouble: StoreTrouble,
 }
 
 impl ProgressSink {
-    pub(super) fn new(
-        context: &TaskContext,
-        task_id: &str,
-        ledger: &TokenLedger,
-        output: &Output,
-    ) -> Self {
+    pub(super) fn new(context: &TaskContext, task_id: &str, ledger: &TokenLedger) -> Self {
         Self {
             store: Arc::clone(&context.store),
             task_id: task_id.to_owned(),
             ledger: ledger.clone(),
             so_far: Progress::default(),
-            trouble: Trouble::new(output),
+            trouble: StoreTrouble::default(),
         }
     }
 }
@@ -100,8 +98,12 @@ impl Sink for ProgressSink {
         match self.store.progress(&self.task_id, &self.so_far) {
             // Each one says all; what is last is said when the task ends.
             Err(StoreError::Busy { .. }) => {}
-            told => self.trouble.or_say(told),
+            stored => self.trouble.check(stored),
         }
+    }
+
+    fn take_warning(&mut self) -> Option<String> {
+        self.trouble.warning.take()
     }
 }
 
@@ -117,21 +119,18 @@ fn take(so_far: &mut Progress, kind: &EventKind) -> bool {
     true
 }
 
-/// Says once that the store could not be written; the task goes on.
-pub(super) struct Trouble {
-    output: Output,
-    said: bool,
+/// The first error of the store in a sink, which becomes a warning; the task continues.
+#[derive(Default)]
+struct StoreTrouble {
+    reported: bool,
+    warning: Option<String>,
 }
 
-impl Trouble {
-    pub(super) fn new(output: &Output) -> Self {
-        Self { output: output.clone(), said: false }
-    }
-
-    pub(super) fn or_say(&mut self, told: Result<(), StoreError>) {
-        let Err(error) = told else { return };
-        if !std::mem::replace(&mut self.said, true) {
-            self.output.caution(&format!("cannot save the progress of this task: {error}"));
+impl StoreTrouble {
+    fn check(&mut self, stored: Result<(), StoreError>) {
+        let Err(error) = stored else { return };
+        if !std::mem::replace(&mut self.reported, true) {
+            self.warning = Some(format!("cannot save the progress of this task: {error}"));
         }
     }
 }
@@ -141,14 +140,14 @@ pub(super) struct TimingSink {
     task_id: Option<String>,
     /// Of the verification that runs.
     attempt: u32,
-    trouble: Trouble,
+    trouble: StoreTrouble,
 }
 
 impl TimingSink {
     /// Of a task or of `act verify`.
-    pub(super) fn new(context: &TaskContext, task_id: Option<&str>, output: &Output) -> Self {
-        let (context, trouble) = (context.clone(), Trouble::new(output));
-        Self { context, task_id: task_id.map(str::to_owned), attempt: 0, trouble }
+    pub(super) fn new(context: &TaskContext, task_id: Option<&str>) -> Self {
+        let (context, task_id) = (context.clone(), task_id.map(str::to_owned));
+        Self { context, task_id, attempt: 0, trouble: StoreTrouble::default() }
     }
 }
 
@@ -173,8 +172,12 @@ impl Sink for TimingSink {
         match self.context.store.measured(self.task_id.as_deref(), &what, duration) {
             // One figure less; nobody is held up for it.
             Err(StoreError::Busy { .. }) => {}
-            told => self.trouble.or_say(told),
+            stored => self.trouble.check(stored),
         }
+    }
+
+    fn take_warning(&mut self) -> Option<String> {
+        self.trouble.warning.take()
     }
 }
 

@@ -10,9 +10,9 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio_util::sync::CancellationToken;
 
 use super::queue::TaskContext;
-use crate::output::Output;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_core::RunId;
+use act_core::event::Events;
 use act_records::artifacts::Pruned;
 use act_records::store::{Store, StuckReportRecord};
 use act_workspace::digest;
@@ -24,7 +24,7 @@ const FORGOTTEN: TimeDelta = TimeDelta::days(14);
 
 /// The runs of this process are not needed by it any more. What was pinned is in the store by now. A signal, also an
 /// earlier one, ends it.
-pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken, output: &Output) {
+pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken, events: &Events) {
     let audit = context.audit.clone();
     let (context, cancel, start) = (context.clone(), cancel.clone(), Instant::now());
     let pruned = tokio::task::spawn_blocking(move || {
@@ -33,13 +33,13 @@ pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken,
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
         Ok(Pruned { left, runs }) => {
             if let Err(error) = recorded(&audit, &runs) {
-                output.caution(&format!("which old runs were removed is not recorded: {error}"));
+                events.warn(format!("which old runs were removed is not recorded: {error}"));
             }
             for (run, error) in left {
-                output.caution(&format!("old run {run} cannot be removed: {error}"));
+                events.warn(format!("old run {run} cannot be removed: {error}"));
             }
         }
-        Err(error) => output.caution(&format!("old runs cannot be removed: {error}")),
+        Err(error) => events.warn(format!("old runs cannot be removed: {error}")),
     }
 }
 

@@ -32,7 +32,6 @@ use super::recorder::RunSink;
 use super::recorder::TimingSink;
 use super::retention;
 use super::signals;
-use crate::output::Output;
 use act_agent::context::NotesWriter;
 use act_agent::editor;
 use act_agent::editor::TaskInput;
@@ -60,7 +59,7 @@ use act_workspace::RepoLock;
 use act_workspace::RootMoved;
 use act_workspace::append_gitignore_once;
 
-pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
+pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failure> {
     let cancel = signals::cancelled_by_signals()?;
     let checked = tokio::select! {
         ready = preflight::check(&args) => Some(ready?),
@@ -68,7 +67,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let Some(ready) = checked else {
         // The task was not accepted yet, so only this process knows of it.
-        let events = Events::new("", output.sinks());
+        let events = Events::new("", sinks);
         return Ok(FinishGuard::new(events, TokenLedger::default()).say(TaskResult::cancelled()));
     };
     ready.read_ahead();
@@ -78,10 +77,7 @@ pub async fn run(args: RunArgs, output: &Output) -> Result<Exit, Failure> {
     anchoring::first(ready.anchored, &context.audit, &root, &cancel).await?;
     let (owned_task, position) = context.submit(&args, &root)?;
     fail_point::reach("accepted");
-    let exit = follow(Accepted { owned_task, position, args, ready }, output, &cancel).await;
-    retention::make_room(&context, &cancel, output).await;
-    anchoring::anchor(&context.audit, &root, &cancel, output).await;
-    Ok(exit)
+    Ok(follow(Accepted { owned_task, position, args, ready }, sinks, &cancel).await)
 }
 
 /// A task in the line, and what was found when it was accepted.
@@ -92,27 +88,40 @@ pub(super) struct Accepted {
     pub(super) ready: Ready,
 }
 
+/// Follows an accepted task to its end, and then removes old runs and sends the head of the audit log.
 pub(super) async fn follow(
     accepted: Accepted,
-    output: &Output,
+    sinks: Vec<Box<dyn Sink>>,
+    cancel: &CancellationToken,
+) -> Exit {
+    let ledger = TokenLedger::limited(accepted.ready.max_tokens());
+    let events = task_events(&accepted.owned_task, &ledger, sinks);
+    let context = accepted.owned_task.context.clone();
+    let root = accepted.ready.config.root.clone();
+    let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
+    retention::make_room(&context, cancel, &events).await;
+    anchoring::anchor(&context.audit, &root, cancel, &events).await;
+    exit
+}
+
+async fn wait_and_work(
+    accepted: Accepted,
+    ledger: &TokenLedger,
+    events: &Events,
     cancel: &CancellationToken,
 ) -> Exit {
     let Accepted { owned_task, position, args, mut ready } = accepted;
     let owned_task = Arc::new(owned_task);
-    let ledger = TokenLedger::limited(ready.max_tokens());
-    let events = events(&owned_task, &ledger, output, output.sinks());
-    let last =
-        FinishGuard::new(events.clone(), ledger.clone()).kept(Arc::clone(&owned_task), output);
+    let last = FinishGuard::new(events.clone(), ledger.clone()).kept(Arc::clone(&owned_task));
     let text = ready.request.text().to_owned();
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
-    let Turn { lock, waited } =
-        match Waiting::new(&owned_task, &root, &events, output).wait(cancel).await {
-            Ok(Some(turn)) => turn,
-            Ok(None) => return last.say(TaskResult::cancelled()),
-            Err(failure) => return last.refuse(&failure),
-        };
+    let Turn { lock, waited } = match Waiting::new(&owned_task, &root, events).wait(cancel).await {
+        Ok(Some(turn)) => turn,
+        Ok(None) => return last.say(TaskResult::cancelled()),
+        Err(failure) => return last.refuse(&failure),
+    };
     fail_point::reach("first");
     let config = match waited.then(|| act_config::load(&args.repo)).transpose() {
         Ok(Some(config)) if config.root != root => {
@@ -125,31 +134,26 @@ pub(super) async fn follow(
         return last.refuse(&failure);
     }
     ledger.set_limit(ready.max_tokens());
-    start_work(&ready, &lock, &owned_task, last, (&ledger, &events), output, cancel).await
+    start_work(&ready, &lock, &owned_task, last, (ledger, events), cancel).await
 }
 
 /// The end of a task that cannot even wait for its turn.
-pub(super) fn refuse(owned_task: OwnedTask, why: &Failure, output: &Output) -> Exit {
+pub(super) fn refuse(owned_task: OwnedTask, why: &Failure, sinks: Vec<Box<dyn Sink>>) -> Exit {
     let ledger = TokenLedger::default();
-    let events = events(&owned_task, &ledger, output, output.sinks());
-    FinishGuard::new(events, ledger).kept(Arc::new(owned_task), output).refuse(why)
+    let events = task_events(&owned_task, &ledger, sinks);
+    FinishGuard::new(events, ledger).kept(Arc::new(owned_task)).refuse(why)
 }
 
-/// The events of a task: the readers that write down come before those that tell.
-pub(super) fn events(
-    owned_task: &OwnedTask,
-    ledger: &TokenLedger,
-    output: &Output,
-    tell: Vec<Box<dyn Sink>>,
-) -> Events {
+/// Returns the events of a task. The journal and the store get each event before the user does.
+fn task_events(owned_task: &OwnedTask, ledger: &TokenLedger, sinks: Vec<Box<dyn Sink>>) -> Events {
     let OwnedTask { context, task_id, .. } = owned_task;
-    let (journal, lines) = owned_task.journal(output);
+    let (journal, lines) = owned_task.journal();
     let store: [Box<dyn Sink>; 3] = [
-        Box::new(RunSink::new(context, Some(task_id), output)),
-        Box::new(ProgressSink::new(context, task_id, ledger, output)),
-        Box::new(TimingSink::new(context, Some(task_id), output)),
+        Box::new(RunSink::new(context, Some(task_id))),
+        Box::new(ProgressSink::new(context, task_id, ledger)),
+        Box::new(TimingSink::new(context, Some(task_id))),
     ];
-    Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(tell).collect())
+    Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(sinks).collect())
 }
 
 /// How often a running task looks whether it is to end.
@@ -162,7 +166,6 @@ async fn start_work(
     owned_task: &OwnedTask,
     last: FinishGuard,
     (ledger, events): (&TokenLedger, &Events),
-    output: &Output,
     cancel: &CancellationToken,
 ) -> Exit {
     if let Err(moved) = lock.root().stays() {
@@ -180,34 +183,25 @@ async fn start_work(
             Err(error) => return last.refuse(&error.into()),
         },
     };
-    match StoreRetry::new(output).ask(cancel, || owned_task.start()).await {
+    match StoreRetry::new(events).ask(cancel, || owned_task.start()).await {
         Some(Ok(true)) => {}
         // Taken out of the line in the last moment.
         Some(Ok(false)) | None => return last.say(TaskResult::cancelled()),
         Some(Err(error)) => return last.refuse(&error.into()),
     }
-    apply::tell_half_applied(ready, &owned_task.context, output);
+    apply::tell_half_applied(ready, &owned_task.context, events);
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(owned_task, &cancel);
-    let mut brief = brief(ready, owned_task, output);
+    let mut brief = brief(ready, owned_task, events);
     // Before the first note, whoever writes it and however this task ends.
     let notes = notes.map(|agent| {
-        brief.host_wrote =
-            prepare_notes(&ready.config, &agent, proposes_ignore_rules, events, output);
-        NotesWriter::new(agent).without(output.secrets().clone())
+        brief.host_wrote = prepare_notes(&ready.config, &agent, proposes_ignore_rules, events);
+        NotesWriter::new(agent).without(preflight::secrets())
     });
     let audit = start_end_records::begin(ready, owned_task, &brief);
     let cancel = &cancel;
-    let task = RunningTask {
-        ready,
-        lock,
-        owned_task,
-        ledger,
-        events,
-        output,
-        cancel,
-        proposes_ignore_rules,
-    };
+    let task =
+        RunningTask { ready, lock, owned_task, ledger, events, cancel, proposes_ignore_rules };
     let finished = AssertUnwindSafe(task.perform(brief, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -240,11 +234,11 @@ impl Drop for CancelledByOthers {
 }
 
 /// What the task is about, and the one thing of the past that it begins with.
-fn brief(ready: &Ready, owned_task: &OwnedTask, output: &Output) -> TaskInput {
+fn brief(ready: &Ready, owned_task: &OwnedTask, events: &Events) -> TaskInput {
     let (config, context) = (&ready.config, &owned_task.context);
     let found =
         earlier_report::find(&context.store, &context.repo, &config.root).unwrap_or_else(|error| {
-            output.caution(&format!(
+            events.warn(format!(
                 "cannot read the previous stuck report, continuing without it: {error}"
             ));
             None
@@ -269,44 +263,37 @@ struct RunningTask<'a> {
     owned_task: &'a OwnedTask,
     ledger: &'a TokenLedger,
     events: &'a Events,
-    output: &'a Output,
     cancel: &'a CancellationToken,
     /// The proposal to be applied changes `.gitignore`, which has to be what the dry run saw until then.
     proposes_ignore_rules: bool,
 }
 
 /// Hides the notes from git and tells the user about it. Returns the files that were written.
-fn prepare_notes(
-    config: &Config,
-    agent: &AgentDir,
-    later: bool,
-    events: &Events,
-    output: &Output,
-) -> Vec<String> {
+fn prepare_notes(config: &Config, agent: &AgentDir, later: bool, events: &Events) -> Vec<String> {
     let name = agent.name();
     if name != NOTES_DIRS[0] {
         let users = NOTES_DIRS[0];
-        output.caution(&format!("{users}/ is yours, so act keeps its notes in {name}/"));
+        events.warn(format!("{users}/ is yours, so act keeps its notes in {name}/"));
     }
     if let Err(error) = agent.hide_from_git() {
-        output.caution(&format!("{name}/.gitignore cannot be written: {error}"));
+        events.warn(format!("{name}/.gitignore cannot be written: {error}"));
     }
     match later {
         true => vec![],
-        false => ignore_notes(config, name, events, output).into_iter().collect(),
+        false => ignore_notes(config, name, events).into_iter().collect(),
     }
 }
 
 /// Adds the line that hides the notes to `.gitignore`, unless the repository's configuration forbids it. Returns what
 /// was written.
-fn ignore_notes(config: &Config, name: &str, events: &Events, output: &Output) -> Option<String> {
+fn ignore_notes(config: &Config, name: &str, events: &Events) -> Option<String> {
     if !config.gitignore {
         return None;
     }
     match append_gitignore_once(&config.root, name) {
         Ok(GitignoreEntry::AlreadyThere) => None,
         Ok(GitignoreEntry::Added) => {
-            output.caution(&format!(
+            events.warn(format!(
                 "added the line `/{name}/` to .gitignore, which hides act's notes from git; `gitignore: false` in \
                  agent.yaml turns this off"
             ));
@@ -329,7 +316,7 @@ impl RunningTask<'_> {
         notes: Option<NotesWriter<AgentDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<TaskResult, Failure> {
-        let Self { ready, lock, owned_task, ledger, events, output, cancel, .. } = self;
+        let Self { ready, lock, owned_task, ledger, events, cancel, .. } = self;
         let (config, request) = (&ready.config, &ready.request);
         events.emit(EventKind::TaskStarted {
             repo: config.root.display().to_string(),
@@ -396,10 +383,10 @@ impl RunningTask<'_> {
             }
             events.emit(Milestone::Implementing.into());
             let stopped = || cancel.is_cancelled();
-            match apply::carry_out(owned_task, &writer, dry_run, events, output, &stopped) {
+            match apply::carry_out(owned_task, &writer, dry_run, events, &stopped) {
                 Ok(()) if self.proposes_ignore_rules => {
                     if let Ok(name) = AgentDir::name_in(&config.root) {
-                        let wrote = ignore_notes(config, name, events, output);
+                        let wrote = ignore_notes(config, name, events);
                         editor.input.host_wrote.extend(wrote);
                     }
                 }
@@ -410,7 +397,7 @@ impl RunningTask<'_> {
         }
         let mut finished = editor.work().await;
         if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
-            propose(owned_task, lock.root().path(), &overlay, draft, events, output);
+            propose(owned_task, lock.root().path(), &overlay, draft, events);
         }
         Ok(finished)
     }
@@ -466,18 +453,18 @@ pub(super) struct FinishGuard {
     events: Events,
     ledger: TokenLedger,
     /// None before it was accepted.
-    kept: Option<(Arc<OwnedTask>, Output)>,
+    owned_task: Option<Arc<OwnedTask>>,
     said: bool,
 }
 
 impl FinishGuard {
     pub(super) fn new(events: Events, ledger: TokenLedger) -> Self {
-        Self { events, ledger, kept: None, said: false }
+        Self { events, ledger, owned_task: None, said: false }
     }
 
     /// In the store as well, before anybody is told.
-    pub(super) fn kept(mut self, owned_task: Arc<OwnedTask>, output: &Output) -> Self {
-        self.kept = Some((owned_task, output.clone()));
+    pub(super) fn kept(mut self, owned_task: Arc<OwnedTask>) -> Self {
+        self.owned_task = Some(owned_task);
         self
     }
 
@@ -494,19 +481,11 @@ impl FinishGuard {
         })
     }
 
-    /// What went wrong is said in our words, unlike what was done.
-    fn told(&self, state: TaskState, summary: Option<String>) -> Option<String> {
-        match (&self.kept, state) {
-            (None, _) | (_, TaskState::Success | TaskState::Proposed) => summary,
-            (Some((_, output)), _) => summary.map(|text| output.told(&text).into_owned()),
-        }
-    }
-
     /// What is told is what is kept.
     fn tell(&mut self, mut result: TaskResult) -> Exit {
         self.said = true;
-        if let Some((owned_task, output)) = &self.kept {
-            let kept = keep(owned_task, &result.outcome, output);
+        if let Some(owned_task) = &self.owned_task {
+            let kept = keep(owned_task, &result.outcome, &self.events);
             if let Some((outcome, why)) = self.instead(owned_task, &result.outcome, kept) {
                 result.outcome = outcome;
                 result.summary = why.or(result.summary);
@@ -514,9 +493,8 @@ impl FinishGuard {
             let recorded =
                 start_end_records::end(owned_task, &result.outcome, result.run_id.as_deref());
             if let Err(error) = recorded {
-                output.caution(&format!(
-                    "cannot record the end of this task in the audit log: {error}"
-                ));
+                self.events
+                    .warn(format!("cannot record the end of this task in the audit log: {error}"));
             }
         }
         let (state, exit) = (result.outcome.state(), result.outcome.exit());
@@ -525,7 +503,7 @@ impl FinishGuard {
             exit_code: exit as u8,
             run_id: result.run_id,
             reason: result.outcome.reason().map(str::to_owned),
-            summary: self.told(state, result.summary),
+            summary: result.summary,
             report_path: result.report_path,
             tokens: self.ledger.by_role(),
             gate_inputs_changed: result.gate_inputs_changed,
@@ -578,7 +556,7 @@ impl FinishGuard {
 }
 
 /// Tries again for as long as it may help, and makes room for it.
-fn keep(owned_task: &OwnedTask, wanted: &Outcome, output: &Output) -> Result<Kept, StoreError> {
+fn keep(owned_task: &OwnedTask, wanted: &Outcome, events: &Events) -> Result<Kept, StoreError> {
     let start = Instant::now();
     let mut told = false;
     loop {
@@ -594,7 +572,7 @@ fn keep(owned_task: &OwnedTask, wanted: &Outcome, output: &Output) -> Result<Kep
             return Err(error);
         }
         if !std::mem::replace(&mut told, true) {
-            output.caution(&format!("the result of this task cannot be saved yet: {error}"));
+            events.warn(format!("the result of this task cannot be saved yet: {error}"));
             let room =
                 retention::make_room_while(&owned_task.context, &|| start.elapsed() < patience);
             // The end is tried again whether there is room now or not.
@@ -630,8 +608,8 @@ mod tests {
 
     impl Sink for Seen {
         fn event(&mut self, event: &Event) {
-            let line = serde_json::from_str(&event.to_json().unwrap()).unwrap();
-            self.0.lock().unwrap().push(line);
+            let line = event.to_json().map(|line| serde_json::from_str(&line).unwrap());
+            self.0.lock().unwrap().extend(line);
         }
     }
 
@@ -702,13 +680,11 @@ mod tests {
     /// Returns the last event and the exit code when a success cannot be saved as it should.
     fn told(place: &Place, spoil: impl FnOnce(&OwnedTask)) -> (serde_json::Value, Exit) {
         let seen = Seen::default();
-        let output = Output::new(crate::output::Style::default());
-        let mut sinks: Vec<Box<dyn Sink>> =
-            place.owned_task.journal(&output).0.into_iter().collect();
+        let mut sinks: Vec<Box<dyn Sink>> = place.owned_task.journal().0.into_iter().collect();
         sinks.push(Box::new(seen.clone()));
         let events = Events::new(place.owned_task.task_id.as_str(), sinks);
         let last = FinishGuard::new(events, TokenLedger::default());
-        let last = last.kept(Arc::clone(&place.owned_task), &output);
+        let last = last.kept(Arc::clone(&place.owned_task));
         spoil(&place.owned_task);
         let exit = last.say(TaskResult::of(Outcome::Success));
         let told = seen.0.lock().unwrap().last().unwrap().clone();

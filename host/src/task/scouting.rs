@@ -15,7 +15,6 @@ use super::component_loader::{self, ComponentLoader, Incomplete};
 use super::preflight::{self, AuditMode};
 use super::secret_scan;
 use super::signals;
-use crate::output::Output;
 use act_agent::scout::query::{self, QueryEnd};
 use act_agent::scout::{Grounded, Question, Scout};
 use act_audit::{Audit, AuditError};
@@ -129,14 +128,13 @@ impl From<Incomplete> for Failure {
     }
 }
 
-pub async fn scout(args: ScoutArgs, output: &Output) -> Result<ScoutAnswer, Failure> {
+pub async fn scout(args: ScoutArgs, events: &Events) -> Result<ScoutAnswer, Failure> {
     let inquiry = Inquiry::open(&args).await?;
     let other = args.with.as_deref().map(|file| inquiry.candidate(file)).transpose()?;
-    let events = Events::new("", vec![output.progress_sink()]);
-    let loaded_scout = inquiry.loaded_scout(&args.scout, other.as_ref(), &events)?;
+    let loaded_scout = inquiry.loaded_scout(&args.scout, other.as_ref(), events)?;
     let question = inquiry.question(&args);
     let asked = loaded_scout.ask(&question, &inquiry).await?;
-    inquiry.anchor(output).await;
+    inquiry.anchor(events).await;
     let (summary, report) = match asked {
         Asked::Answered { summary, report } => (summary, report),
         Asked::Failed(failure) => return Err(failure),
@@ -191,8 +189,8 @@ impl Inquiry {
     }
 
     /// What was done is on its way to another machine, where the user wants it there.
-    pub(super) async fn anchor(&self, output: &Output) {
-        anchoring::anchor(&self.audit, &self.root, &self.cancel, output).await;
+    pub(super) async fn anchor(&self, events: &Events) {
+        anchoring::anchor(&self.audit, &self.root, &self.cancel, events).await;
     }
 
     /// A Scout of the user's choice, which was approved for here in the bytes of this file.

@@ -3,7 +3,7 @@ use act_core::Failure;
 
 /// Refuses words that hold the value of a key of the environment; `what` they are.
 pub(super) fn refuse(what: &str, text: &str) -> Result<(), Failure> {
-    let keys = act_config::secrets(|name| std::env::var(name).ok()).unmistakable();
+    let keys = super::preflight::secrets().unmistakable();
     if !keys.are_in(text) {
         return Ok(());
     }

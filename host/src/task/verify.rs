@@ -14,10 +14,9 @@ use super::queue::lock_failed;
 use super::recorder::RunSink;
 use super::recorder::TimingSink;
 use super::{retention, signals};
-use crate::output::Output;
 use act_audit::Audit;
 use act_core::Failure;
-use act_core::event::Events;
+use act_core::event::{Events, Sink};
 use act_core::verification::{Verification, Verifier, Warning, WarningCode};
 use act_records::store::ProposalRecord;
 use act_verifier::{DockerVerifier, Downloads, Gate};
@@ -28,9 +27,9 @@ use act_workspace::{Acquired, HeldRoot, RepoLock};
 pub async fn verify(
     repo: &Path,
     downloads: Downloads,
-    output: &Output,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
-    run_gate(repo, Purpose::Verify(downloads), output).await
+    run_gate(repo, Purpose::Verify(downloads), sinks).await
 }
 
 /// What a run of the gate is.
@@ -44,7 +43,7 @@ pub(super) enum Purpose<'a> {
 pub(super) async fn run_gate(
     repo: &Path,
     mut purpose: Purpose<'_>,
-    output: &Output,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
     let ready = preflight::gate(repo).await?;
     let cancel = signals::cancelled_by_signals()?;
@@ -59,13 +58,17 @@ pub(super) async fn run_gate(
     let context = preflight::open_context(&ready.artifacts, &root)?;
     let audit = context.audit_here(&root)?;
     anchoring::first(ready.anchored, &context.audit, &root, &cancel).await?;
-    let surroundings = Surroundings { root: lock.root(), context: &context, audit: &audit };
+    let runs = Box::new(RunSink::new(&context, None));
+    let timing = Box::new(TimingSink::new(&context, None));
+    let recording: [Box<dyn Sink>; 2] = [runs, timing];
+    let events = Events::new("", recording.into_iter().chain(sinks).collect());
+    let surroundings = Surroundings { root: lock.root(), audit: &audit, events: &events };
     // With the lock nobody is still at it.
     let half = match purpose {
-        Purpose::Verify(_) => half_applied(&context, output)?,
+        Purpose::Verify(_) => half_applied(&context)?,
         Purpose::CheckClaim(_) => vec![],
     };
-    let mut response = judge(ready, surroundings, &mut purpose, output, &cancel).await?;
+    let mut response = judge(ready, surroundings, &mut purpose, &cancel).await?;
     if let Some(response) = &mut response {
         response.warnings.extend(half);
     }
@@ -73,17 +76,17 @@ pub(super) async fn run_gate(
         claim.record(&audit, response)?;
     }
     drop(lock);
-    retention::make_room(&context, &cancel, output).await;
-    anchoring::anchor(&context.audit, &root, &cancel, output).await;
+    retention::make_room(&context, &cancel, &events).await;
+    anchoring::anchor(&context.audit, &root, &cancel, &events).await;
     Ok(response)
 }
 
 /// The verdict is about a tree that nobody meant.
-fn half_applied(context: &TaskContext, output: &Output) -> Result<Vec<Warning>, Failure> {
+fn half_applied(context: &TaskContext) -> Result<Vec<Warning>, Failure> {
     let warning = |record: ProposalRecord| Warning {
         code: WarningCode::ProposalUnfinished,
         step: None,
-        message: apply::half_applied_text(&record.task_id, output),
+        message: apply::half_applied_text(&record.task_id),
     };
     Ok(context.store.half_applied(&context.repo)?.into_iter().map(warning).collect())
 }
@@ -91,15 +94,14 @@ fn half_applied(context: &TaskContext, output: &Output) -> Result<Vec<Warning>, 
 /// Where a run takes place, and who hears of it.
 struct Surroundings<'a> {
     root: &'a HeldRoot,
-    context: &'a TaskContext,
     audit: &'a Audit,
+    events: &'a Events,
 }
 
 async fn judge(
     ready: GateReady,
-    Surroundings { root, context, audit }: Surroundings<'_>,
+    Surroundings { root, audit, events }: Surroundings<'_>,
     purpose: &mut Purpose<'_>,
-    output: &Output,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
     let GateReady { config, artifacts, engine, anchored: _ } = ready;
@@ -107,9 +109,6 @@ async fn judge(
         Ok(engine) => engine,
         Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
     };
-    let runs = Box::new(RunSink::new(context, None, output));
-    let timing = Box::new(TimingSink::new(context, None, output));
-    let events = Events::new("", vec![runs, timing, output.progress_sink()]);
     // What dead runs left is no reason not to start this one.
     tokio::select! {
         () = cancel.cancelled() => return Ok(None),
@@ -117,11 +116,9 @@ async fn judge(
     }
     let name = &config.pipeline.image;
     let (resolved, downloads) = match purpose {
-        Purpose::Verify(downloads) => {
-            (engine.ensure_image(name, &events, cancel).await, *downloads)
-        }
+        Purpose::Verify(downloads) => (engine.ensure_image(name, events, cancel).await, *downloads),
         Purpose::CheckClaim(claim) => {
-            (claim.image(&engine, name, &events, cancel).await?, Downloads::Own)
+            (claim.image(&engine, name, events, cancel).await?, Downloads::Own)
         }
     };
     let image = match resolved {
@@ -139,7 +136,7 @@ async fn judge(
         task_id: None,
         components: vec![],
         audit: audit.clone(),
-        events,
+        events: events.clone(),
     };
     Ok(verifier.run(1, cancel).await)
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::output::Output;
 use act_audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
 use act_component::registry::{Policy, anchor_command};
 use act_core::Failure;
+use act_core::event::Events;
 
 /// Nobody waits longer for it; the next edge says it again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,38 +22,37 @@ pub(in crate::task) async fn anchor(
     audit: &Audit,
     repo: &Path,
     cancel: &CancellationToken,
-    output: &Output,
+    events: &Events,
 ) {
     let Some(head) = audit.head().filter(|_| !cancel.is_cancelled()) else { return };
-    let Some(command) = command(Some(repo), output) else { return };
+    let Some(command) = command(Some(repo), events) else { return };
     let outcome = sent(command, head.clone()).await;
-    tell(audit, &Anchored { head, outcome }, output);
+    tell(audit, &Anchored { head, outcome }, events);
 }
 
 /// The same for what is done in one go: a decision about components, or about the log itself.
-pub(in crate::task) fn after(repo: Option<&Path>, audit: &Audit, output: &Output) {
+pub(in crate::task) fn after(repo: Option<&Path>, audit: &Audit, events: &Events) {
     let Some(head) = audit.head() else { return };
-    let Some(command) = command(repo, output) else { return };
+    let Some(command) = command(repo, events) else { return };
     let outcome = send(&command, &head);
-    tell(audit, &Anchored { head, outcome }, output);
+    tell(audit, &Anchored { head, outcome }, events);
 }
 
 /// None where there is none that counts.
-fn command(repo: Option<&Path>, output: &Output) -> Option<String> {
+fn command(repo: Option<&Path>, events: &Events) -> Option<String> {
     anchor_command(repo).unwrap_or_else(|error| {
-        output.caution(&format!("the audit log is not anchored: {error}"));
+        events.warn(format!("the audit log is not anchored: {error}"));
         None
     })
 }
 
-fn tell(audit: &Audit, anchored: &Anchored, output: &Output) {
+fn tell(audit: &Audit, anchored: &Anchored, events: &Events) {
     if anchored.outcome != Sent::Yes {
         let what = anchored.outcome.word();
-        output
-            .caution(&format!("the head of the audit log was not sent off ({what}): see `anchor`"));
+        events.warn(format!("the head of the audit log was not sent off ({what}): see `anchor`"));
     }
     if let Err(error) = anchored.record(audit) {
-        output.caution(&format!("that the audit log was anchored is not recorded: {error}"));
+        events.warn(format!("that the audit log was anchored is not recorded: {error}"));
     }
 }
 

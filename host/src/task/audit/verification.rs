@@ -6,12 +6,12 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Logbook, anchoring};
-use crate::output::Output;
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
 use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
 use act_component::registry::Grants;
 use act_core::Failure;
+use act_core::event::Events;
 use act_core::verification::Status;
 
 /// Compares with the store, with the manifests of all runs that are there, and with `asked`, a hash.
@@ -59,7 +59,7 @@ pub fn audit_accept(
     start: &Path,
     asked: Option<&str>,
     seq: u64,
-    output: &Output,
+    events: &Events,
 ) -> Result<Verification, Failure> {
     let found = audit_verify(start, asked)?;
     let open = found.bad.is_none() && found.history == History::Missing;
@@ -73,7 +73,7 @@ pub fn audit_accept(
         audit.append(entry)?;
     }
     audit.settle()?;
-    anchoring::after(root.as_deref(), &audit, output);
+    anchoring::after(root.as_deref(), &audit, events);
     audit_verify(start, asked)
 }
 
@@ -88,7 +88,7 @@ pub struct AuditRestarted {
 
 /// Only for a log that is not what it was. The grants in force are recorded anew: what was recorded of them may be
 /// gone.
-pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Failure> {
+pub fn audit_restart(start: &Path, events: &Events) -> Result<AuditRestarted, Failure> {
     if audit_verify(start, None).is_ok_and(|found| found.bad.is_none()) {
         return Err(Failure::refused("audit_whole", "the audit log is what was written")
             .hint("there is nothing to begin anew"));
@@ -104,7 +104,7 @@ pub fn audit_restart(start: &Path, output: &Output) -> Result<AuditRestarted, Fa
     let held = Grants::hold(root.as_deref())?;
     preflight::registry(root.as_deref())?.note(&audit)?;
     drop(held);
-    anchoring::after(root.as_deref(), &audit, output);
+    anchoring::after(root.as_deref(), &audit, events);
     Ok(AuditRestarted { kept_as, seq })
 }
 

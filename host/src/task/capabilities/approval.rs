@@ -7,7 +7,6 @@ use serde::Serialize;
 use super::difference::{Difference, Terms, difference};
 use super::said::Said;
 use super::{Here, apply, component_file, component_name, not_a_component, used, what};
-use crate::output::Output;
 use act_agent::scout::report_schema;
 use act_component::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
 use act_component::{
@@ -222,7 +221,7 @@ impl Proposal {
     }
 
     /// The user has agreed.
-    pub fn approve(self, output: &Output) -> Result<ComponentDocument, Failure> {
+    pub fn approve(self, events: &Events) -> Result<ComponentDocument, Failure> {
         let sha256 = self.inspection.sha256.parse();
         let sha256 = sha256.map_err(|error: ValueError| Failure::usage(error.to_string()))?;
         let change = Change::Approve {
@@ -236,7 +235,7 @@ impl Proposal {
             repo: self.repo,
             replaces: self.replaces,
         };
-        apply(&self.start, change, output)?;
+        apply(&self.start, change, events)?;
         Here::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))
     }
 }

@@ -20,11 +20,11 @@ pub use why::{WhyDocument, why};
 
 use super::audit::anchoring;
 use super::preflight;
-use crate::output::Output;
 use act_component::registry::{self, Change, ComponentDocument, ComponentList, Past, Registry};
 use act_component::{ComponentName, Inspection, Kind, ValueError, builtin};
 use act_config::ComponentRequest;
 use act_core::Failure;
+use act_core::event::Events;
 use act_records::artifacts::{ArtifactDir, newest_journals};
 
 /// Tasks that `list` and `show` look back on.
@@ -98,14 +98,14 @@ pub fn list(start: &Path) -> Result<ComponentList, Failure> {
     Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
 }
 
-pub fn revoke(start: &Path, name: &str, output: &Output) -> Result<ComponentDocument, Failure> {
+pub fn revoke(start: &Path, name: &str, events: &Events) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
     if builtin::ALL.iter().any(|one| one.name == name.as_str()) {
         let message = format!("`{name}` is builtin, so there is nothing to revoke");
         return Err(Failure::refused("nothing_to_revoke", message)
             .hint("`act components approve FILE --replaces` lets another one take its place"));
     }
-    apply(start, Change::Revoke { name: name.clone() }, output)?;
+    apply(start, Change::Revoke { name: name.clone() }, events)?;
     Here::open(start)?.document(name.as_str(), &used(ALL))
 }
 
@@ -117,7 +117,7 @@ fn used(tasks: usize) -> Used {
 }
 
 /// Carries a decision out.
-fn apply(start: &Path, change: Change, output: &Output) -> Result<registry::Changed, Failure> {
+fn apply(start: &Path, change: Change, events: &Events) -> Result<registry::Changed, Failure> {
     let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = preflight::artifacts_for(root.as_deref())?;
     let state = artifacts.state().map_err(|error| {
@@ -129,7 +129,7 @@ fn apply(start: &Path, change: Change, output: &Output) -> Result<registry::Chan
     let audit = preflight::audit(&artifacts, &preflight::store(&artifacts)?)?;
     anchoring::before(root.as_deref(), &audit)?;
     let changed = registry::change(change, &state, root.as_deref(), &audit)?;
-    anchoring::after(root.as_deref(), &audit, output);
+    anchoring::after(root.as_deref(), &audit, events);
     Ok(changed)
 }
 

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
-use crate::output::Output;
 use act_component::registry::{Change, ComponentDocument, Past, State};
 use act_component::{Capability, Grant, Origin, RepoPart, Set, ValueError};
+use act_core::event::Events;
 use act_core::{Failure, shell_word};
 
 /// What to take away.
@@ -65,7 +65,7 @@ pub fn narrow(
     start: PathBuf,
     name: &str,
     wish: Narrow,
-    output: &Output,
+    events: &Events,
 ) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
     let here = Here::open(&start)?;
@@ -88,7 +88,7 @@ pub fn narrow(
     let grant = narrowed(&component.grants, &wish)?;
     let sha256 = component.sha256.parse();
     let sha256 = sha256.map_err(|error: ValueError| Failure::usage(error.to_string()))?;
-    apply(&start, Change::Narrow { name: name.clone(), sha256, grant }, output)?;
+    apply(&start, Change::Narrow { name: name.clone(), sha256, grant }, events)?;
     Here::open(&start)?.document(name.as_str(), &used(ALL))
 }
 

@@ -11,11 +11,10 @@ pub use compared::{ClaimCheck, Difference, Note, Said};
 use super::audit::evidence::Evidence;
 use super::audit::explain::ManifestCheck;
 use super::verify::{Purpose, run_gate};
-use crate::output::Output;
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::Config;
 use act_core::Failure;
-use act_core::event::Events;
+use act_core::event::{Events, Sink};
 use act_core::verification::{InfraError, Verification};
 use act_verifier::{Engine, FoundImage, Named, RecordedImage, ResolvedImage};
 use act_workspace::{PathGlobs, tree_digest};
@@ -25,10 +24,10 @@ use act_workspace::{PathGlobs, tree_digest};
 pub async fn verify_claim(
     repo: &Path,
     run_id: &str,
-    output: &Output,
+    sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<ClaimCheck>, Failure> {
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
-    let response = run_gate(repo, Purpose::CheckClaim(&mut claim), output).await?;
+    let response = run_gate(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 

@@ -29,7 +29,7 @@ pub struct Line<'a> {
 impl Event {
     /// Returns the line without its line feed; `None` for events that only people see.
     pub fn to_json(&self) -> Option<String> {
-        if matches!(self.kind, EventKind::StepOutput(_)) {
+        if self.kind.is_for_people() {
             return None;
         }
         let time = crate::clock::milliseconds(self.time);

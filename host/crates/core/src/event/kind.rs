@@ -69,6 +69,21 @@ impl schemars::JsonSchema for Patch {
 #[derive(Debug, Clone)]
 pub struct StepOutput(pub bytes::Bytes);
 
+/// A message of act for the person at the terminal; never part of the JSON stream and of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub level: NoticeLevel,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeLevel {
+    /// Says what happens next.
+    Info,
+    /// Something does not work or needs attention, and the command continues.
+    Warning,
+}
+
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -219,6 +234,8 @@ pub enum EventKind {
     },
     #[serde(skip)]
     StepOutput(StepOutput),
+    #[serde(skip)]
+    Notice(Notice),
     StepFinished {
         run_id: String,
         name: String,
@@ -285,6 +302,13 @@ pub enum EventKind {
         /// How many edits each rule refused, by its word.
         edits_refused: std::collections::BTreeMap<String, u64>,
     },
+}
+
+impl EventKind {
+    /// Returns whether programs do not get the event: neither `--json` nor the journal has a line for it.
+    pub fn is_for_people(&self) -> bool {
+        matches!(self, Self::StepOutput(_) | Self::Notice(_))
+    }
 }
 
 #[cfg(test)]

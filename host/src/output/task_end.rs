@@ -13,7 +13,7 @@ use act_core::exit::Exit;
 use act_core::secret::Secrets;
 use act_core::terminal_text;
 
-pub(super) struct Outcome<W> {
+pub(super) struct TaskEnd<W> {
     out: W,
     colour: bool,
     secrets: Secrets,
@@ -26,7 +26,7 @@ pub(super) struct Outcome<W> {
     edited: bool,
 }
 
-impl<W> Outcome<W> {
+impl<W> TaskEnd<W> {
     pub(super) fn new(out: W, colour: bool, secrets: Secrets) -> Self {
         let columns = || usize::MAX;
         Self { out, colour, secrets, columns, root: None, dry_run: false, edited: false }
@@ -48,7 +48,7 @@ impl<W> Outcome<W> {
     }
 }
 
-impl<W: Write + Send> Sink for Outcome<W> {
+impl<W: Write + Send> Sink for TaskEnd<W> {
     fn event(&mut self, event: &Event) {
         match &event.kind {
             EventKind::TaskStarted { repo, .. } => self.root = Some(repo.into()),
@@ -156,12 +156,12 @@ mod tests {
 
     /// What is shown of these in so many columns.
     fn shown(kinds: impl IntoIterator<Item = EventKind>, columns: fn() -> usize) -> String {
-        let mut outcome = Outcome::new(vec![], false, Secrets::default()).in_columns(columns);
+        let mut end = TaskEnd::new(vec![], false, Secrets::default()).in_columns(columns);
         for kind in kinds {
             let (time, task_id) = (act_core::clock::now(), "t-000000".into());
-            outcome.event(&Event { seq: 1, time, task_id, kind });
+            end.event(&Event { seq: 1, time, task_id, kind });
         }
-        String::from_utf8(outcome.out).unwrap()
+        String::from_utf8(end.out).unwrap()
     }
 
     #[test]
@@ -245,7 +245,7 @@ mod tests {
         let stay = "CANCELLED\nChanges made so far stay in the working tree.\n";
         assert_eq!(shown([edit.clone(), cancelled()], || usize::MAX), stay);
         assert_eq!(shown([cancelled()], || usize::MAX), "CANCELLED\n");
-        let mut dry = Outcome::new(vec![], false, Secrets::default()).of_dry_run();
+        let mut dry = TaskEnd::new(vec![], false, Secrets::default()).of_dry_run();
         for kind in [edit, cancelled()] {
             let (time, task_id) = (act_core::clock::now(), "t-000000".into());
             dry.event(&Event { seq: 1, time, task_id, kind });
