@@ -3,7 +3,7 @@
 
 use super::audit::anchoring;
 use act_component::registry::Policy;
-use act_config::Config;
+use act_config::{Config, ConfigCeiling};
 use act_core::Failure;
 
 /// Refuses what the policy does not want, and takes from the pipeline what it does not give.
@@ -12,9 +12,10 @@ pub(super) fn hold(policy: &Policy, config: &mut Config) -> Result<(), Failure> 
     if policy.require_anchor {
         anchoring::is_set_up(Some(&config.root))?;
     }
-    if !policy.step_network {
-        config.pipeline.cut_off();
-    }
+    let user = ConfigCeiling::of_user();
+    // A query of a Scout is a call of a component as well, which has a limit of its own in the policy.
+    let scout_timeout = Some(policy.ceiling.limits.wall);
+    config.lower(&user, &ConfigCeiling { scout_timeout, ..policy.config });
     Ok(())
 }
 

@@ -53,9 +53,9 @@ pub(super) struct Ready {
 impl Ready {
     /// Returns how many tokens the task may spend, from the flag, the configuration of now and the policy.
     pub(super) fn max_tokens(&self) -> Option<u64> {
-        let user = Some(act_config::DEFAULT_MAX_TOKENS);
+        let user = act_config::ConfigCeiling::of_user().max_tokens;
         let agent_yaml = self.config.max_tokens;
-        act_config::token_budget(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
+        act_config::effective(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
     }
 
     /// Begins to fetch what the task is going to load, unless something else takes its place.
@@ -71,7 +71,7 @@ impl Ready {
         let (members, policy) = capabilities(&mut config, AuditMode::All(audit))?;
         (self.members, self.ceiling) = (members, policy.ceiling);
         (self.config, self.anchored) = (config, policy.require_anchor);
-        self.policy_max_tokens = policy.max_tokens;
+        self.policy_max_tokens = policy.config.max_tokens;
         Ok(())
     }
 }
@@ -232,7 +232,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,
         flag_max_tokens: args.max_tokens,
-        policy_max_tokens: policy.max_tokens,
+        policy_max_tokens: policy.config.max_tokens,
     })
 }
 

@@ -10,7 +10,7 @@ use super::error::{ConfigError, Place, shown};
 use super::nearest::nearest;
 use super::scalar::{self, Value};
 use super::{
-    ComponentKind, ComponentRequest, Limits, Pipeline, SourceWrites, Step, User, Workspace,
+    ComponentKind, ComponentRequest, Config, Limits, Pipeline, SourceWrites, Step, User, Workspace,
 };
 
 const STEP_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -26,6 +26,23 @@ pub(super) struct AgentYaml {
     pub(super) components: Vec<ComponentRequest>,
     pub(super) max_tokens: Option<u64>,
     pub(super) gitignore: bool,
+}
+
+impl AgentYaml {
+    /// Returns the configuration of the repository at `root` whose file has this digest.
+    pub(super) fn into_config(self, root: PathBuf, sha256: String) -> Config {
+        Config {
+            root,
+            pipeline: self.pipeline,
+            monorepo_package: self.package.map(|package| package.value),
+            step_timeout: self.step_timeout,
+            scout_timeout: self.scout_timeout,
+            components: self.components,
+            max_tokens: self.max_tokens,
+            gitignore: self.gitignore,
+            sha256,
+        }
+    }
 }
 
 #[derive(Deserialize, Default)]

@@ -6,7 +6,7 @@
 //! trusted: it cannot name a key, the address of a model or a grant.
 
 mod agent_yaml;
-mod budget;
+mod ceiling;
 mod environment;
 mod error;
 mod load;
@@ -18,7 +18,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use budget::{DEFAULT_MAX_TOKENS, token_budget};
+pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, effective};
 pub use environment::{artifact_dir, model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Place};
 pub use load::{Root, find_root, load};
@@ -95,7 +95,8 @@ pub enum SourceWrites {
     Warn,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The user of a step's processes. The order is that of their rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub enum User {
     Caller,
     Root,

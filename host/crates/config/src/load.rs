@@ -71,17 +71,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
             reason,
         })?;
     }
-    Ok(Config {
-        root,
-        pipeline: yaml.pipeline,
-        monorepo_package: yaml.package.map(|package| package.value),
-        step_timeout: yaml.step_timeout,
-        scout_timeout: yaml.scout_timeout,
-        components: yaml.components,
-        max_tokens: yaml.max_tokens,
-        gitignore: yaml.gitignore,
-        sha256: digest(text.as_bytes()),
-    })
+    Ok(yaml.into_config(root, digest(text.as_bytes())))
 }
 
 fn resolve(start: &Path) -> Result<PathBuf, ConfigError> {

@@ -1,8 +1,12 @@
 //! `/etc/act/policy.toml`: what the administrator allows anybody on this machine. It takes away and never gives.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde::Deserialize;
+use act_config::{ConfigCeiling, User};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
@@ -19,10 +23,8 @@ pub struct Policy {
     pub require_anchor: bool,
     /// An image may be named by a tag alone.
     pub allow_unpinned_images: bool,
-    /// Steps of a verification may have a network.
-    pub step_network: bool,
-    /// Tokens that a task may spend at most; `None` sets no limit.
-    pub max_tokens: Option<u64>,
+    /// The most that an `agent.yaml` may set.
+    pub config: ConfigCeiling,
 }
 
 impl Default for Policy {
@@ -31,8 +33,7 @@ impl Default for Policy {
             ceiling: Grant::everything(),
             require_anchor: false,
             allow_unpinned_images: true,
-            step_network: true,
-            max_tokens: None,
+            config: ConfigCeiling::default(),
         }
     }
 }
@@ -46,6 +47,7 @@ struct Written {
     deny: Vec<String>,
     ceiling: Ceiling,
     verifier: Steps,
+    timeouts: Timeouts,
     limits: TaskLimits,
 }
 
@@ -53,14 +55,56 @@ struct Written {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TaskLimits {
-    max_tokens: Option<std::num::NonZeroU64>,
+    max_tokens: Option<NonZeroU64>,
 }
 
-/// The words of `agent.yaml`.
+/// Milliseconds; the key is that of `agent.yaml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Timeouts {
+    verification_step: Option<NonZeroU64>,
+}
+
+/// The keys and words of `verification` in `agent.yaml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Steps {
     network: Option<Network>,
+    user: Option<StepUser>,
+    limits: StepLimits,
+}
+
+/// Engines refuse less than 6 MiB, and a container needs processes of its own, so smaller numbers are errors.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StepLimits {
+    #[serde(deserialize_with = "from_0_01")]
+    cpus: Option<f64>,
+    #[serde(deserialize_with = "from::<_, 6>")]
+    memory_mb: Option<u64>,
+    #[serde(deserialize_with = "from::<_, 8>")]
+    pids: Option<u64>,
+}
+
+fn from<'de, D: Deserializer<'de>, const LEAST: u64>(from: D) -> Result<Option<u64>, D::Error> {
+    let number = u64::deserialize(from)?;
+    let fits = number >= LEAST;
+    let wrong = || D::Error::custom(format!("{number} is not a number from {LEAST}"));
+    if fits { Ok(Some(number)) } else { Err(wrong()) }
+}
+
+fn from_0_01<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let number = f64::deserialize(from)?;
+    let fits = number >= 0.01 && number.is_finite();
+    let wrong = || D::Error::custom(format!("{number} is not a number from 0.01"));
+    if fits { Ok(Some(number)) } else { Err(wrong()) }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StepUser {
+    Caller,
+    Root,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -104,12 +148,28 @@ impl Policy {
             };
             capability.close(&mut ceiling);
         }
+        let Steps { network, user, limits } = written.verifier;
+        let config = ConfigCeiling {
+            max_tokens: written.limits.max_tokens.map(NonZeroU64::get),
+            step_timeout: written
+                .timeouts
+                .verification_step
+                .map(|ms| Duration::from_millis(ms.get())),
+            cpus: limits.cpus,
+            memory_mb: limits.memory_mb,
+            pids: limits.pids,
+            step_network: network.map(|network| network == Network::On),
+            step_user: user.map(|user| match user {
+                StepUser::Caller => User::Caller,
+                StepUser::Root => User::Root,
+            }),
+            ..ConfigCeiling::default()
+        };
         Ok(Self {
             ceiling,
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
-            step_network: written.verifier.network != Some(Network::Off),
-            max_tokens: written.limits.max_tokens.map(std::num::NonZeroU64::get),
+            config,
         })
     }
 }
@@ -142,15 +202,46 @@ mod tests {
              [ceiling.limits]\nwall_ms = 5000\n[limits]\nmax_tokens = 70\n",
         )
         .unwrap();
-        assert_eq!(policy.max_tokens, Some(70));
-        assert!(parse("[limits]\nmax_tokens = 0").is_err());
-        assert!(policy.require_anchor && !policy.allow_unpinned_images && !policy.step_network);
-        assert!(parse("[verifier]\nnetwork = \"on\"").unwrap().step_network);
+        assert_eq!(policy.config.max_tokens, Some(70));
+        assert!(policy.require_anchor && !policy.allow_unpinned_images);
+        assert_eq!(policy.config.step_network, Some(false));
+        assert_eq!(parse("[verifier]\nnetwork = \"on\"").unwrap().config.step_network, Some(true));
         let Grant { http, repo_write, env, clock, llm, limits, repo_read, .. } = &policy.ceiling;
         assert_eq!((http.is_none(), *repo_write, *clock), (true, false, Clock::Coarse));
         assert_eq!(env.values().count(), 1);
         assert_eq!((llm.as_ref().unwrap().calls, limits.wall.as_millis()), (2, 5000));
         assert_eq!(*repo_read, Grant::everything().repo_read);
+    }
+
+    // CONFIG-18
+    #[test]
+    fn a_policy_bounds_what_a_pipeline_may_use() {
+        let policy = parse(
+            "[timeouts]\nverification_step = 9000\n[verifier]\nuser = \"caller\"\n\
+             [verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n[limits]\nmax_tokens = 70\n",
+        );
+        let config = ConfigCeiling {
+            max_tokens: Some(70),
+            step_timeout: Some(Duration::from_secs(9)),
+            cpus: Some(2.0),
+            memory_mb: Some(512),
+            pids: Some(64),
+            step_user: Some(User::Caller),
+            ..ConfigCeiling::default()
+        };
+        assert_eq!(policy.unwrap().config, config);
+        for wrong in [
+            "[limits]\nmax_tokens = 0",
+            "[timeouts]\nverification_step = 0",
+            "[timeouts]\nscout_query = 1",
+            "[verifier.limits]\ncpus = 0",
+            "[verifier.limits]\ncpus = inf",
+            "[verifier.limits]\nmemory_mb = 5",
+            "[verifier.limits]\npids = 7",
+            "[verifier]\nuser = \"nobody\"",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     // CAPABILITY-19

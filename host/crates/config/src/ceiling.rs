@@ -1,0 +1,211 @@
+//! The rule by which one setting wins over another. It holds for every key of `agent.yaml` that costs or endangers the
+//! user.
+
+use std::time::Duration;
+
+use super::{Config, User};
+
+/// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
+/// is about ten times what a large task of the benchmarks used, so it stops a task that makes no progress and no other.
+pub const DEFAULT_MAX_TOKENS: u64 = 10_000_000;
+
+/// Returns the value in force, or `None` when no source sets one.
+///
+/// `agent_yaml` arrives with a clone, so it can only tighten: the smaller of `agent_yaml`, the limit of the `user` and
+/// the limit of the administrator's `policy` is in force. The person types `flag` for one task: it replaces the first
+/// two and never exceeds the policy. A permission is a value as well: the one that allows less is the smaller one.
+///
+/// ```
+/// use act_config::effective;
+/// assert_eq!(effective(None, Some(9), Some(5), Some(7)), Some(5));
+/// assert_eq!(effective(Some(9), Some(3), Some(5), Some(7)), Some(7));
+/// assert_eq!(effective(None, Some(true), None, Some(false)), Some(false));
+/// ```
+pub fn effective<T: PartialOrd>(
+    flag: Option<T>,
+    agent_yaml: Option<T>,
+    user: Option<T>,
+    policy: Option<T>,
+) -> Option<T> {
+    let smaller = |a: Option<T>, b: Option<T>| match (a, b) {
+        (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+        (a, b) => a.or(b),
+    };
+    smaller(flag.or(smaller(agent_yaml, user)), policy)
+}
+
+/// The most that the user or the administrator allows any `agent.yaml`, by key. `None` sets no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ConfigCeiling {
+    /// `limits.max_tokens`, for one task.
+    pub max_tokens: Option<u64>,
+    /// `timeouts.verification_step`
+    pub step_timeout: Option<Duration>,
+    /// `timeouts.scout_query`
+    pub scout_timeout: Option<Duration>,
+    /// `verification.limits.cpus`
+    pub cpus: Option<f64>,
+    /// `verification.limits.memory_mb`
+    pub memory_mb: Option<u64>,
+    /// `verification.limits.pids`
+    pub pids: Option<u64>,
+    /// `verification.network` and the `network` of each step
+    pub step_network: Option<bool>,
+    /// `verification.user`
+    pub step_user: Option<User>,
+    /// `gitignore`
+    pub gitignore: Option<bool>,
+}
+
+impl ConfigCeiling {
+    /// Returns the limits of a user who has set none: the default budget.
+    pub fn of_user() -> Self {
+        Self { max_tokens: Some(DEFAULT_MAX_TOKENS), ..Self::default() }
+    }
+}
+
+impl Config {
+    /// Lowers every setting that costs or endangers the user to what the user and the administrator allow, except
+    /// `max_tokens`, for which a flag may exist: see [`effective`].
+    pub fn lower(&mut self, user: &ConfigCeiling, policy: &ConfigCeiling) {
+        fn lower<T: PartialOrd + Copy>(value: &mut T, user: Option<T>, policy: Option<T>) {
+            *value = effective(None, Some(*value), user, policy).unwrap_or(*value);
+        }
+        let pipeline = &mut self.pipeline;
+        lower(&mut self.step_timeout, user.step_timeout, policy.step_timeout);
+        lower(&mut self.scout_timeout, user.scout_timeout, policy.scout_timeout);
+        lower(&mut pipeline.limits.cpus, user.cpus, policy.cpus);
+        lower(&mut pipeline.limits.memory_mb, user.memory_mb, policy.memory_mb);
+        lower(&mut pipeline.limits.pids, user.pids, policy.pids);
+        lower(&mut pipeline.user, user.step_user, policy.step_user);
+        lower(&mut self.gitignore, user.gitignore, policy.gitignore);
+        if effective(None, None, user.step_network, policy.step_network) == Some(false) {
+            pipeline.cut_off();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Limits, agent_yaml};
+
+    // CONFIG-18
+    #[test]
+    fn a_repository_only_lowers_and_nothing_exceeds_the_policy() {
+        let default = Some(DEFAULT_MAX_TOKENS);
+        assert_eq!(effective(None, None, default, None), default);
+        assert_eq!(effective(None, Some(3), default, None), Some(3));
+        assert_eq!(effective(None, Some(u64::MAX), default, None), default);
+        assert_eq!(effective(None, Some(3), default, Some(2)), Some(2));
+        assert_eq!(effective::<u64>(None, None, None, None), None);
+        assert_eq!(effective(Some(u64::MAX - 1), Some(3), default, None), Some(u64::MAX - 1));
+        assert_eq!(effective(Some(9), Some(3), default, Some(2)), Some(2));
+        assert_eq!(effective(Some(1), None, default, Some(2)), Some(1));
+    }
+
+    /// Returns the configuration of a clone that asks for much, after the limits of the user and the administrator.
+    fn lowered(user: ConfigCeiling, policy: ConfigCeiling) -> Config {
+        let yaml = agent_yaml::parse(
+            "verification:\n  container_image: i\n  user: root\n  limits: {cpus: 8, memory_mb: 9000, pids: 900}\n  \
+             steps: [{name: a, command: b}, {name: c, command: d, network: off}]\n\
+             timeouts: {verification_step: 90000, scout_query: 80000}\n",
+        )
+        .unwrap();
+        let mut config = yaml.into_config("/".into(), String::new());
+        config.lower(&user, &policy);
+        config
+    }
+
+    // CONFIG-18
+    #[test]
+    fn each_key_has_the_smallest_of_its_three_values() {
+        let none = ConfigCeiling::default();
+        let plain = lowered(none, none);
+        type Change = fn(&mut ConfigCeiling);
+        type Check = fn(&Config) -> bool;
+        let keys: [(Change, Change, Check, Check); 8] = [
+            (
+                |c| c.step_timeout = Some(Duration::from_secs(9)),
+                |c| c.step_timeout = Some(Duration::from_secs(7)),
+                |c| c.step_timeout == Duration::from_secs(9),
+                |c| c.step_timeout == Duration::from_secs(7),
+            ),
+            (
+                |c| c.scout_timeout = Some(Duration::from_secs(9)),
+                |c| c.scout_timeout = Some(Duration::from_secs(7)),
+                |c| c.scout_timeout == Duration::from_secs(9),
+                |c| c.scout_timeout == Duration::from_secs(7),
+            ),
+            (
+                |c| c.cpus = Some(2.5),
+                |c| c.cpus = Some(1.5),
+                |c| c.pipeline.limits == Limits { cpus: 2.5, memory_mb: 9000, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 1.5, memory_mb: 9000, pids: 900 },
+            ),
+            (
+                |c| c.memory_mb = Some(600),
+                |c| c.memory_mb = Some(500),
+                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 600, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 500, pids: 900 },
+            ),
+            (
+                |c| c.pids = Some(60),
+                |c| c.pids = Some(50),
+                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 9000, pids: 60 },
+                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 9000, pids: 50 },
+            ),
+            (
+                |c| c.step_user = Some(User::Root),
+                |c| c.step_user = Some(User::Caller),
+                |c| c.pipeline.user == User::Root,
+                |c| c.pipeline.user == User::Caller,
+            ),
+            (
+                |c| c.step_network = Some(true),
+                |c| c.step_network = Some(false),
+                |c| c.pipeline.cut_off.is_empty() && c.pipeline.steps[0].network,
+                |c| c.pipeline.cut_off == ["a"] && !c.pipeline.steps[0].network,
+            ),
+            (
+                |c| c.gitignore = Some(true),
+                |c| c.gitignore = Some(false),
+                |c| c.gitignore,
+                |c| !c.gitignore,
+            ),
+        ];
+        for (index, (higher, lower, has_higher, has_lower)) in keys.into_iter().enumerate() {
+            let with = |change: Change| {
+                let mut ceiling = none;
+                change(&mut ceiling);
+                ceiling
+            };
+            let (higher, lower) = (with(higher), with(lower));
+            assert!(has_higher(&lowered(higher, none)), "{index}: the user");
+            assert!(has_higher(&lowered(none, higher)), "{index}: the policy");
+            assert!(has_lower(&lowered(lower, higher)), "{index}: the user allows less");
+            assert!(has_lower(&lowered(higher, lower)), "{index}: the policy allows less");
+        }
+        assert_eq!(plain.pipeline.limits, Limits { cpus: 8.0, memory_mb: 9000, pids: 900 });
+        assert_eq!(plain, lowered(ConfigCeiling::of_user(), none));
+    }
+
+    // CONFIG-18
+    #[test]
+    fn a_ceiling_never_raises_what_the_repository_sets() {
+        let wide = ConfigCeiling {
+            max_tokens: Some(u64::MAX),
+            step_timeout: Some(Duration::MAX),
+            scout_timeout: Some(Duration::MAX),
+            cpus: Some(1024.0),
+            memory_mb: Some(u64::MAX),
+            pids: Some(u64::MAX),
+            step_network: Some(true),
+            step_user: Some(User::Root),
+            gitignore: Some(true),
+        };
+        let none = ConfigCeiling::default();
+        assert_eq!(lowered(wide, wide), lowered(none, none));
+        assert!(!lowered(wide, wide).pipeline.steps[1].network);
+    }
+}
