@@ -72,7 +72,7 @@ fn find(lookup: &Lookup, which: &Which) -> Result<TaskRecord, Failure> {
         return found.ok_or_else(|| none(format!("there is no task {task_id}")));
     }
     let (context, root) = lookup.context()?;
-    let line = lookup.store.in_line(&context.repo)?;
+    let line = lookup.store.unfinished_records(&context.repo)?;
     let in_state = |state| line.iter().filter(move |record| record.state == state).cloned();
     let waiting = in_state(TaskState::Queued).count();
     match which {

@@ -38,7 +38,7 @@ pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> 
 
 /// Among those that wait in a repository, from 1.
 fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, Failure> {
-    let line = lookup.store.line(repo)?;
+    let line = lookup.store.unfinished(Some(repo))?;
     let waiting = line.iter().filter(|place| place.state == TaskState::Queued);
     Ok((1..).zip(waiting).find(|(_, place)| place.task_id == task_id).map(|(at, _)| at))
 }

@@ -54,7 +54,7 @@ impl Lookup {
     pub(super) fn line(&self, repo: &str) -> Result<(Option<Task>, Vec<Task>), Failure> {
         let (running, queued): (Vec<_>, Vec<_>) = self
             .store
-            .in_line(repo)?
+            .unfinished_records(repo)?
             .into_iter()
             .partition(|record| record.state == TaskState::Running);
         let running = running.into_iter().next().map(|record| self.show(record, None));

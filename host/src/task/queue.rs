@@ -39,12 +39,12 @@ use act_core::process::Process;
 use act_core::{Outcome, reason};
 use act_records::artifacts::ArtifactDir;
 use act_records::artifacts::Journal;
-use act_records::store::Place;
 use act_records::store::Store;
 use act_records::store::StoreError;
 use act_records::store::Submission;
 use act_records::store::TaskRecord;
 use act_records::store::TaskState;
+use act_records::store::UnfinishedTask;
 use act_workspace::Acquired;
 use act_workspace::RepoLock;
 use act_workspace::RootIdentity;
@@ -360,9 +360,9 @@ pub(super) fn record_dead_tasks(
     artifacts: &ArtifactDir,
     this: &Process,
 ) -> Result<(), StoreError> {
-    for place in store.unfinished()? {
-        if owner_life(artifacts, this, &place.owner, &place.task_id) == Life::Dead {
-            record_dead(store, artifacts, &place)?;
+    for task in store.unfinished(None)? {
+        if owner_life(artifacts, this, &task.owner, &task.task_id) == Life::Dead {
+            record_dead(store, artifacts, &task)?;
         }
     }
     Ok(())
@@ -377,7 +377,7 @@ pub(super) fn record_dead_tasks(
 pub(super) fn record_dead(
     store: &Store,
     artifacts: &ArtifactDir,
-    Place { task_id, state, owner }: &Place,
+    UnfinishedTask { task_id, state, owner }: &UnfinishedTask,
 ) -> Result<(), StoreError> {
     let line = artifacts.last_line(task_id).unwrap_or_default();
     let journaled = line.and_then(|line| final_state(&line, task_id));
@@ -520,12 +520,12 @@ impl TaskContext {
     ///
     /// The store cannot be read.
     pub(super) fn queue(&self) -> Result<Vec<QueueEntry>, StoreError> {
-        let entry = |place: Place| QueueEntry {
-            life: owner_life(&self.artifacts, &self.this, &place.owner, &place.task_id),
-            task_id: place.task_id,
-            state: place.state,
+        let entry = |task: UnfinishedTask| QueueEntry {
+            life: owner_life(&self.artifacts, &self.this, &task.owner, &task.task_id),
+            task_id: task.task_id,
+            state: task.state,
         };
-        Ok(self.store.line(&self.repo)?.into_iter().map(entry).collect())
+        Ok(self.store.unfinished(Some(&self.repo))?.into_iter().map(entry).collect())
     }
 
     /// Records the end of a task whose process the caller knows to be dead.
@@ -536,8 +536,8 @@ impl TaskContext {
     pub(super) fn record_dead(&self, task_id: &str) -> Result<(), StoreError> {
         match self.store.task(task_id)? {
             Some(TaskRecord { task_id, state, owner, .. }) if !state.is_final() => {
-                let place = Place { task_id, state, owner };
-                record_dead(&self.store, &self.artifacts, &place)
+                let task = UnfinishedTask { task_id, state, owner };
+                record_dead(&self.store, &self.artifacts, &task)
             }
             _ => Ok(()),
         }

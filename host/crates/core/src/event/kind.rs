@@ -107,6 +107,11 @@ pub enum EventKind {
     TaskStarted {
         repo: String,
         pipeline_sha256: String,
+        // Journals of 0.1.0 lack the field, so the schema does not require it.
+        #[cfg_attr(
+            any(test, feature = "testing"),
+            schemars(skip_serializing_if = "Option::is_none")
+        )]
         notes_dir: Option<String>,
     },
     /// `enforced` are those of the boundaries that name paths: no tool writes anywhere else.

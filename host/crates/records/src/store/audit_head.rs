@@ -1,12 +1,11 @@
-//! What the store remembers of the audit log: its head, so that a log that was cut or written anew disagrees
-//! with something, and the grants as they were last recorded.
+//! The store's copy of the audit log's head, restarts and grants: a log that was cut or rewritten disagrees with it.
 
 use std::collections::BTreeMap;
 
-use rusqlite::{OptionalExtension, params};
-
-use super::{Store, StoreError, Survives};
 use act_audit::{CheckpointError, CheckpointStore, Head, Restart};
+use rusqlite::{Row, params};
+
+use super::{Store, StoreError, Synchronous};
 
 impl From<StoreError> for CheckpointError {
     fn from(error: StoreError) -> Self {
@@ -17,34 +16,30 @@ impl From<StoreError> for CheckpointError {
 
 impl CheckpointStore for Store {
     fn head(&self) -> Result<Option<Head>, CheckpointError> {
-        let kept = self.read(|db| {
-            let head = "SELECT seq, hash, log_end FROM audit_head";
-            let read = |row: &rusqlite::Row<'_>| {
-                let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
-                Ok(Head { seq: number(0)?, hash: row.get(1)?, end: number(2)? })
-            };
-            db.query_row(head, [], read).optional()
-        });
-        kept.map_err(CheckpointError::from)
+        let read = |row: &Row<'_>| {
+            let number = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+            Ok(Head { seq: number(0)?, hash: row.get(1)?, end: number(2)? })
+        };
+        Ok(self.one("SELECT seq, hash, log_end FROM audit_head", [], read)?)
     }
 
     fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
-        // The log itself is on the disk by now; this only has to outlive the process.
-        let kept = self.write(Survives::Process, |db| {
+        // The log itself is synced by now, so its head only has to outlive the process.
+        let stored = self.write(Synchronous::Normal, |db| {
             db.execute(
                 "INSERT INTO audit_head (id, seq, hash, log_end) VALUES (1, ?1, ?2, ?3) \
                  ON CONFLICT (id) DO UPDATE SET seq = ?1, hash = ?2, log_end = ?3 WHERE seq < ?1",
                 params![head.seq.cast_signed(), head.hash, head.end.cast_signed()],
             )
         });
-        match kept {
+        match stored {
             Ok(_) | Err(StoreError::Busy { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     fn restarted(&self, head: &Head, line: &str) -> Result<(), CheckpointError> {
-        let kept = self.write(Survives::Machine, |db| {
+        self.write(Synchronous::Full, |db| {
             let Head { seq, hash, end } = head;
             db.execute("DELETE FROM audit_head", [])?;
             db.execute(
@@ -56,38 +51,30 @@ impl CheckpointStore for Store {
                 params![seq.cast_signed(), hash, line],
             )?;
             db.execute("DELETE FROM audit_grants", [])
-        });
-        kept.map(|_| ()).map_err(CheckpointError::from)
+        })?;
+        Ok(())
     }
 
     fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
-        let known = self.read(|db| {
-            let mut all = db.prepare("SELECT seq, hash, line FROM audit_restarts")?;
-            let read = |row: &rusqlite::Row<'_>| {
-                let beginning = Restart { hash: row.get(1)?, line: row.get(2)? };
-                Ok((row.get::<_, i64>(0)?.cast_unsigned(), beginning))
-            };
-            all.query_map([], read)?.collect()
-        });
-        known.map_err(CheckpointError::from)
+        let read = |row: &Row<'_>| {
+            let restart = Restart { hash: row.get(1)?, line: row.get(2)? };
+            Ok((row.get::<_, i64>(0)?.cast_unsigned(), restart))
+        };
+        let all = self.all("SELECT seq, hash, line FROM audit_restarts", [], read)?;
+        Ok(all.into_iter().collect())
     }
 
     fn grants(&self) -> Result<Option<String>, CheckpointError> {
-        let known = self.read(|db| {
-            db.query_row("SELECT sha256 FROM audit_grants", [], |row| row.get(0)).optional()
-        });
-        known.map_err(CheckpointError::from)
+        Ok(self.one("SELECT sha256 FROM audit_grants", [], |row| row.get(0))?)
     }
 
     fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
-        let kept = self.write(Survives::Machine, |db| {
-            db.execute(
-                "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
-                 ON CONFLICT (id) DO UPDATE SET sha256 = ?1",
-                [sha256],
-            )
-        });
-        kept.map(|_| ()).map_err(CheckpointError::from)
+        self.change(
+            "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
+             ON CONFLICT (id) DO UPDATE SET sha256 = ?1",
+            [sha256],
+        )?;
+        Ok(())
     }
 }
 
@@ -113,8 +100,8 @@ mod tests {
     // AUDIT-12
     #[test]
     fn a_head_is_never_replaced_by_an_earlier_one() {
-        let place = store();
-        let keeper: &dyn CheckpointStore = &place.store;
+        let temp = store();
+        let keeper: &dyn CheckpointStore = &temp.store;
         assert_eq!(keeper.head().unwrap(), None);
         for seq in [3, 7, 5] {
             keeper.keep(&head(seq)).unwrap();
@@ -125,8 +112,8 @@ mod tests {
     // AUDIT-14
     #[test]
     fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
-        let place = store();
-        let keeper: &dyn CheckpointStore = &place.store;
+        let temp = store();
+        let keeper: &dyn CheckpointStore = &temp.store;
         keeper.keep(&head(7)).unwrap();
         keeper.keep_grants("aa").unwrap();
         keeper.restarted(&head(8), "line 8\n").unwrap();
@@ -141,8 +128,8 @@ mod tests {
 
     #[test]
     fn grants_are_remembered_as_they_were_last_recorded() {
-        let place = store();
-        let keeper: &dyn CheckpointStore = &place.store;
+        let temp = store();
+        let keeper: &dyn CheckpointStore = &temp.store;
         assert_eq!(keeper.grants().unwrap(), None);
         keeper.keep_grants("aa").unwrap();
         keeper.keep_grants("bb").unwrap();

@@ -1,95 +1,104 @@
-//! What outlives a process: tasks, their order, runs and stuck reports, in `state/act.db`.
+//! The store: tasks, their order, their runs and what they wrote, in the SQLite database `state/act.db`.
 //!
-//! Every change is one transaction. What a user was told is on the disk before it is told; what only says how
-//! far a task is may be lost with the machine, never with the process.
+//! [`Store::open`] opens the database, or creates it; everything else is a method of [`Store`]. Each change is one
+//! transaction. A change that a user is told about is on the disk before `act` reports it; a change that only says how far
+//! a task is may be lost with the machine, never with the process.
 
 mod audit_head;
-mod error;
-mod file;
-mod history;
-mod line;
 mod open;
-mod progress;
-mod proposals;
-mod queue;
-mod record;
 mod runs;
-mod schema;
-mod state;
-mod stuck_reports;
-mod task;
+mod tasks;
 #[cfg(test)]
 mod testing;
-mod timings;
+mod written_files;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::types::Type;
+use rusqlite::{
+    Connection, ErrorCode, OptionalExtension, Params, Row, Transaction, TransactionBehavior,
+};
+use serde::{Deserialize, Serialize};
 
 pub use act_core::TaskState;
-pub use error::StoreError;
-pub use line::Place;
-pub use progress::Progress;
-pub use proposals::{ProposalRecord, ProposalState};
-pub use queue::Submission;
-pub use record::{Flags, TaskRecord};
-pub use runs::RunRecord;
-pub use stuck_reports::{NewStuckReport, StuckReportRecord};
-pub use task::{MAX_ATTEMPTS, Task};
-pub use timings::{Measured, Totals};
+pub use runs::{Measured, RunRecord, Totals};
+pub use tasks::{
+    Flags, MAX_ATTEMPTS, Progress, Submission, Task, TaskRecord, UnfinishedTask,
+};
+pub use written_files::{NewStuckReport, ProposalRecord, ProposalState, StuckReportRecord};
 
-/// Whoever holds the database longer does not work, but hangs.
+/// Maximum wait for a process that holds the database. A transaction takes milliseconds, so a process that holds it longer
+/// has stopped.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Where nobody may be held up.
+/// Maximum wait of a write that the next one repeats anyway.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 
-/// The open database; shared by the threads of one process.
+/// The open database. The threads of a process share it.
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
     path: PathBuf,
 }
 
-/// What a write has to survive.
+/// How a write is synced, in the words of SQLite.
 #[derive(Debug, Clone, Copy)]
-enum Survives {
-    /// Loss of power.
-    Machine,
-    /// Any end of the process.
-    Process,
+enum Synchronous {
+    /// The write survives a loss of power.
+    Full,
+    /// The write survives any end of the process. A busy database skips it soon, because the next write repeats it.
+    Normal,
 }
 
+type Result<T> = std::result::Result<T, StoreError>;
+
 impl Store {
-    /// Of the database.
+    /// Returns the path of the database.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        // A transaction is rolled back when it is dropped, by a panic as well.
+        // A transaction is rolled back when it is dropped, also by a panic.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read<T>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
+    fn read<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T> {
         let mut connection = self.connection();
         let done = within(&mut connection, TransactionBehavior::Deferred, work);
         done.map_err(|error| StoreError::of(&self.path, error))
     }
 
+    /// Returns the first row of a query, or `None` when it has no rows.
+    fn one<T>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        self.read(|db| db.query_row(query, params, read).optional())
+    }
+
+    /// Returns all rows of a query.
+    fn all<T>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        self.read(|db| db.prepare(query)?.query_map(params, read)?.collect())
+    }
+
     fn write<T>(
         &self,
-        survives: Survives,
+        synchronous: Synchronous,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        let (synchronous, patience) = match survives {
-            Survives::Machine => ("FULL", LONGEST_WAIT),
-            // The next one says it again.
-            Survives::Process => ("NORMAL", SHORT_WAIT),
+    ) -> Result<T> {
+        let (synchronous, patience) = match synchronous {
+            Synchronous::Full => ("FULL", LONGEST_WAIT),
+            Synchronous::Normal => ("NORMAL", SHORT_WAIT),
         };
         let mut connection = self.connection();
         let done = connection
@@ -97,6 +106,11 @@ impl Store {
             .and_then(|()| connection.busy_timeout(patience))
             .and_then(|()| within(&mut connection, TransactionBehavior::Immediate, work));
         done.map_err(|error| StoreError::of(&self.path, error))
+    }
+
+    /// Runs one synced statement and returns the number of rows that it changed.
+    fn change(&self, statement: &str, params: impl Params) -> Result<usize> {
+        self.write(Synchronous::Full, |db| db.execute(statement, params))
     }
 }
 
@@ -109,4 +123,111 @@ fn within<T>(
     let answer = work(&transaction)?;
     transaction.commit()?;
     Ok(answer)
+}
+
+/// Returns the time as the store writes it.
+fn now() -> String {
+    act_core::clock::milliseconds(act_core::clock::now())
+}
+
+/// Reads a column that holds JSON.
+fn json<T: for<'a> Deserialize<'a>>(row: &Row<'_>, name: &str) -> rusqlite::Result<T> {
+    let text: String = row.get(name)?;
+    serde_json::from_str(&text).map_err(|error| {
+        let column = row.as_ref().column_index(name).unwrap_or_default();
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+    })
+}
+
+/// Writes a value of the store's own types as JSON, which cannot fail for them.
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// Why the database cannot be used. It is left as it was found in every case.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{path} is damaged: {reason}")]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{path} is {what}, not the database of act")]
+    Foreign { path: PathBuf, what: String },
+    #[error("{path} was written by a newer act (version {version}, known up to {known})")]
+    Future { path: PathBuf, version: i64, known: i64 },
+    #[error("{path} is held by another process for too long")]
+    Busy { path: PathBuf },
+    #[error("{path} does not know task {task_id} any more")]
+    Lost { path: PathBuf, task_id: String },
+    #[error("{path} cannot be used: {reason}")]
+    Unusable { path: PathBuf, reason: String },
+    #[error("{path} has no room: {reason}")]
+    Full { path: PathBuf, reason: String },
+}
+
+impl StoreError {
+    fn of(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        let reason = error.to_string();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Damaged { path, reason }
+            }
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::FileLockingProtocolFailed,
+            ) => Self::Busy { path },
+            Some(ErrorCode::DiskFull) => Self::Full { path, reason },
+            Some(_) => Self::Unusable { path, reason },
+            // A value that `act` would not have written.
+            None => Self::Damaged { path, reason },
+        }
+    }
+
+    fn io(path: &Path, error: impl Into<std::io::Error>) -> Self {
+        let error = error.into();
+        let (path, reason) = (path.to_owned(), error.to_string());
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, reason },
+            _ => Self::Unusable { path, reason },
+        }
+    }
+
+    /// Returns a stable word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } => "store_damaged",
+            Self::Foreign { .. } => "store_foreign",
+            Self::Future { .. } => "store_future",
+            Self::Busy { .. } => "store_busy",
+            Self::Lost { .. } => "store_lost",
+            Self::Unusable { .. } | Self::Full { .. } => "store_unusable",
+        }
+    }
+
+    /// Returns whether a later attempt may succeed, by itself or after the user has made room.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Unusable { .. } | Self::Full { .. })
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Damaged { .. } | Self::Foreign { .. } => {
+                "it was left as found; keep a copy, then move it and the files beside it that begin \
+                 with its name away to start with an empty queue, or set AGENT_ARTIFACT_DIR"
+            }
+            Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
+            Self::Lost { .. } => "somebody has put another database in its place",
+            Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
+            Self::Full { .. } => "make room there, or set AGENT_ARTIFACT_DIR",
+            Self::Unusable { .. } => {
+                "look at the owner, the modes and the free space there, or set AGENT_ARTIFACT_DIR"
+            }
+        }
+    }
+}
+
+impl From<StoreError> for act_core::Failure {
+    fn from(error: StoreError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
 }

@@ -1,57 +1,83 @@
-//! Opening the database: made whole or not at all, judged before anything is written to it.
+//! Opens the database: creates it whole or not at all, and judges an existing one before anything is written to it.
+//!
+//! The file is first judged by handle, before SQLite sees it: [`exists`]. SQLite then checks every page, at every open:
+//! STORE-3 promises that a damaged database is refused also for a page that nobody reads today, and a page can break after
+//! a clean end of the last process.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use rustix::fs::{Mode, OFlags, fsync, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, statat};
+use rustix::io::Errno;
 
-use super::file::{self, NAME};
-use super::schema::{self, APPLICATION_ID, VERSION};
-use super::{LONGEST_WAIT, Store, StoreError};
-use act_fs::Dir;
+use super::{LONGEST_WAIT, Result, Store, StoreError};
 use act_fs::lock::{self, Kind};
+use act_fs::{Dir, READ};
 
-/// A database in the making, and what SQLite puts beside it.
+const NAME: &str = "act.db";
+/// The files that SQLite puts beside the database.
+const BESIDE: [&str; 3] = ["act.db-wal", INDEX, "act.db-journal"];
+/// The index of the log. SQLite creates it anew, so it holds no changes.
+const INDEX: &str = "act.db-shm";
+/// A database that is being created, and the files that SQLite puts beside it.
 const NEW: [&str; 4] = [".act.db.new", ".act.db.new-wal", ".act.db.new-shm", ".act.db.new-journal"];
 
-impl Store {
-    /// The database in the directory `path`, open as `state`; made when there is none. What is damaged,
-    /// foreign or of a newer version is refused and left byte for byte as it is.
-    ///
-    /// Once in a process: to look at the file and close it lets go of every lock that the process has on it.
-    pub fn open(state: &Dir, path: &Path) -> Result<Self, StoreError> {
-        let path = path.join(NAME);
-        if !file::exists(state, &path)? {
-            create(state, &path)?;
-        }
-        let connection = connect(&path).map_err(|error| StoreError::of(&path, error))?;
-        judge(&connection, &path)?;
-        // Only now may closing it write what a log holds back into the file.
-        connection
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .map_err(|error| StoreError::of(&path, error))?;
-        Ok(Self { connection: Mutex::new(connection), path })
-    }
-}
+/// "act1", by which `file` and `act` recognise the database.
+const APPLICATION_ID: i32 = 0x6163_7431;
+
+/// One step for each version. A released step never changes.
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("proposals.sql"),
+    include_str!("restarts.sql"),
+    include_str!("beginnings.sql"),
+    include_str!("run_ends.sql"),
+];
+
+const VERSION: i64 = STEPS.len() as i64;
 
 impl Store {
-    /// Whether `open` would take what is there; makes and migrates nothing.
-    pub fn look(state: &Dir, path: &Path) -> Result<(), StoreError> {
+    /// Opens the database in the directory `path`, which is open as `state`, and creates it when there is none.
+    ///
+    /// A process opens it once: SQLite's POSIX locks belong to the process, so closing a second handle releases them all.
+    ///
+    /// # Errors
+    ///
+    /// A database that is damaged, foreign or of a newer version is refused and left byte for byte as it is.
+    pub fn open(state: &Dir, path: &Path) -> Result<Self> {
         let path = path.join(NAME);
-        if !file::exists(state, &path)? {
+        if !exists(state, &path)? {
+            create(state, &path)?;
+        }
+        let failed = |error| StoreError::of(&path, error);
+        let connection = connect(&path).map_err(failed)?;
+        judge(&connection, &path)?;
+        checkpoint_on_close(&connection).map_err(failed)?;
+        Ok(Self { connection: Mutex::new(connection), path })
+    }
+
+    /// Judges the database like [`Store::open`], without creating or migrating anything.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Store::open`].
+    pub fn look(state: &Dir, path: &Path) -> Result<()> {
+        let path = path.join(NAME);
+        if !exists(state, &path)? {
             return Ok(());
         }
-        let connection = connect(&path).map_err(|error| StoreError::of(&path, error))?;
-        if sound(&connection, &path)? == VERSION {
-            ours(&connection, &path)?;
+        let failed = |error| StoreError::of(&path, error);
+        let connection = connect(&path).map_err(failed)?;
+        if check(&connection, &path)? == VERSION {
+            has_our_tables(&connection, &path)?;
         }
-        // As every reader does, the last one of all puts what SQLite keeps beside the file away.
-        connection
-            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)
-            .map_err(|error| StoreError::of(&path, error))
-            .map(|_| ())
+        checkpoint_on_close(&connection).map_err(failed)
     }
 }
 
@@ -60,6 +86,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
+    // A refused database stays as it is: closing it does not write the log into the file.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -68,58 +95,62 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn judge(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let of = |error| StoreError::of(path, error);
-    if sound(connection, path)? < VERSION {
-        let migrated = connection
-            .execute_batch("BEGIN IMMEDIATE")
-            .and_then(|()| schema::migrate(connection))
-            .and_then(|()| connection.execute_batch("COMMIT"));
-        migrated.map_err(of)?;
-    }
-    ours(connection, path)
+/// Lets the last process that closes an accepted database write the log into it and remove the files beside it.
+fn checkpoint_on_close(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map(drop)
 }
 
-fn ours(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    if schema::is_ours(connection).map_err(|error| StoreError::of(path, error))? {
+/// Checks the database, and migrates it when it has an older version.
+fn judge(connection: &Connection, path: &Path) -> Result<()> {
+    if check(connection, path)? < VERSION {
+        let migrated = connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .and_then(|()| migrate(connection))
+            .and_then(|()| connection.execute_batch("COMMIT"));
+        migrated.map_err(|error| StoreError::of(path, error))?;
+    }
+    has_our_tables(connection, path)
+}
+
+fn has_our_tables(connection: &Connection, path: &Path) -> Result<()> {
+    if is_ours(connection).map_err(|error| StoreError::of(path, error))? {
         return Ok(());
     }
     let reason = "its tables are not those of act".to_owned();
     Err(StoreError::Damaged { path: path.to_owned(), reason })
 }
 
-/// The version of a database that is whole.
-fn sound(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
-    let of = |error| StoreError::of(path, error);
-    let damaged = |reason: String| StoreError::Damaged { path: path.to_owned(), reason };
-    if connection.is_readonly("main").map_err(of)? {
+/// Returns the version of a database whose pages are all whole.
+fn check(connection: &Connection, path: &Path) -> Result<i64> {
+    let failed = |error| StoreError::of(path, error);
+    if connection.is_readonly("main").map_err(failed)? {
         let reason = "it is write-protected".to_owned();
         return Err(StoreError::Unusable { path: path.to_owned(), reason });
     }
-    // The header in the file may be behind what the log holds.
+    // The header in the file may be older than the log, so SQLite is asked.
     let version: i64 =
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(of)?;
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     if version > VERSION {
         return Err(StoreError::Future { path: path.to_owned(), version, known: VERSION });
     }
     let found: String =
-        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(of)?;
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(failed)?;
     if found != "ok" {
-        return Err(damaged(found));
+        return Err(StoreError::Damaged { path: path.to_owned(), reason: found });
     }
     Ok(version)
 }
 
-/// Made beside and renamed when it is complete, by one process at a time: nobody ever sees a part of it, and
-/// what a killed one left is gone with the next.
-fn create(state: &Dir, path: &Path) -> Result<(), StoreError> {
-    let io = |error: std::io::Error| StoreError::io(path, error);
-    let turn = state.reopen().map_err(io)?;
-    if !lock::wait(&turn, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
+/// Creates the database under another name and renames it when it is complete, one process at a time: no process ever sees
+/// a part of it. The next creation removes what a killed one left.
+fn create(state: &Dir, path: &Path) -> Result<()> {
+    let io = |error: io::Error| StoreError::io(path, error);
+    let locked = state.reopen().map_err(io)?;
+    if !lock::wait(&locked, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
         return Err(StoreError::Busy { path: path.to_owned() });
     }
-    // Somebody else may have been faster.
-    if file::exists(state, path)? {
+    // Another process may have created it while this one waited for the lock.
+    if exists(state, path)? {
         return Ok(());
     }
     for left in NEW {
@@ -137,14 +168,122 @@ fn create(state: &Dir, path: &Path) -> Result<(), StoreError> {
 
 fn fill(path: &Path) -> rusqlite::Result<()> {
     let connection = connect(path)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    checkpoint_on_close(&connection)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    schema::migrate(&connection)?;
+    migrate(&connection)?;
     connection.execute_batch("COMMIT")?;
-    // Stays in the file's header, so for every later connection.
+    // The header of the file holds the mode, so it is in force for every later connection.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.close().map_err(|(_, error)| error)
+}
+
+/// Brings the tables to the version of this program, within the transaction of the caller.
+fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let from: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or_default()) {
+        connection.execute_batch(step)?;
+    }
+    connection.pragma_update(None, "user_version", VERSION)
+}
+
+/// Returns whether the database has the tables and indexes of a new one and nothing else, no trigger for example.
+fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
+    let fresh = Connection::open_in_memory()?;
+    migrate(&fresh)?;
+    Ok(shape(connection)? == shape(&fresh)?)
+}
+
+type Shape = Vec<(String, String, Option<String>)>;
+
+fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
+    let mut all = connection.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY name")?;
+    let rows = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    rows.collect()
+}
+
+/// Returns whether there is a database of `act`, judged by handle and without following a link. Any other kind of file
+/// under its name is refused, and so are the changes of a database that is gone, which SQLite would play into a new one.
+fn exists(state: &Dir, path: &Path) -> Result<bool> {
+    let foreign = |what: &str| StoreError::Foreign { path: path.to_owned(), what: what.to_owned() };
+    let found = kind(state, NAME).map_err(|errno| StoreError::io(path, errno))?;
+    for beside in BESIDE {
+        match kind(state, beside).map_err(|errno| StoreError::io(path, errno))? {
+            None | Some((FileType::RegularFile, 0)) => {}
+            Some((FileType::RegularFile, _)) if beside == INDEX || found.is_some() => {}
+            Some((FileType::RegularFile, _)) => {
+                let reason = format!("it is gone, and {beside} holds changes of it");
+                return Err(StoreError::Damaged { path: path.to_owned(), reason });
+            }
+            Some((other, _)) => return Err(foreign(&format!("beside {}", word(other)))),
+        }
+    }
+    match found {
+        None => Ok(false),
+        Some((FileType::RegularFile, _)) => check_header(state, path).map(|()| true),
+        Some((other, _)) => Err(foreign(word(other))),
+    }
+}
+
+/// Returns the type and size of the file `name`.
+fn kind(state: &Dir, name: &str) -> std::result::Result<Option<(FileType, u64)>, Errno> {
+    match statat(state, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => {
+            let size = u64::try_from(stat.st_size).unwrap_or_default();
+            Ok(Some((FileType::from_raw_mode(stat.st_mode), size)))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn word(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Directory => "a directory",
+        FileType::Symlink => "a symbolic link",
+        FileType::Fifo => "a FIFO",
+        FileType::Socket => "a socket",
+        _ => "a special file",
+    }
+}
+
+/// Checks the first 100 bytes of the file: SQLite's magic text, the application id and the version.
+fn check_header(state: &Dir, path: &Path) -> Result<()> {
+    const MAGIC: &[u8] = b"SQLite format 3\0";
+    const USER_VERSION: usize = 60;
+    const APPLICATION: usize = 68;
+    let failed = |errno: Errno| StoreError::io(path, errno);
+    let file: File = openat(state, NAME, READ, Mode::empty()).map_err(failed)?.into();
+    if FileType::from_raw_mode(fstat(&file).map_err(failed)?.st_mode) != FileType::RegularFile {
+        return Err(StoreError::Foreign { path: path.to_owned(), what: "no regular file".into() });
+    }
+    let damaged =
+        |reason: &str| StoreError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+    let mut bytes = [0; 100];
+    if let Err(error) = file.read_exact_at(&mut bytes, 0) {
+        return Err(match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged("it is cut off"),
+            _ => StoreError::io(path, error),
+        });
+    }
+    let number = |at: usize| {
+        let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        i64::from(i32::from_be_bytes(bytes.unwrap_or_default()))
+    };
+    if !bytes.starts_with(MAGIC) {
+        return Err(damaged("it is not an SQLite database"));
+    }
+    if number(APPLICATION) != i64::from(APPLICATION_ID) {
+        let what = "the SQLite database of something else".to_owned();
+        return Err(StoreError::Foreign { path: path.to_owned(), what });
+    }
+    match number(USER_VERSION) {
+        version if version > VERSION => {
+            Err(StoreError::Future { path: path.to_owned(), version, known: VERSION })
+        }
+        version if version < 1 => Err(damaged("it has no version")),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -156,11 +295,11 @@ mod tests {
 
     use super::*;
 
-    pub(super) fn state(dir: &Path) -> Dir {
+    fn state(dir: &Path) -> Dir {
         Dir::open(dir).unwrap()
     }
 
-    fn open(dir: &Path) -> Result<Store, StoreError> {
+    fn open(dir: &Path) -> Result<Store> {
         Store::open(&state(dir), dir)
     }
 
@@ -227,7 +366,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let connection = older(dir.path(), "");
         judge(&connection, &dir.path().join(NAME)).unwrap();
-        assert!(schema::is_ours(&connection).unwrap());
+        assert!(is_ours(&connection).unwrap());
         let version = |connection: &Connection| -> i64 {
             connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
         };
@@ -362,5 +501,23 @@ mod tests {
         drop(store);
         fs::rename(dir.path().join("act.db.kept"), dir.path().join(NAME)).unwrap();
         assert_eq!(count(&open(dir.path()).unwrap()), 400);
+    }
+
+    // STORE-7: runs of a time when the hash of their end was not kept stay, without one.
+    #[test]
+    fn a_run_of_an_earlier_version_has_no_end_that_could_be_compared() {
+        let connection = Connection::open_in_memory().unwrap();
+        for step in &STEPS[..5] {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", 5).unwrap();
+        let run = "INSERT INTO runs VALUES ('run_a', NULL, 'r', 'PASS', '', '', 1, '', '', '')";
+        connection.execute_batch(run).unwrap();
+        migrate(&connection).unwrap();
+        assert!(is_ours(&connection).unwrap());
+        let kept = "SELECT status, end_hash FROM runs";
+        let kept: (String, Option<String>) =
+            connection.query_row(kept, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(kept, ("PASS".to_owned(), None));
     }
 }

@@ -1,22 +1,29 @@
-//! Verifications, of tasks and of `act verify`: which run belongs to whom, and which are still at work.
+//! Runs of the Verifier, of tasks and of `act verify`, and how long Scouts and verifications took, from which
+//! `act metrics` computes its figures. Timings stay when runs and journals are removed.
 
-use rusqlite::{OptionalExtension, Row, params};
+use std::collections::BTreeMap;
 
-use super::record::owner;
-use super::{Store, StoreError, Survives};
+use act_core::event::ModelUsage;
 use act_core::process::Process;
+use rusqlite::{Row, params};
+
+use super::tasks::{owner, state};
+use super::{Result, Store, Synchronous, TaskState, json, now};
+
+/// Maximum number of timings. A new one then replaces the oldest.
+const MAX_TIMINGS: u32 = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRecord {
     pub run_id: String,
-    /// None of `act verify`.
+    /// `None` for a run of `act verify`.
     pub task_id: Option<String>,
     pub repo: String,
-    /// `PASS`, `FAIL` or `INFRA_ERROR`; none while it runs, or when its process died.
+    /// `PASS`, `FAIL` or `INFRA_ERROR`; `None` while the run lasts, and when its process died.
     pub status: Option<String>,
     pub started_at: String,
     pub finished_at: Option<String>,
-    /// Hash of the record of its end in the audit log; none where it has none, or of an earlier version.
+    /// Hash of the audit record of its end; `None` without such a record, and for runs of an earlier version.
     pub end_hash: Option<String>,
     pub owner: Process,
 }
@@ -36,84 +43,195 @@ impl RunRecord {
     }
 }
 
+/// An operation whose duration is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Measured {
+    /// One attempt of a Scout's query, however it ended, unless it was cancelled.
+    Scout { name: String },
+    /// A verification with a verdict. The attempts of a task count from 1; 0 is any other verification.
+    Verify { attempt: u32 },
+}
+
+/// The sums over all tasks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    /// The time when the first task was accepted.
+    pub since: Option<String>,
+    /// The number of tasks that have ended, by state.
+    pub tasks: BTreeMap<TaskState, u64>,
+    /// Tasks that have ended and were verified at least once.
+    pub verified_tasks: u64,
+    /// Attempts of the verified tasks.
+    pub attempts: u64,
+    /// REPLANs of the verified tasks.
+    pub replans: u64,
+    pub tokens: BTreeMap<String, ModelUsage>,
+    /// Milliseconds by Scout, each list sorted.
+    pub scouts: BTreeMap<String, Vec<u64>>,
+    /// Milliseconds, sorted.
+    pub verifications: Vec<u64>,
+}
+
 impl Store {
-    /// Known before its directory can be taken for an old one.
+    /// Stores a run before it begins, so that pruning cannot take its directory for an old one.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
     pub fn run_started(
         &self,
         run_id: &str,
         task_id: Option<&str>,
         repo: &str,
         owner: &Process,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let Process { pid, start_time, boot_id, pid_namespace } = owner;
-        self.write(Survives::Machine, |db| {
+        self.change(
+            "INSERT INTO runs (run_id, task_id, repo, started_at, owner_pid, owner_start, owner_boot, \
+             owner_namespace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![run_id, task_id, repo, now(), pid, start_time, boot_id, pid_namespace],
+        )?;
+        Ok(())
+    }
+
+    /// Stores the end of a run.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn run_finished(&self, run_id: &str, status: &str, end_hash: Option<&str>) -> Result<()> {
+        self.change(
+            "UPDATE runs SET status = ?2, finished_at = ?3, end_hash = ?4 WHERE run_id = ?1",
+            params![run_id, status, now(), end_hash],
+        )?;
+        Ok(())
+    }
+
+    /// Returns a run by its id.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn run(&self, run_id: &str) -> Result<Option<RunRecord>> {
+        self.one("SELECT * FROM runs WHERE run_id = ?1", [run_id], RunRecord::read)
+    }
+
+    /// Returns the newest run of a repository, of a task or of `act verify`.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn last_run(&self, repo: &str) -> Result<Option<RunRecord>> {
+        let query = "SELECT * FROM runs WHERE repo = ?1 ORDER BY rowid DESC LIMIT 1";
+        self.one(query, [repo], RunRecord::read)
+    }
+
+    /// Returns the runs without an end. Their owners may be dead.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn unfinished_runs(&self) -> Result<Vec<RunRecord>> {
+        let query = "SELECT * FROM runs WHERE finished_at IS NULL ORDER BY rowid";
+        self.all(query, [], RunRecord::read)
+    }
+
+    /// Returns the runs of a task, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn runs_of(&self, task_id: &str) -> Result<Vec<RunRecord>> {
+        let query = "SELECT * FROM runs WHERE task_id = ?1 ORDER BY rowid";
+        self.all(query, [task_id], RunRecord::read)
+    }
+
+    /// Stores how long an operation took.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn measured(&self, task_id: Option<&str>, what: &Measured, duration_ms: u64) -> Result<()> {
+        let (kind, name, attempt) = match what {
+            Measured::Scout { name } => ("scout", name.as_str(), 0),
+            Measured::Verify { attempt } => ("verify", "", *attempt),
+        };
+        let duration_ms = i64::try_from(duration_ms).unwrap_or(i64::MAX);
+        self.write(Synchronous::Normal, |db| {
             db.execute(
-                "INSERT INTO runs (run_id, task_id, repo, started_at, owner_pid, owner_start, owner_boot, \
-                 owner_namespace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                params![run_id, task_id, repo, super::queue::now(), pid, start_time, boot_id, pid_namespace],
+                "INSERT INTO timings (kind, name, task_id, attempt, duration_ms, at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                params![kind, name, task_id, attempt, duration_ms, now()],
             )?;
-            Ok(())
-        })
+            let old = "DELETE FROM timings WHERE id <= (SELECT max(id) FROM timings) - ?1";
+            db.execute(old, [MAX_TIMINGS])
+        })?;
+        Ok(())
     }
 
-    pub fn run_finished(
-        &self,
-        run_id: &str,
-        status: &str,
-        end_hash: Option<&str>,
-    ) -> Result<(), StoreError> {
-        self.write(Survives::Machine, |db| {
-            db.execute(
-                "UPDATE runs SET status = ?2, finished_at = ?3, end_hash = ?4 WHERE run_id = ?1",
-                params![run_id, status, super::queue::now(), end_hash],
+    /// Returns the sums over all tasks.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn totals(&self) -> Result<Totals> {
+        self.read(|db| {
+            let mut totals = Totals {
+                since: db.query_row("SELECT min(submitted_at) FROM tasks", [], |row| row.get(0))?,
+                ..Totals::default()
+            };
+            let mut all = db.prepare(
+                "SELECT state, tokens, replans, (SELECT count(*) FROM timings \
+                 WHERE timings.task_id = tasks.task_id AND kind = 'verify' AND timings.attempt > 0) \
+                 AS attempts FROM tasks",
             )?;
-            Ok(())
-        })
-    }
-
-    pub fn run(&self, run_id: &str) -> Result<Option<RunRecord>, StoreError> {
-        self.read(|db| {
-            let one = "SELECT * FROM runs WHERE run_id = ?1";
-            db.query_row(one, [run_id], RunRecord::read).optional()
-        })
-    }
-
-    /// The newest of a repository, of a task or of `act verify`.
-    pub fn last_run(&self, repo: &str) -> Result<Option<RunRecord>, StoreError> {
-        self.read(|db| {
-            let last = "SELECT * FROM runs WHERE repo = ?1 ORDER BY rowid DESC LIMIT 1";
-            db.query_row(last, [repo], RunRecord::read).optional()
-        })
-    }
-
-    /// Runs without an end; whether they live is for their owners to show.
-    pub fn unfinished_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
-        self.read(|db| {
+            let mut rows = all.query([])?;
+            while let Some(row) = rows.next()? {
+                let tokens: BTreeMap<String, ModelUsage> = json(row, "tokens")?;
+                for (role, usage) in tokens {
+                    *totals.tokens.entry(role).or_default() += usage;
+                }
+                let (state, attempts): (TaskState, u32) = (state(row)?, row.get("attempts")?);
+                if !state.is_final() {
+                    continue;
+                }
+                *totals.tasks.entry(state).or_default() += 1;
+                if attempts > 0 {
+                    totals.verified_tasks += 1;
+                    totals.attempts += u64::from(attempts);
+                    totals.replans += u64::from(row.get::<_, u32>("replans")?);
+                }
+            }
             let mut all =
-                db.prepare("SELECT * FROM runs WHERE finished_at IS NULL ORDER BY rowid")?;
-            all.query_map([], RunRecord::read)?.collect()
-        })
-    }
-
-    pub fn runs_of(&self, task_id: &str) -> Result<Vec<RunRecord>, StoreError> {
-        self.read(|db| {
-            let mut all = db.prepare("SELECT * FROM runs WHERE task_id = ?1 ORDER BY rowid")?;
-            all.query_map([task_id], RunRecord::read)?.collect()
+                db.prepare("SELECT kind, name, duration_ms FROM timings ORDER BY duration_ms")?;
+            let mut rows = all.query([])?;
+            while let Some(row) = rows.next()? {
+                let (kind, name): (String, String) = (row.get("kind")?, row.get("name")?);
+                let duration: i64 = row.get("duration_ms")?;
+                let duration = u64::try_from(duration).unwrap_or_default();
+                match kind.as_str() {
+                    "scout" => totals.scouts.entry(name).or_default().push(duration),
+                    _ => totals.verifications.push(duration),
+                }
+            }
+            Ok(totals)
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{process, store};
+    use act_core::Outcome;
+
+    use super::super::testing::{process, store, submit};
+    use super::super::Progress;
+    use super::*;
 
     #[test]
     fn order_is_that_of_the_rows_whatever_the_clock_said() {
         // TASK-21, security line 137
-        use super::super::testing::submit;
-        use act_core::Outcome;
-        let place = store();
-        let store = &place.store;
+        let temp = store();
+        let store = &temp.store;
         for task_id in ["t-1", "t-2"] {
             submit(store, "r", task_id, 1);
             store.start(task_id, &process(1)).unwrap();
@@ -139,8 +257,8 @@ mod tests {
     #[test]
     fn a_run_is_found_by_its_id_and_the_newest_by_its_repository() {
         // STORE-5
-        let place = store();
-        let store = &place.store;
+        let temp = store();
+        let store = &temp.store;
         assert_eq!(store.last_run("r").unwrap(), None);
         store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
         store.run_started("run_b", None, "r", &process(1)).unwrap();
@@ -151,5 +269,40 @@ mod tests {
         assert_eq!((run.task_id.as_deref(), run.status.as_deref()), (Some("t-1"), Some("FAIL")));
         assert_eq!(run.end_hash.as_deref(), Some("aa"));
         assert_eq!(store.run("run_x").unwrap(), None);
+    }
+
+    #[test]
+    fn attempts_and_replans_are_those_of_tasks_that_were_verified() {
+        // STORE-21
+        let temp = store();
+        let store = &temp.store;
+        assert_eq!(store.totals().unwrap(), Totals::default());
+        for (task_id, state) in [("t-1", TaskState::Success), ("t-2", TaskState::Proposed)] {
+            submit(store, "r", task_id, 1);
+            store.start(task_id, &process(1)).unwrap();
+            let usage = ModelUsage { input: 3, cached: 2, output: 1 };
+            let so_far = Progress {
+                replans: 1,
+                tokens: BTreeMap::from([("editor".to_owned(), usage)]),
+                ..Progress::default()
+            };
+            store.progress(task_id, &so_far).unwrap();
+            let how = Outcome::recorded(state, None).unwrap();
+            store.end(task_id, &process(1), &how).unwrap();
+        }
+        submit(store, "r", "t-3", 1);
+        for (attempt, duration) in [(0, 7), (1, 9), (2, 5)] {
+            store.measured(Some("t-1"), &Measured::Verify { attempt }, duration).unwrap();
+        }
+        let scout = Measured::Scout { name: "scout-a".into() };
+        store.measured(Some("t-2"), &scout, 40).unwrap();
+        let totals = store.totals().unwrap();
+        assert!(totals.since.is_some());
+        let ended = BTreeMap::from([(TaskState::Success, 1), (TaskState::Proposed, 1)]);
+        assert_eq!(totals.tasks, ended, "one that waits has no end");
+        assert_eq!((totals.verified_tasks, totals.attempts, totals.replans), (1, 2, 1));
+        assert_eq!(totals.verifications, [5, 7, 9]);
+        assert_eq!(totals.scouts["scout-a"], [40]);
+        assert_eq!(totals.tokens["editor"], ModelUsage { input: 6, cached: 4, output: 2 });
     }
 }

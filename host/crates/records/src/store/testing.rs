@@ -1,20 +1,20 @@
-//! A store of its own for each test.
+//! A store in a directory of its own, for tests.
 
 use super::{Flags, Store, Submission};
 use act_core::process::Process;
 
-pub(super) struct Place {
+pub(super) struct TempStore {
     pub(super) store: Store,
     _dir: tempfile::TempDir,
 }
 
-pub(super) fn store() -> Place {
+pub(super) fn store() -> TempStore {
     let dir = tempfile::tempdir().unwrap();
     let state = act_fs::Dir::open(dir.path()).unwrap();
-    Place { store: Store::open(&state, dir.path()).unwrap(), _dir: dir }
+    TempStore { store: Store::open(&state, dir.path()).unwrap(), _dir: dir }
 }
 
-/// Number `pid` of an invented boot.
+/// Returns process number `pid` of an invented boot.
 pub(super) fn process(pid: u32) -> Process {
     Process {
         pid,
@@ -24,7 +24,7 @@ pub(super) fn process(pid: u32) -> Process {
     }
 }
 
-/// Task `task_id` of process `pid` in a repository.
+/// Submits the task `task_id` of process `pid` and returns its position.
 pub(super) fn submit(store: &Store, repo: &str, task_id: &str, pid: u32) -> u32 {
     let flags =
         Flags { allow_paths: vec![".vscode/**".into()], max_tokens: Some(9), ..Flags::default() };
