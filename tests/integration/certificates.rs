@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use act_core::event::Events;
 use act_core::secret::Secret;
-use act_model::{Ask, Deadlines, ModelAccess, Pause, TokenLedger, connect, with_attempts};
+use act_model::{Ask, Deadlines, ModelAccess, Timer, TokenLedger, connect, with_attempts};
 use futures_util::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -110,8 +110,8 @@ fn ask(
 
 struct NoPause;
 
-impl Pause for NoPause {
-    fn pause(&self, _: Duration) -> BoxFuture<'static, ()> {
+impl Timer for NoPause {
+    fn wait(&self, _: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async {})
     }
 }

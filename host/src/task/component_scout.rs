@@ -70,7 +70,7 @@ impl Scout for ComponentScout {
 fn failure(failure: ComponentFailure) -> QueryFailure {
     QueryFailure {
         message: failure.to_string(),
-        can_heal: failure.can_heal(),
+        is_retryable: failure.is_retryable(),
         retry_after: failure.retry_after(),
         cancelled: matches!(failure, ComponentFailure::Cancelled),
         budget_spent: matches!(

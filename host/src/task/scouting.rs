@@ -25,7 +25,7 @@ use act_config::{ConfigError, ModelAccess, Root};
 use act_core::Failure;
 use act_core::event::{Events, Milestone, ModelUsage};
 use act_core::exit::Exit;
-use act_model::{TimerPause, TokenLedger};
+use act_model::{TokenLedger, TokioTimer};
 use act_workspace::digest;
 
 /// For one attempt where no `agent.yaml` says otherwise; the default of `timeouts.scout_query`.
@@ -305,7 +305,7 @@ impl LoadedScout {
             events.emit(milestone.into());
         }
         let cancel = &inquiry.cancel;
-        let asked = query::ask(&**scout, question, check, events, &TimerPause, cancel).await;
+        let asked = query::ask(&**scout, question, check, events, &TokioTimer, cancel).await;
         inquiry.audit.settle()?;
         let raw = match asked {
             Ok(raw) => raw,

@@ -92,7 +92,7 @@ async fn giving_up_after_a_failed_model_call_tells_what_the_model_said() {
     let (model, _hear) = Scripted::new(vec![Reply::Error(unavailable())]);
     let ended = attack(&hostile, "fail-like-the-model", &[], talking(&model)).await;
     let Err(ComponentFailure::Model(error)) = ended else { panic!("{ended:?}") };
-    assert_eq!((error.status, error.can_heal()), (Some(503), true));
+    assert_eq!((error.status, error.is_retryable()), (Some(503), true));
     assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
 
     // After a turn that came the guest cannot blame the model.

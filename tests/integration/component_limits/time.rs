@@ -7,7 +7,7 @@ use act_agent::scout::Question;
 use act_agent::scout::query::{self, QueryEnd, ReportCheck};
 use act_component::{ComponentFailure, Grant, HostContext, Limits, RepoRead};
 use act_core::event::EventKind;
-use act_model::Pause;
+use act_model::Timer;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
@@ -53,8 +53,8 @@ async fn security_line_15_a_host_call_that_nobody_wants_any_more_ends() {
 #[derive(Default)]
 struct Waits(std::sync::Mutex<Vec<Duration>>);
 
-impl Pause for Waits {
-    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+impl Timer for Waits {
+    fn wait(&self, time: Duration) -> BoxFuture<'static, ()> {
         self.0.lock().unwrap().push(time);
         Box::pin(async {})
     }

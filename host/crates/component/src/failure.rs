@@ -40,13 +40,13 @@ pub enum ComponentFailure {
 
 impl ComponentFailure {
     /// Whether another attempt may succeed.
-    pub fn can_heal(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
             Self::Cancelled | Self::Unrecorded(_) => false,
             Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
             Self::Guest(_) => false,
-            Self::Model(error) => error.can_heal(),
+            Self::Model(error) => error.is_retryable(),
         }
     }
 

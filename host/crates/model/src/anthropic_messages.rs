@@ -20,9 +20,10 @@ use serde_json::value::RawValue;
 use crate::client::sensitive;
 use crate::passthrough::{Passthrough, RawFields};
 use crate::wire::{
-    self, Counts, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire, json,
+    self, Calls, Counts, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
+    arguments_or_empty, json,
 };
-use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error, surrogates};
+use crate::{ModelError, Stop, ToolCall, ToolResult, error, surrogates};
 
 pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
 pub const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
@@ -60,9 +61,9 @@ impl Wire for AnthropicMessages {
     }
 }
 
-/// The wire wants a bound. Thinking counts as well, so it is generous.
+/// The wire requires a limit. Thinking counts as well, so the limit is generous.
 const MAX_TOKENS: u32 = 32_000;
-/// Less than the 20 blocks that are looked back on.
+/// Blocks between two marks, fewer than the 20 that the provider looks back from a mark.
 const STEP: usize = 15;
 const MARK: &str = r#""cache_control":{"type":"ephemeral"}"#;
 
@@ -72,11 +73,11 @@ pub(super) enum Side {
     Model,
 }
 
-/// Content blocks as JSON objects; neighbours of one side are one message.
+/// Content blocks as JSON objects. Consecutive blocks of one side form one message.
 struct Messages {
     head: String,
     blocks: Vec<(Side, String)>,
-    /// The block that ended the last request which got its turn.
+    /// Index of the block that ended the last request which was answered with a turn.
     answered: Option<usize>,
 }
 
@@ -107,7 +108,7 @@ impl Messages {
         let mut head = format!(r#"{{"model":{},"stream":true,"#, json(opening.model));
         if !opening.tools.is_empty() {
             let tools: Vec<_> = opening.tools.iter().map(tool).collect();
-            // One call a turn: an edit moves the lines that a second one would name.
+            // One call a turn, because an edit moves the lines that a second call would name.
             head.push_str(&format!(
                 r#""tools":{},"tool_choice":{{"type":"auto","disable_parallel_tool_use":true}},"#,
                 json(&tools)
@@ -129,7 +130,7 @@ fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
 
 impl Prompt for Messages {
     fn user(&mut self, text: &str) {
-        // A text without a visible character is refused by the wire.
+        // The provider refuses a text without a visible character.
         if !text.trim().is_empty() {
             self.blocks.push((Side::User, json(&Text { r#type: "text", text })));
         }
@@ -184,8 +185,8 @@ impl Prompt for Messages {
     }
 }
 
-/// The blocks to be marked, three at most beside the system prompt. Only our own side is marked: what the
-/// model said goes back untouched.
+/// Returns the indexes of the blocks to mark, at most three beside the system prompt. Only blocks of the user's side are
+/// marked, because the blocks of the model are sent back unchanged.
 pub(super) fn marks(sides: &[Side], answered: Option<usize>) -> Vec<usize> {
     let user = |at: &usize| sides[*at] == Side::User;
     let Some(last) = (0..sides.len()).rev().find(user) else { return vec![] };
@@ -196,7 +197,7 @@ pub(super) fn marks(sides: &[Side], answered: Option<usize>) -> Vec<usize> {
     marks
 }
 
-/// A block that is a whole object, with a mark at its end.
+/// Returns a block, a whole JSON object, with a mark at its end.
 fn marked(block: &str) -> String {
     let open = block.strip_suffix('}').unwrap_or(block);
     format!("{open},{MARK}}}")
@@ -230,7 +231,7 @@ struct Stream {
     blocks: BTreeMap<u64, Block>,
     ending: Ending,
     stopped: bool,
-    /// Prompt tokens: read past the cache, written to it, read from it.
+    /// Prompt tokens that the cache did not have, that were written to it, and that were read from it.
     input: [Option<u64>; 3],
     counts: Counts,
 }
@@ -243,7 +244,7 @@ impl StreamParser for Stream {
         match event.r#type.as_str() {
             "message_start" => {
                 if let Some(usage) = event.message.and_then(|message| message.usage) {
-                    // The output is only begun here, so its count means nothing yet.
+                    // The output has only begun, so its count is not used.
                     self.count_input(&usage);
                 }
             }
@@ -303,25 +304,20 @@ impl StreamParser for Stream {
     }
 
     fn reply(self: Box<Self>, _invented: &mut u64) -> Result<Reply, ModelError> {
-        let has_calls = self.blocks.values().any(|block| block.kind() == Kind::Call);
+        let has_calls = self.blocks.values().any(|block| block.kind == Kind::Call);
         let reason = self.ending.stop_reason.as_deref().unwrap_or_default();
         let stop = match reason {
             "max_tokens" | "model_context_window_exceeded" => Stop::Length,
             "refusal" => Stop::Refused,
             _ if has_calls => Stop::Tools,
-            "tool_use" => {
-                return Err(ModelError::malformed("the turn ends with tool calls, but none came"));
-            }
-            // `pause_turn` too: what was said so far stands, and the caller says how it goes on.
+            "tool_use" => return Err(wire::no_calls()),
+            // `pause_turn` is among them: the caller decides how the conversation continues.
             _ => Stop::Done,
         };
         let calls = if stop == Stop::Tools { self.calls()? } else { vec![] };
         let assistant_items = self.assistant_items(stop);
         let text = self.text(stop);
-        Ok(Reply {
-            turn: Turn { text, calls, stop, usage: ModelUsage::default() },
-            assistant_items,
-        })
+        Ok(Reply::new(text, calls, stop, assistant_items))
     }
 }
 
@@ -330,7 +326,7 @@ impl Stream {
         self.blocks.get_mut(&index?).filter(|block| !block.ended)
     }
 
-    /// Counts are sums so far, so the last one of each kind holds.
+    /// Each count is a sum so far, so the last one of each kind is in force.
     fn count_input(&mut self, usage: &Value) {
         const NAMES: [&str; 3] =
             ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
@@ -346,37 +342,32 @@ impl Stream {
     }
 
     fn calls(&self) -> Result<Vec<ToolCall>, ModelError> {
-        let blocks = self.blocks.values().filter(|block| block.kind() == Kind::Call);
-        let mut calls: Vec<ToolCall> = vec![];
-        for block in blocks {
-            let (id, name) = (block.field("id"), block.field("name"));
-            if id.is_empty() || name.is_empty() || !block.ended {
-                return Err(ModelError::malformed("a tool call has no id, no name or no end"));
+        let mut calls = Calls::default();
+        for block in self.blocks.values().filter(|block| block.kind == Kind::Call) {
+            if !block.ended {
+                return Err(ModelError::malformed("a tool call has no end"));
             }
-            if calls.iter().any(|call| call.id == id) {
-                return Err(ModelError::malformed("two tool calls have the same id"));
-            }
-            let arguments = block.arguments().to_owned();
-            calls.push(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments });
+            calls.add(block.field("id"), block.field("name"), &block.input)?;
         }
-        Ok(calls)
+        Ok(calls.done())
     }
 
-    /// What goes back. A refused turn leaves nothing: the wire would refuse the next one as well. Calls of
-    /// a turn that was cut off are gone, and a message may not end in thinking.
+    /// Returns the blocks that later requests contain. A refused turn has none, because the provider would refuse the next
+    /// request as well. Calls of a turn that was cut off are left out, and a message may not end in thinking.
     fn assistant_items(&self, stop: Stop) -> Vec<String> {
         if stop == Stop::Refused {
             return vec![];
         }
-        let keep =
-            |block: &&Block| block.counts() && (stop == Stop::Tools || block.kind() != Kind::Call);
+        let keep = |block: &&Block| {
+            block.can_be_sent_back() && (stop == Stop::Tools || block.kind != Kind::Call)
+        };
         let blocks: Vec<_> = self.blocks.values().filter(keep).collect();
-        let end = blocks.iter().rposition(|block| block.kind() != Kind::Thinking);
-        blocks[..end.map_or(0, |at| at + 1)].iter().map(|block| block.assistant_items()).collect()
+        let end = blocks.iter().rposition(|block| block.kind != Kind::Thinking);
+        blocks[..end.map_or(0, |at| at + 1)].iter().map(|block| block.assistant_item()).collect()
     }
 
     fn text(&self, stop: Stop) -> String {
-        let texts = self.blocks.values().filter(|block| block.kind() == Kind::Text);
+        let texts = self.blocks.values().filter(|block| block.kind == Kind::Text);
         let text: String = texts.map(|block| block.field("text")).collect();
         if stop != Stop::Refused || !text.is_empty() {
             return text;
@@ -390,7 +381,7 @@ struct Block {
     kind: Kind,
     raw: String,
     fields: Passthrough,
-    /// Whether anything was added to what the start held.
+    /// Pieces were added to the block since its start.
     grown: bool,
     /// Pieces of a call's arguments.
     input: String,
@@ -417,28 +408,29 @@ impl Block {
         };
         let mut input = String::new();
         if kind == Kind::Call {
-            // Whole already, if no pieces follow.
+            // The input is complete here when no pieces follow.
             input = fields.remove("input").map_or("{}", |raw| raw.get()).to_owned();
         }
         let fields = Passthrough::new(fields);
         Ok(Self { kind, raw: raw.get().to_owned(), fields, grown: false, input, ended: false })
     }
 
-    /// Adds a piece and says how many bytes of content it brought.
+    /// Adds a piece and returns the number of its bytes of content.
     fn delta(&mut self, raw: &RawValue) -> Result<usize, ModelError> {
         let mut piece = parse(raw)?;
         piece.remove("type");
         let written = piece.values().map(|raw| raw.get().len()).sum();
         if let Some(json) = piece.remove("partial_json") {
-            let json: String = serde_json::from_str(json.get())
-                .map_err(|_| ModelError::malformed("a piece of a call's arguments is no text"))?;
+            let json: String = serde_json::from_str(json.get()).map_err(|_| {
+                ModelError::malformed("a piece of a call's arguments is not a text")
+            })?;
             if !json.is_empty() && !self.grown {
                 self.input.clear();
                 self.grown = true;
             }
             self.input.push_str(&json);
         }
-        // Comes one by one and stands in a list.
+        // Citations arrive one by one, and the block holds a list of them.
         if let Some(citation) = piece.remove("citation") {
             let list = format!("[{}]", citation.get());
             if let Ok(list) = serde_json::from_str::<&RawValue>(&list) {
@@ -453,24 +445,13 @@ impl Block {
         Ok(written)
     }
 
-    fn kind(&self) -> Kind {
-        self.kind
-    }
-
     fn field(&self, name: &str) -> &str {
         self.fields.text(name)
     }
 
-    /// The arguments as the model wrote them.
-    fn arguments(&self) -> &str {
-        match self.input.trim() {
-            "" => "{}",
-            _ => &self.input,
-        }
-    }
-
-    /// Whether the wire takes the block back: it refuses empty text and thinking without its signature.
-    fn counts(&self) -> bool {
+    /// Returns whether the provider accepts the block in a later request: it refuses empty text and thinking without its
+    /// signature.
+    fn can_be_sent_back(&self) -> bool {
         match self.kind {
             Kind::Text => !self.field("text").trim().is_empty(),
             Kind::Thinking => !self.field("signature").is_empty() || !self.field("data").is_empty(),
@@ -478,8 +459,8 @@ impl Block {
         }
     }
 
-    /// The block as it stands in the conversation from now on.
-    fn assistant_items(&self) -> String {
+    /// Returns the block as later requests contain it.
+    fn assistant_item(&self) -> String {
         if !self.grown {
             return self.raw.clone();
         }
@@ -491,9 +472,10 @@ impl Block {
         format!("{{{}}}", fields.trim_start_matches(','))
     }
 
-    /// Only objects are taken back. Whatever else the model wrote goes back as what it was: a mistake.
+    /// Returns the arguments as an object, because the provider accepts nothing else. Other text is wrapped, so that the
+    /// model sees its mistake.
     fn input_object(&self) -> String {
-        let input = self.arguments();
+        let input = arguments_or_empty(&self.input);
         match serde_json::from_str::<&RawValue>(input) {
             Ok(raw) if raw.get().starts_with('{') => raw.get().to_owned(),
             _ => format!(r#"{{"INVALID_JSON":{}}}"#, json(input)),
@@ -503,5 +485,5 @@ impl Block {
 
 fn parse(raw: &RawValue) -> Result<RawFields<'_>, ModelError> {
     serde_json::from_str(raw.get())
-        .map_err(|_| ModelError::malformed("a content block of the stream is no object"))
+        .map_err(|_| ModelError::malformed("a content block of the stream is not an object"))
 }

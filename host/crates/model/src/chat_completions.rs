@@ -18,9 +18,9 @@ use crate::passthrough::{Passthrough, RawFields};
 use crate::surrogates::{self, SplitSurrogate};
 use crate::wire::{
     self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
-    json,
+    arguments_or_empty, json,
 };
-use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error};
+use crate::{ModelError, Stop, ToolCall, ToolResult, error};
 
 pub(super) struct ChatCompletions;
 
@@ -103,7 +103,7 @@ impl Prompt for Messages {
 
     fn results(&mut self, results: &[&ToolResult]) {
         for result in results {
-            // The wire has no place for `is_error`; the content says it.
+            // The wire has no field for `is_error`, so the content has to state it.
             self.add("tool", Some(&result.id), &result.content);
         }
     }
@@ -149,7 +149,7 @@ struct Choice<'a> {
 struct Stream {
     text: String,
     split: SplitSurrogate,
-    /// Whether the server sent any content, were it empty.
+    /// The server sent content, which may be empty.
     has_content: bool,
     refusal: String,
     calls: Vec<Call>,
@@ -212,12 +212,12 @@ impl StreamParser for Stream {
     }
 
     fn reply(self: Box<Self>, invented: &mut u64) -> Result<Reply, ModelError> {
-        self.turn(invented)
+        self.into_reply(invented)
     }
 }
 
 impl Stream {
-    /// Some servers send counts with every chunk, and zeros until they know them.
+    /// Stores the counts. Some servers send them with every chunk, so the last ones are in force.
     fn count(&mut self, usage: &Value) {
         let known = |name: &str| usage[name].as_u64();
         self.counts.input = known("prompt_tokens").or(self.counts.input);
@@ -237,12 +237,12 @@ impl Stream {
                     self.counts.written += piece.len();
                     self.text.push_str(&piece);
                 }
-                // Some servers send parts; only the ones with text are of use.
+                // Some servers send parts. Only parts with text are used.
                 Value::Array(parts) => {
                     self.has_content = true;
                     self.text.extend(parts.iter().filter_map(|part| part["text"].as_str()));
                 }
-                _ => return Err(ModelError::malformed("the content of a chunk is no text")),
+                _ => return Err(ModelError::malformed("the content of a chunk is not a text")),
             }
         }
         if let Some(Value::String(piece)) = delta.remove("refusal").map(parse).transpose()? {
@@ -251,7 +251,7 @@ impl Stream {
         if let Some(calls) = delta.remove("tool_calls") {
             let calls: Option<Vec<RawFields<'_>>> =
                 serde_json::from_str(calls.get()).map_err(|_| {
-                    ModelError::malformed("the tool calls of a chunk are no list of objects")
+                    ModelError::malformed("the tool calls of a chunk are not a list of objects")
                 })?;
             for call in calls.unwrap_or_default() {
                 self.call(call)?;
@@ -269,14 +269,14 @@ impl Stream {
         let mut function: RawFields<'_> = match piece.remove("function") {
             None => RawFields::new(),
             Some(raw) => serde_json::from_str::<Option<RawFields<'_>>>(raw.get())
-                .map_err(|_| ModelError::malformed("the function of a tool call is no object"))?
+                .map_err(|_| ModelError::malformed("the function of a tool call is not an object"))?
                 .unwrap_or_default(),
         };
         let name = text(function.remove("name"))?;
         let arguments = function.remove("arguments");
         self.counts.written += name.len() + arguments.map_or(0, |raw| raw.get().len());
-        let call = self.place(index, &id, &name);
-        // Both come once; servers that repeat them must not make "planplan".
+        let call = self.call_of(index, &id, &name);
+        // Some servers repeat the id and the name, which must not become "planplan".
         for (known, new) in [(&mut call.id, id), (&mut call.name, name)] {
             if known.is_empty() {
                 *known = new;
@@ -294,9 +294,9 @@ impl Stream {
         Ok(())
     }
 
-    /// The call that a piece belongs to: the one with its index, unless a new id and name say that the
-    /// server gives every call the same index; without an index, the last one, unless it has a name.
-    fn place(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
+    /// Returns the call that a piece belongs to. With an index it is the call of that index, unless a new id and a name show
+    /// that the server gives every call the same index. Without an index it is the last call, unless the piece has a name.
+    fn call_of(&mut self, index: Option<u64>, id: &str, name: &str) -> &mut Call {
         let opens = |call: &Call| {
             !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
         };
@@ -318,7 +318,7 @@ impl Stream {
         &mut self.calls[at]
     }
 
-    fn turn(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
+    fn into_reply(mut self, invented: &mut u64) -> Result<Reply, ModelError> {
         let finish = self.finish.take().unwrap_or_default();
         self.text.push_str(self.split.rest());
         for call in &mut self.calls {
@@ -330,9 +330,7 @@ impl Stream {
             "error" => return Err(error::of_stream_error("\"the provider failed in mid-turn\"")),
             _ if !self.refusal.is_empty() => Stop::Refused,
             _ if !self.calls.is_empty() => Stop::Tools,
-            "tool_calls" | "function_call" => {
-                return Err(ModelError::malformed("the turn ends with tool calls, but none came"));
-            }
+            "tool_calls" | "function_call" => return Err(wire::no_calls()),
             _ => Stop::Done,
         };
         if stop == Stop::Tools {
@@ -347,8 +345,7 @@ impl Stream {
             .into_iter()
             .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
             .collect();
-        let turn = Turn { text, calls, stop, usage: ModelUsage::default() };
-        Ok(Reply { turn, assistant_items: message.into_iter().collect() })
+        Ok(Reply::new(text, calls, stop, message.into_iter().collect()))
     }
 
     fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
@@ -361,20 +358,18 @@ impl Stream {
                 *invented += 1;
                 self.calls[at].id = format!("act_call_{invented}");
             }
-            if self.calls[at].arguments.trim().is_empty() {
-                // No arguments; servers that parse what is echoed want JSON all the same.
-                self.calls[at].arguments = "{}".to_owned();
-            }
+            // Some servers parse the arguments that are sent back, so they have to be JSON.
+            self.calls[at].arguments = arguments_or_empty(&self.calls[at].arguments).to_owned();
         }
         Ok(())
     }
 
-    /// The assistant message as the server is shown it from now on; none when it would be empty.
+    /// Returns the assistant message as later requests contain it, or `None` when it would be empty.
     fn message(&self) -> Option<String> {
         if self.text.is_empty() && self.calls.is_empty() && self.extra.is_empty() {
             return None;
         }
-        // Only a message with calls may go without content.
+        // Only a message with calls may have no content.
         let content = if self.has_content || self.calls.is_empty() {
             json(&self.text)
         } else {
@@ -407,7 +402,7 @@ impl Call {
     }
 }
 
-/// The next piece of a text that may have been cut inside of a character.
+/// Parses the next piece of a text that may have been cut inside of a character.
 fn joined(split: &mut SplitSurrogate, raw: &RawValue) -> Result<Value, ModelError> {
     serde_json::from_str(&split.join(raw.get()))
         .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
@@ -418,7 +413,7 @@ fn parse(raw: &RawValue) -> Result<Value, ModelError> {
         .map_err(|_| ModelError::malformed("a chunk of the stream nests too deep"))
 }
 
-/// Text, or nothing for null; numbers as servers use them for ids.
+/// Returns a text, an empty text for null, and a number as text, because some servers use numbers as ids.
 fn text(raw: Option<&RawValue>) -> Result<String, ModelError> {
     Ok(match raw.map(parse).transpose()? {
         Some(Value::String(text)) => text,

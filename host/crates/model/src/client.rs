@@ -1,4 +1,4 @@
-//! One configured server and model: the user's choice, its address, its headers and the wire it speaks.
+//! The configured server and model: the choice of the user, the address, the headers and the wire.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Conversation, Deadlines, Model, ModelError, ModelErrorKind, TokenLed
 use act_core::event::Events;
 use act_core::secret::{Secret, Secrets};
 
-/// The model, its address without the part that each wire adds, and the key.
+/// The choice of the user: the model, the address without the path of the wire, and the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelAccess {
     /// Any server of OpenAI-compatible Chat Completions; the address includes its version (`/v1`).
@@ -25,12 +25,12 @@ pub enum ModelAccess {
     Anthropic { base_url: String, model: String, key: Secret },
     /// Responses; the address includes its version (`/v1`).
     OpenAi { base_url: String, model: String, key: Secret },
-    /// No server: the script is played in this process.
+    /// No server: this process plays the script.
     Scripted(Script),
 }
 
 impl ModelAccess {
-    /// What the wire is called and which variables it was chosen by.
+    /// Returns the names of the wire and of its variables.
     pub fn service(&self) -> Service {
         self.wire().service()
     }
@@ -48,12 +48,12 @@ impl ModelAccess {
     }
 }
 
-/// Opens the model behind `access`. Nothing is sent before the first turn is asked for. All conversations share
-/// connections, events and counts.
+/// Opens the model behind `access`. The first turn sends the first request. All conversations share connections, events and
+/// counts.
 ///
 /// # Errors
 ///
-/// Refuses an address that is no URL and a key that cannot be sent in a header.
+/// Refuses an address that is not a URL and a key that cannot be sent in a header.
 pub fn connect(
     access: ModelAccess,
     deadlines: Deadlines,
@@ -80,7 +80,7 @@ impl Model for Client {
     }
 }
 
-/// Where requests go and how they are written.
+/// The target of requests and the wire that writes them.
 pub(super) struct Endpoint {
     pub(super) http: Http,
     pub(super) url: Url,
@@ -103,7 +103,7 @@ impl Endpoint {
             ModelAccess::Custom { base_url, model, key } => (base_url, model, key),
             ModelAccess::Anthropic { base_url, model, key }
             | ModelAccess::OpenAi { base_url, model, key } => (base_url, model, Some(key)),
-            // Nothing is sent there: a scripted transport takes the place of the network.
+            // A scripted transport takes the place of the network, so nothing is sent to this address.
             ModelAccess::Scripted(_) => ("http://127.0.0.1/v1".into(), "scripted".into(), None),
         };
         let service = wire.service();
@@ -125,7 +125,7 @@ fn address(base_url: &str, service: Service) -> Result<Url, ModelError> {
         let message = format!("the model's address {what}; set {}", service.address_variable);
         ModelError::new(ModelErrorKind::Rejected, message)
     };
-    let mut url = Url::parse(base_url).map_err(|_| unusable("is no URL"))?;
+    let mut url = Url::parse(base_url).map_err(|_| unusable("is not a URL"))?;
     url.path_segments_mut()
         .map_err(|()| unusable("has no path"))?
         .pop_if_empty()
@@ -147,14 +147,14 @@ fn headers(
     Ok(headers)
 }
 
-/// A value that shows itself in no debug output.
+/// Returns a header value that debug output hides.
 pub(super) fn sensitive(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// The header of OpenAI and of those who copy it.
+/// Returns the header with the key for the wires of OpenAI.
 pub(super) fn bearer(key: Option<&str>) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {

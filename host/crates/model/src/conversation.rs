@@ -1,4 +1,4 @@
-//! One conversation: what may be said when, and one request for each turn. The same for every wire.
+//! One conversation over any wire: the order of texts, calls and results, and one request for each turn.
 
 use std::sync::Arc;
 
@@ -11,27 +11,32 @@ use super::wire::{Limits, Offer, Opening, Prompt, compact};
 use super::{Ask, Conversation, ModelError, ToolResult, ToolSpec, Turn};
 
 pub(super) struct WireConversation {
-    target: Arc<Endpoint>,
+    endpoint: Arc<Endpoint>,
     role: String,
-    /// An error when the tools cannot be offered; told by the first `next`.
+    /// An error when the tools cannot be offered. The first `next` returns it.
     prompt: Result<Box<dyn Prompt>, ModelError>,
-    /// Ids of the last turn's calls that wait for their results.
+    /// The ids of the last turn's calls, until their results arrive.
     unanswered: Vec<String>,
-    /// Texts of the user role that arrived before the results: results follow their calls directly.
+    /// Texts of the user role that arrived before the results. The wires require results directly after their calls.
     deferred: Vec<String>,
-    /// Number of ids that had to be invented so far.
+    /// Number of call ids that this side invented so far.
     invented: u64,
 }
 
 impl WireConversation {
-    pub(super) fn new(target: Arc<Endpoint>, role: &str, system: &str, tools: &[ToolSpec]) -> Self {
+    pub(super) fn new(
+        endpoint: Arc<Endpoint>,
+        role: &str,
+        system: &str,
+        tools: &[ToolSpec],
+    ) -> Self {
         let prompt = offers(tools).map(|tools| {
             let system = format!("act role: {role}\n{system}");
-            let opening = Opening { model: &target.model, role, system: &system, tools: &tools };
-            target.wire.prompt(&opening)
+            let opening = Opening { model: &endpoint.model, role, system: &system, tools: &tools };
+            endpoint.wire.prompt(&opening)
         });
         Self {
-            target,
+            endpoint,
             role: role.to_owned(),
             prompt,
             unanswered: vec![],
@@ -74,7 +79,7 @@ impl Conversation for WireConversation {
         if let Some(result) = unknown {
             return Err(ModelError::misused(format!("no call {} waits for an answer", result.id)));
         }
-        // Found for every call, with equal numbers: each is answered exactly once.
+        // Every call has a result and the numbers are equal, so each call is answered exactly once.
         let ordered: Option<Vec<_>> = self
             .unanswered
             .iter()
@@ -97,7 +102,7 @@ impl Conversation for WireConversation {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<Turn, ModelError>> {
         Box::pin(async move {
-            let target = &self.target;
+            let endpoint = &self.endpoint;
             let prompt = self.prompt.as_mut().map_err(|error| error.clone())?;
             if !self.unanswered.is_empty() {
                 return Err(ModelError::misused("the calls of the last turn are not answered"));
@@ -105,14 +110,14 @@ impl Conversation for WireConversation {
             let request = Request {
                 role: &self.role,
                 attempt: ask.attempt.max(1),
-                url: &target.url,
-                headers: target.headers.clone(),
-                service: target.service,
-                has_key: target.has_key,
+                url: &endpoint.url,
+                headers: endpoint.headers.clone(),
+                service: endpoint.service,
+                has_key: endpoint.has_key,
                 body: prompt.body(&limits(&ask)?),
             };
-            let stream = target.wire.stream();
-            let reply = target.http.exchange(request, stream, &mut self.invented, cancel).await?;
+            let stream = endpoint.wire.stream();
+            let reply = endpoint.http.exchange(request, stream, &mut self.invented, cancel).await?;
             if !reply.assistant_items.is_empty() {
                 prompt.assistant(reply.assistant_items);
             }

@@ -1,5 +1,5 @@
-//! Classifies a refusal, an error in the stream or a broken connection: may a later try succeed, and what can the user
-//! do about it.
+//! Classifies an error status, an error in the stream or a broken connection: whether a later attempt may succeed, and what
+//! the user can do.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::wire::Service;
 use super::{ModelError, ModelErrorKind};
 use act_core::is_hidden;
 
-/// How much of what a server says goes into a message.
+/// Maximum number of characters that a message quotes from a server.
 const EXCERPT: usize = 300;
 
-/// Types and codes of errors that a repetition of the same request gets again.
+/// Types and codes of errors that the same request would get again.
 const FINAL: [&str; 10] = [
     "authentication_error",
     "billing_error",
@@ -49,7 +49,7 @@ impl ModelError {
     }
 }
 
-/// An answer whose status is not success.
+/// Returns the error for an answer whose status is not success.
 pub(super) fn of_status(
     status: StatusCode,
     headers: &HeaderMap,
@@ -58,12 +58,12 @@ pub(super) fn of_status(
     now: DateTime<Utc>,
 ) -> ModelError {
     use ModelErrorKind::{Rejected, TooLong, Unavailable};
-    let said = ErrorBody::read(body);
+    let error = ErrorBody::read(body);
     let number = status.as_u16();
     let kind = match number {
         413 => TooLong,
-        _ if said.too_long(Some(number)) => TooLong,
-        429 if said.spent() => Rejected,
+        _ if error.too_long(Some(number)) => TooLong,
+        429 if error.spent() => Rejected,
         408 | 409 | 429 | 500.. => Unavailable,
         _ => Rejected,
     };
@@ -74,44 +74,45 @@ pub(super) fn of_status(
             format!("redirects are not followed; set {address_variable} to the final address")
         }
         401 | 403 if has_key => format!("the key in {key_variable} was refused; check it"),
-        401 | 403 => format!("the server wants a key; set {key_variable}"),
+        401 | 403 => format!("the server requires a key; set {key_variable}"),
         402 => NO_CREDIT.to_owned(),
-        400 | 429 if said.no_credit() => NO_CREDIT.to_owned(),
+        400 | 429 if error.no_credit() => NO_CREDIT.to_owned(),
         404 => format!("check {address_variable} and AGENT_LLM_MODEL"),
         429 if kind == Rejected => {
             "a spending limit or quota is used up; raise it with the provider".to_owned()
         }
-        _ if kind == Unavailable => "a later try may succeed".to_owned(),
-        _ => "the server does not take this request; check AGENT_LLM_MODEL and the server's log"
-            .to_owned(),
+        _ if kind == Unavailable => "a later attempt may succeed".to_owned(),
+        _ => {
+            "the server rejects this request; check AGENT_LLM_MODEL and the server's log".to_owned()
+        }
     };
     ModelError {
         kind,
-        message: format!("the model's server answered {number}{}; {hint}", said.quoted()),
+        message: format!("the model's server answered {number}{}; {hint}", error.quoted()),
         status: Some(number),
         retry_after: (kind == Unavailable).then(|| retry_after(headers, now)).flatten(),
     }
 }
 
-/// An error object that came inside a stream that had begun with success.
+/// Returns the error for an error object inside a stream that began with a success status.
 pub(super) fn of_stream_error(error: &str) -> ModelError {
-    let said = ErrorBody::read(error.as_bytes());
-    let status = said.status.filter(|status| (400..600).contains(status));
-    let repeats = said.spent()
-        || said.words().any(|word| FINAL.contains(&word))
+    let error = ErrorBody::read(error.as_bytes());
+    let status = error.status.filter(|status| (400..600).contains(status));
+    let repeats = error.spent()
+        || error.words().any(|word| FINAL.contains(&word))
         || status.is_some_and(|status| status < 500 && !matches!(status, 408 | 409 | 429));
-    let (kind, hint) = match (said.too_long(status), repeats) {
+    let (kind, hint) = match (error.too_long(status), repeats) {
         (true, _) => (ModelErrorKind::TooLong, format!("; {LONGER}")),
         (false, true) => (ModelErrorKind::Rejected, String::new()),
         (false, false) => (ModelErrorKind::Unavailable, String::new()),
     };
-    let message = format!("the model's server broke off with an error{}{hint}", said.quoted());
+    let message = format!("the model's server broke off with an error{}{hint}", error.quoted());
     let mut failure = ModelError::new(kind, message);
     failure.status = status;
     failure
 }
 
-/// Trouble of the connection; `answered` once the status line has arrived.
+/// Returns the error for a failure of the connection. `answered` means that the status line has arrived.
 pub(super) fn of_connection(error: reqwest::Error, answered: bool, service: Service) -> ModelError {
     let error = error.without_url();
     if let Some(certificate) = untrusted(&error) {
@@ -144,8 +145,8 @@ fn innermost(error: &reqwest::Error) -> String {
     cause.to_string()
 }
 
-/// A rejected certificate stays rejected. `io::Error` hides what it carries from `source`, and what it
-/// carries may be another one.
+/// Returns why the certificate was rejected, which no later attempt changes. The search unwraps `io::Error` by hand, because
+/// its `source` skips the error that it wraps.
 fn untrusted(error: &reqwest::Error) -> Option<String> {
     let mut cause = error.source();
     while let Some(source) = cause {
@@ -161,7 +162,7 @@ fn untrusted(error: &reqwest::Error) -> Option<String> {
     None
 }
 
-/// `retry-after-ms`, else `retry-after` in seconds or as a date.
+/// Returns the wait of `retry-after-ms`, or of `retry-after` in seconds or as a date.
 fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let seconds =
@@ -176,8 +177,8 @@ fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
     })
 }
 
-/// One short line of what a server sent. It is cut before keys are replaced, so it is cut between words:
-/// a key has no space in it and is there whole or not at all.
+/// Returns one short line of a server's text. Keys are redacted later, so the line is cut between words: a key contains no
+/// space and is there whole or not at all.
 pub(super) fn excerpt(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(EXCERPT) {
@@ -189,7 +190,7 @@ pub(super) fn excerpt(text: &str) -> String {
     }
 }
 
-/// Makes hidden characters visible, so that a message is inert on any terminal.
+/// Escapes hidden characters, so that a message is harmless on any terminal.
 pub(super) fn escape_hidden(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -202,7 +203,7 @@ pub(super) fn escape_hidden(text: &str) -> String {
     out
 }
 
-/// Codes with which providers say that money or quota is gone: 429 like a rate limit, but waiting is no help.
+/// Codes for a spent credit or quota. The status is 429 as for a rate limit, but waiting does not help.
 const SPENT: [&str; 7] = [
     "billing_hard_limit_reached",
     "credit_balance_exhausted",
@@ -213,7 +214,7 @@ const SPENT: [&str; 7] = [
     "project_spend_limit_exceeded",
 ];
 
-/// Types and codes with which servers say that a conversation is longer than the model or they can take.
+/// Types and codes for a conversation that is too long for the model or the server.
 const TOO_LONG: [&str; 4] = [
     "context_length_exceeded",
     "exceed_context_size_error",
@@ -221,7 +222,7 @@ const TOO_LONG: [&str; 4] = [
     "request_too_large",
 ];
 
-/// The same in words: Anthropic has no code for it, and most servers of other people's models have none.
+/// Phrases for a conversation that is too long, because Anthropic and most servers of open models have no code for it.
 const TOO_LONG_WORDS: [&str; 6] = [
     "context length",
     "context limit",
@@ -231,10 +232,10 @@ const TOO_LONG_WORDS: [&str; 6] = [
     "maximum prompt length",
 ];
 
-/// In words where no code says it: Anthropic's 400 is an `invalid_request_error` like any other.
+/// Phrases for an account without credit, for which Anthropic sends an ordinary `invalid_request_error`.
 const NO_CREDIT_WORDS: [&str; 3] = ["credit balance", "plans & billing", "purchase credits"];
 
-/// What an error body says, as far as it is one of the known shapes.
+/// The fields of an error body that has one of the known shapes.
 #[derive(Default)]
 struct ErrorBody {
     text: String,
@@ -244,7 +245,7 @@ struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// `{"error":{…}}`, the inner object alone, a list of one such object, a bare string, or any text.
+    /// Reads `{"error":{…}}`, the inner object alone, a list of one such object, a bare string, or any text.
     fn read(body: &[u8]) -> Self {
         let Ok(json) = serde_json::from_slice::<Value>(body) else {
             return Self { text: String::from_utf8_lossy(body).into_owned(), ..Self::default() };
@@ -270,8 +271,8 @@ impl ErrorBody {
         self.kind.iter().chain(&self.codes).map(String::as_str)
     }
 
-    /// The code decides. The type only does where there is no code, since one type covers limits that pass
-    /// and limits that do not.
+    /// Returns whether a limit is spent for good. The type decides only where there is no code, because one type covers
+    /// limits that pass and limits that do not.
     fn spent(&self) -> bool {
         let spent = |word: &str| SPENT.contains(&word);
         match &self.codes[..] {
@@ -286,8 +287,8 @@ impl ErrorBody {
             || NO_CREDIT_WORDS.iter().any(|words| text.contains(words))
     }
 
-    /// A code says it wherever it stands; words only where nothing else is wrong than the request itself,
-    /// as limits for tokens in a minute are told in similar ones.
+    /// Returns whether the conversation is too long. A code is accepted with any status, a phrase only with a status that
+    /// blames the request, because rate limits for tokens use similar phrases.
     fn too_long(&self, status: Option<u16>) -> bool {
         let blames_request = status.is_none_or(|status| matches!(status, 400 | 422));
         let text = self.text.to_lowercase();
@@ -331,10 +332,10 @@ mod tests {
     #[test]
     fn the_status_decides_whether_a_later_try_may_differ() {
         for status in [408, 409, 429, 500, 502, 503, 504, 529] {
-            assert!(answer(status, &[], "").can_heal(), "{status}");
+            assert!(answer(status, &[], "").is_retryable(), "{status}");
         }
         for status in [301, 302, 307, 400, 401, 402, 403, 404, 413, 422] {
-            assert!(!answer(status, &[], "").can_heal(), "{status}");
+            assert!(!answer(status, &[], "").is_retryable(), "{status}");
         }
     }
 
@@ -342,15 +343,18 @@ mod tests {
     fn a_spent_limit_is_final_although_its_status_is_a_rate_limit() {
         let openai = r#"{"error":{"message":"no money","type":"insufficient_quota","code":"credit_balance_exhausted"}}"#;
         let anthropic = r#"{"type":"error","error":{"type":"rate_limit_error","message":"m","details":{"error_code":"enforced_spend_limit_reached"}}}"#;
-        assert!(!answer(429, &[("retry-after", "2")], openai).can_heal());
-        assert!(!answer(429, &[], anthropic).can_heal());
+        assert!(!answer(429, &[("retry-after", "2")], openai).is_retryable());
+        assert!(!answer(429, &[], anthropic).is_retryable());
         // One type covers limits that pass and limits that do not: the code decides where there is one.
         let type_alone = r#"{"error":{"type":"insufficient_quota","code":null}}"#;
         let passing = r#"{"error":{"type":"insufficient_quota","code":"rate_limit_exceeded"}}"#;
-        assert!(!answer(429, &[], type_alone).can_heal() && answer(429, &[], passing).can_heal());
+        assert!(
+            !answer(429, &[], type_alone).is_retryable()
+                && answer(429, &[], passing).is_retryable()
+        );
         assert!(
             answer(429, &[], r#"{"error":{"type":"rate_limit_error","code":"slow_down"}}"#)
-                .can_heal()
+                .is_retryable()
         );
     }
 
@@ -386,7 +390,7 @@ mod tests {
             (400, said("Your input exceeds the context window of this model.")),
         ] {
             let error = answer(status, &[], &body);
-            assert_eq!((error.kind, error.can_heal()), (TooLong, false), "{body}");
+            assert_eq!((error.kind, error.is_retryable()), (TooLong, false), "{body}");
             assert!(error.message.contains("larger context"), "{}", error.message);
         }
         let in_stream = |message: &str| of_stream_error(&said(message)).kind;
@@ -414,7 +418,11 @@ mod tests {
             answer(400, &[], r#"{"error":{"type":"billing_error","message":"m"}}"#),
             answer(402, &[], ""),
         ] {
-            assert!(!error.can_heal() && error.message.ends_with(NO_CREDIT), "{}", error.message);
+            assert!(
+                !error.is_retryable() && error.message.ends_with(NO_CREDIT),
+                "{}",
+                error.message
+            );
         }
         assert!(answer(400, &[], "unknown field").message.contains("AGENT_LLM_MODEL"));
     }
@@ -429,10 +437,12 @@ mod tests {
 
     #[test]
     fn an_error_in_the_stream_heals_unless_it_says_otherwise() {
-        assert!(of_stream_error(r#"{"message":"overloaded","code":502}"#).can_heal());
-        assert!(of_stream_error(r#""engine died""#).can_heal());
-        assert!(!of_stream_error(r#"{"message":"m","code":400}"#).can_heal());
-        assert!(!of_stream_error(r#"{"message":"m","type":"invalid_request_error"}"#).can_heal());
-        assert!(!of_stream_error(r#"{"code":"insufficient_quota"}"#).can_heal());
+        assert!(of_stream_error(r#"{"message":"overloaded","code":502}"#).is_retryable());
+        assert!(of_stream_error(r#""engine died""#).is_retryable());
+        assert!(!of_stream_error(r#"{"message":"m","code":400}"#).is_retryable());
+        assert!(
+            !of_stream_error(r#"{"message":"m","type":"invalid_request_error"}"#).is_retryable()
+        );
+        assert!(!of_stream_error(r#"{"code":"insufficient_quota"}"#).is_retryable());
     }
 }

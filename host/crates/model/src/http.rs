@@ -1,7 +1,7 @@
-//! One request on the wire: sent once, read under deadlines and a size limit, reported as an event.
+//! Sends one request, reads its stream under deadlines and a size limit, and reports it as an event.
 //!
-//! Owns every rule that holds for all providers: no redirects, no repetition, certificates checked, plain
-//! http never through a proxy, cancelling closes the connection, no key in any message.
+//! The rules for all providers are here: no redirects, no repetition, certificates are checked, plain http never uses a
+//! proxy, cancelling closes the connection, and no message contains a key.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -21,20 +21,21 @@ use super::{ModelError, ModelErrorKind, ModelUsage, TokenLedger, Turn};
 use act_core::event::{EventKind, Events};
 use act_core::secret::Secrets;
 
-/// Largest answer of one request.
+/// Maximum number of bytes of an answer.
 const MAX_REPLY: usize = 8 << 20;
-/// Largest part of a refusal that is read.
+/// Maximum number of bytes that are read of the body of an error status.
 const MAX_REFUSAL: usize = 64 << 10;
-/// Once the turn is complete only its counts may follow; a server that then keeps silent is not waited for.
+/// Maximum wait for the counts, which are all that may follow a complete turn.
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// The end of the body comes with its last bytes; reading it lets the connection be used again.
+/// Maximum wait for the end of the body. It usually arrives with the last bytes, and only a connection whose body was read
+/// to its end can be used again.
 const LAST_BYTES: Duration = Duration::from_millis(20);
 
 /// How long a request may take, in its parts and as a whole.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     pub connect: Duration,
-    /// Until the first line of the stream: a local model may read a long prompt for minutes.
+    /// Until the first line of the stream. A local model may read a long prompt for minutes.
     pub first: Duration,
     /// Between two lines of the stream.
     pub idle: Duration,
@@ -52,10 +53,10 @@ impl Default for Deadlines {
     }
 }
 
-/// The client is made by the first request, so that what needs no model pays nothing.
+/// The HTTP client of an endpoint. The first request creates it, so that a command without a model does not pay for it.
 pub(super) struct Http {
     client: OnceLock<Client>,
-    /// Answers instead of the network.
+    /// Answers in place of the network.
     script: Option<Transport>,
     pub(super) deadlines: Deadlines,
     pub(super) secrets: Secrets,
@@ -63,7 +64,7 @@ pub(super) struct Http {
     pub(super) ledger: TokenLedger,
 }
 
-/// What goes out, and under which name it is told.
+/// One request, and the names under which events and messages report it.
 pub(super) struct Request<'a> {
     pub(super) role: &'a str,
     pub(super) attempt: u32,
@@ -74,12 +75,12 @@ pub(super) struct Request<'a> {
     pub(super) body: Bytes,
 }
 
-/// What is known of a request so far, for its event.
+/// The facts about a request for its event.
 #[derive(Default)]
 struct Trace {
     status: Option<u16>,
     request_id: Option<String>,
-    /// The model may have read the prompt, whatever came of it.
+    /// The model may have read the prompt, so its tokens are counted even when the request fails.
     costs: bool,
 }
 
@@ -97,11 +98,11 @@ impl Http {
         Self { script: Some(script), ..self }
     }
 
-    /// Sends, collects and makes the turn. Nothing is sent once the budget is spent.
+    /// Sends a request and returns the turn that its stream contains. Nothing is sent once the token budget is spent.
     pub(super) async fn exchange(
         &self,
         request: Request<'_>,
-        mut collect: Box<dyn StreamParser>,
+        mut parser: Box<dyn StreamParser>,
         invented: &mut u64,
         cancel: &CancellationToken,
     ) -> Result<Reply, ModelError> {
@@ -113,10 +114,10 @@ impl Http {
         let read = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ModelError::new(ModelErrorKind::Cancelled, "cancelled")),
-            read = self.run(request, collect.as_mut(), &mut trace, total) => read,
+            read = self.run(request, parser.as_mut(), &mut trace, total) => read,
         };
-        let usage = if trace.costs { collect.counts().usage(sent) } else { ModelUsage::default() };
-        let reply = read.and_then(|()| collect.reply(invented)).map_err(|error| {
+        let usage = if trace.costs { parser.counts().usage(sent) } else { ModelUsage::default() };
+        let reply = read.and_then(|()| parser.reply(invented)).map_err(|error| {
             self.presentable(ModelError { status: error.status.or(trace.status), ..error })
         });
         self.ledger.add(role, usage);
@@ -132,7 +133,7 @@ impl Http {
         reply.map(|reply| Reply { turn: Turn { usage, ..reply.turn }, ..reply })
     }
 
-    /// The error as it may leave this module: no key and no control character in it.
+    /// Removes keys and control characters from the message of an error.
     fn presentable(&self, error: ModelError) -> ModelError {
         ModelError { message: error::escape_hidden(&self.secrets.redact(&error.message)), ..error }
     }
@@ -140,7 +141,7 @@ impl Http {
     async fn run(
         &self,
         request: Request<'_>,
-        collect: &mut dyn StreamParser,
+        parser: &mut dyn StreamParser,
         trace: &mut Trace,
         total: Instant,
     ) -> Result<(), ModelError> {
@@ -187,14 +188,14 @@ impl Http {
                 service.address_variable
             )));
         }
-        self.read(response, collect, service, first, total).await
+        self.read(response, parser, service, first, total).await
     }
 
     /// Reads the stream until the turn and its counts are complete.
     async fn read(
         &self,
         response: Response,
-        collect: &mut dyn StreamParser,
+        parser: &mut dyn StreamParser,
         service: Service,
         first: Instant,
         total: Instant,
@@ -207,7 +208,7 @@ impl Http {
         loop {
             let bytes = match timeout_at(deadline, body.next()).await {
                 Ok(Some(Ok(bytes))) => bytes,
-                _ if collect.complete() => return Ok(()),
+                _ if parser.complete() => return Ok(()),
                 Ok(Some(Err(error))) => return Err(error::of_connection(error, true, service)),
                 Ok(None) => {
                     let message =
@@ -224,14 +225,14 @@ impl Http {
                 .push(&bytes, &mut payloads)
                 .map_err(|error| ModelError::malformed(error.to_string()))?;
             for payload in payloads.drain(..) {
-                if collect.payload(&payload)?.is_break() {
+                if parser.payload(&payload)?.is_break() {
                     let rest = async { while let Some(Ok(_)) = body.next().await {} };
                     let _ = tokio::time::timeout(LAST_BYTES, rest).await;
                     return Ok(());
                 }
             }
             if alive {
-                let wait = if collect.complete() { AFTERWARDS } else { self.deadlines.idle };
+                let wait = if parser.complete() { AFTERWARDS } else { self.deadlines.idle };
                 deadline = total.min(Instant::now() + wait);
             }
         }
@@ -241,7 +242,7 @@ impl Http {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        // Fails only when the process has one already, and then that is the one to use.
+        // It fails when the process has a provider already, which is then used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("act/", env!("CARGO_PKG_VERSION")))
@@ -251,8 +252,8 @@ impl Http {
             .connect_timeout(self.deadlines.connect)
             .tcp_nodelay(true);
         if url.scheme() == "http" {
-            // Loopback needs no proxy, and anything else would show it the prompt. Without redirects nothing
-            // here can meet a certificate, and reading the platform's takes longer than all the rest.
+            // Loopback needs no proxy, and a proxy would read the prompt. Plain http without redirects meets no
+            // certificate, and reading those of the platform would take longer than the rest of the setup.
             builder = builder.no_proxy().tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| {
@@ -275,14 +276,14 @@ fn late(what: &str) -> ModelError {
     ModelError::new(ModelErrorKind::Timeout, message)
 }
 
-/// A content type that is certainly no event stream; a missing one is forgiven.
+/// Returns a content type that is not an event stream. A missing one is accepted.
 fn foreign_type(headers: &HeaderMap) -> Option<String> {
     let kind = headers.get(CONTENT_TYPE)?;
     let text = String::from_utf8_lossy(kind.as_bytes()).trim().to_ascii_lowercase();
     (!text.starts_with("text/event-stream")).then(|| error::excerpt(&text))
 }
 
-/// As much of a refusal as is read: it ends at the limit, the deadline or the first error.
+/// Reads the body of an error status up to the limit, the deadline or the first error.
 async fn beginning(response: Response, deadline: Instant) -> Vec<u8> {
     let mut body = response.bytes_stream();
     let mut read = vec![];

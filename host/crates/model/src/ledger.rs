@@ -10,7 +10,7 @@ use super::{ModelError, ModelErrorKind, ModelUsage};
 #[derive(Debug, Clone)]
 pub struct TokenLedger {
     sums: Arc<Mutex<BTreeMap<String, ModelUsage>>>,
-    /// `u64::MAX` where there is no limit.
+    /// `u64::MAX` means no limit.
     limit: Arc<AtomicU64>,
 }
 
@@ -21,7 +21,8 @@ impl Default for TokenLedger {
 }
 
 impl TokenLedger {
-    /// A ledger for a task that may spend `limit` tokens, input and output of all roles together; `None` is no limit.
+    /// Returns the ledger of a task that may spend `limit` tokens, input and output of all roles together. `None` sets no
+    /// limit.
     pub fn limited(limit: Option<u64>) -> Self {
         let ledger = Self { sums: Arc::default(), limit: Arc::default() };
         ledger.set_limit(limit);
@@ -37,15 +38,18 @@ impl TokenLedger {
         Some(self.limit.load(Ordering::SeqCst)).filter(|limit| *limit != u64::MAX)
     }
 
+    /// Adds the tokens of one request.
     pub fn add(&self, role: &str, usage: ModelUsage) {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         *sums.entry(role.to_owned()).or_default() += usage;
     }
 
+    /// Returns the sums by role.
     pub fn by_role(&self) -> BTreeMap<String, ModelUsage> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns the sum over all roles.
     pub fn total(&self) -> ModelUsage {
         self.by_role().into_values().fold(ModelUsage::default(), |mut sum, usage| {
             sum += usage;
@@ -92,7 +96,7 @@ mod tests {
         assert!(ledger.allow().is_ok() && !ledger.is_spent());
         ledger.clone().add("scout-a", USAGE);
         let error = ledger.allow().unwrap_err();
-        assert_eq!((error.kind, error.can_heal()), (ModelErrorKind::Budget, false));
+        assert_eq!((error.kind, error.is_retryable()), (ModelErrorKind::Budget, false));
         assert!(error.message.contains("160 of 160") && ledger.is_spent(), "{}", error.message);
     }
 

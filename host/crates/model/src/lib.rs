@@ -37,12 +37,12 @@ pub use client::{ModelAccess, connect};
 pub use http::Deadlines;
 pub use ledger::TokenLedger;
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
-pub use retry::{Attempts, Heal, Next, Pause, TimerPause, with_attempts};
+pub use retry::{Retryable, Timer, TokioTimer, with_attempts};
 pub use wire::Service;
 
 pub use act_core::event::ModelUsage;
 
-/// A tool offered to the model; `parameters` is a JSON Schema as text.
+/// A tool that is offered to the model. `parameters` is a JSON Schema as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolSpec {
     pub name: String,
@@ -50,7 +50,7 @@ pub struct ToolSpec {
     pub parameters: String,
 }
 
-/// A tool call of the model; `arguments` is the JSON text that the model wrote, unchecked.
+/// A tool call of the model. `arguments` is the JSON text that the model wrote, unchecked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
     pub id: String,
@@ -66,11 +66,15 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
+/// Why a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     Done,
+    /// The turn calls tools.
     Tools,
+    /// The turn reached the limit of its length.
     Length,
+    /// The model refused, or a filter did.
     Refused,
 }
 
@@ -93,6 +97,7 @@ pub struct Ask {
     pub attempt: u32,
 }
 
+/// The configured model.
 pub trait Model: Send + Sync {
     /// Opens an empty conversation. `act role: ROLE` is the first line of its system prompt.
     fn open(&self, role: &str, system: &str, tools: &[ToolSpec]) -> Box<dyn Conversation>;
@@ -125,7 +130,7 @@ pub trait Conversation: Send {
 #[error("{message}")]
 pub struct ModelError {
     pub kind: ModelErrorKind,
-    /// Facts and the next step; control characters escaped, no key in it.
+    /// What happened and what to do next. Control characters are escaped, and it contains no key.
     pub message: String,
     pub status: Option<u16>,
     pub retry_after: Option<std::time::Duration>,
@@ -133,30 +138,30 @@ pub struct ModelError {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelErrorKind {
-    /// Connection refused, reset, name not found.
+    /// The connection was refused or reset, or the name was not found.
     Transport,
-    /// Idle or total deadline.
+    /// The idle or the total deadline has passed.
     Timeout,
     /// The stream ended before the turn did.
     Cut,
-    /// The answer is not what the wire says, or larger than it may be.
+    /// The answer does not follow the wire, or is too large.
     Malformed,
-    /// Answered with a status that a later try may not get: 408, 409, 429, 5xx.
+    /// The status may differ at a later attempt: 408, 409, 429, 5xx.
     Unavailable,
-    /// Answered with a status that repeats itself: other 4xx, redirects, a spent limit.
+    /// The status will not change: other 4xx, redirects, a spent limit.
     Rejected,
-    /// The conversation is longer than the model takes; a shorter one may be answered.
+    /// The conversation is too long for the model.
     TooLong,
-    /// The caller used the conversation wrongly: unknown or missing call ids.
+    /// The caller used the conversation wrongly, for example with an unknown call id.
     Misused,
-    /// The task's tokens are spent; nothing was sent.
+    /// The token budget of the task is spent, so no request was sent.
     Budget,
     Cancelled,
 }
 
 impl ModelError {
-    /// Whether another attempt may succeed.
-    pub fn can_heal(&self) -> bool {
+    /// Returns whether another attempt may succeed.
+    pub fn is_retryable(&self) -> bool {
         use ModelErrorKind::{Cut, Malformed, Timeout, Transport, Unavailable};
         matches!(self.kind, Transport | Timeout | Cut | Malformed | Unavailable)
     }

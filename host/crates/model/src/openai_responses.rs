@@ -15,10 +15,10 @@ use sha2::{Digest, Sha256};
 
 use crate::client::bearer;
 use crate::wire::{
-    self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
-    json,
+    self, Calls, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser,
+    Wire, json,
 };
-use crate::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error, surrogates};
+use crate::{ModelError, Stop, ToolCall, ToolResult, error, surrogates};
 
 pub const DEFAULT_MODEL: &str = "gpt-6.1-sol";
 pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
@@ -56,7 +56,7 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a RawValue,
-    /// The schemas have optional properties, which the strict mode has not.
+    /// False, because the schemas have optional properties, which the strict mode does not allow.
     strict: bool,
 }
 
@@ -83,7 +83,7 @@ impl Items {
             json(&cache_key(opening.role, &tools, &instructions))
         );
         if !opening.tools.is_empty() {
-            // One call a turn: an edit moves the lines that a second one would name.
+            // One call a turn, because an edit moves the lines that a second call would name.
             head.push_str(&format!(
                 r#""tools":{tools},"tool_choice":"auto","parallel_tool_calls":false,"#
             ));
@@ -93,8 +93,8 @@ impl Items {
     }
 }
 
-/// The same for every conversation that begins the same, so that they meet in one cache; short, because the
-/// wire takes 64 characters.
+/// Returns a key that is equal for all conversations with the same beginning, so that they share one prompt cache. The wire
+/// accepts 64 characters.
 fn cache_key(role: &str, tools: &str, instructions: &str) -> String {
     let digest = Sha256::new().chain_update(tools).chain_update(instructions).finalize();
     let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -114,7 +114,7 @@ impl Prompt for Items {
 
     fn results(&mut self, results: &[&ToolResult]) {
         for ToolResult { id, content, .. } in results {
-            // The wire has no place for `is_error`; the content says it.
+            // The wire has no field for `is_error`, so the content has to state it.
             let output = Output { r#type: "function_call_output", call_id: id, output: content };
             self.0.add(&json(&output));
         }
@@ -184,7 +184,7 @@ struct Part {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum End {
     Completed,
-    /// With the reason given.
+    /// Cut off, for the reason that the provider gives.
     Incomplete(String),
 }
 
@@ -233,7 +233,7 @@ impl StreamParser for Stream {
                 return Err(error::of_stream_error(error.map_or("\"failed\"", RawValue::get)));
             }
             "error" => return Err(error::of_stream_error(payload)),
-            // Pieces of what comes again whole; only their size is of use.
+            // Pieces of an item that arrives whole later. Their size counts if the stream breaks before that.
             _ => self.counts.written += event.delta.map_or(0, |delta| delta.get().len()),
         }
         Ok(ControlFlow::Continue(()))
@@ -248,8 +248,10 @@ impl StreamParser for Stream {
     }
 
     fn reply(self: Box<Self>, _invented: &mut u64) -> Result<Reply, ModelError> {
-        let refusal = self.said(|part| (part.r#type == "refusal").then_some(part.refusal.as_str()));
-        let text = self.said(|part| (part.r#type == "output_text").then_some(part.text.as_str()));
+        let refusal =
+            self.content(|part| (part.r#type == "refusal").then_some(part.refusal.as_str()));
+        let text =
+            self.content(|part| (part.r#type == "output_text").then_some(part.text.as_str()));
         let has_calls = self.items.values().any(|(item, _)| item.r#type == "function_call");
         let stop = match &self.end {
             Some(End::Incomplete(reason)) if reason == "content_filter" => Stop::Refused,
@@ -261,18 +263,14 @@ impl StreamParser for Stream {
         let calls = if stop == Stop::Tools { self.calls()? } else { vec![] };
         let assistant_items = match (&self.end, text.is_empty()) {
             (Some(End::Completed), _) => self.items.into_values().map(|(_, raw)| raw).collect(),
-            // Items of a turn that was cut off refer to each other and may lack their other half; the text
-            // is what can be kept.
+            // The items of a turn that was cut off may refer to items that are missing, so only the text is sent back.
             (_, false) if stop == Stop::Length => {
                 vec![format!(r#"{{"role":"assistant","content":{}}}"#, json(&text))]
             }
             _ => vec![],
         };
         let text = if text.is_empty() { refusal } else { text };
-        Ok(Reply {
-            turn: Turn { text, calls, stop, usage: ModelUsage::default() },
-            assistant_items,
-        })
+        Ok(Reply::new(text, calls, stop, assistant_items))
     }
 }
 
@@ -300,26 +298,16 @@ impl Stream {
         self.counts.cached = cached.unwrap_or_default();
     }
 
-    fn said(&self, piece: impl Fn(&Part) -> Option<&str>) -> String {
+    fn content(&self, piece: impl Fn(&Part) -> Option<&str>) -> String {
         let messages = self.items.values().filter(|(item, _)| item.r#type == "message");
         messages.flat_map(|(item, _)| item.content.iter().flatten()).filter_map(piece).collect()
     }
 
     fn calls(&self) -> Result<Vec<ToolCall>, ModelError> {
-        let mut calls: Vec<ToolCall> = vec![];
+        let mut calls = Calls::default();
         for (item, _) in self.items.values().filter(|(item, _)| item.r#type == "function_call") {
-            if item.call_id.is_empty() || item.name.is_empty() {
-                return Err(ModelError::malformed("a tool call has no call_id or no name"));
-            }
-            if calls.iter().any(|call| call.id == item.call_id) {
-                return Err(ModelError::malformed("two tool calls have the same call_id"));
-            }
-            let arguments = match item.arguments.trim() {
-                "" => "{}".to_owned(),
-                _ => item.arguments.clone(),
-            };
-            calls.push(ToolCall { id: item.call_id.clone(), name: item.name.clone(), arguments });
+            calls.add(&item.call_id, &item.name, &item.arguments)?;
         }
-        Ok(calls)
+        Ok(calls.done())
     }
 }

@@ -1,4 +1,6 @@
-//! RawFields of a message that only the provider understands: pieces are joined, stored and sent back.
+//! Fields of a message that only the provider understands. Their pieces are joined, stored and sent back.
+//!
+//! Not `serde_json::Value`: it would parse numbers and nested objects, and write them back with other bytes.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +8,11 @@ use serde_json::value::RawValue;
 
 use super::wire::json;
 
-/// Raw fields by name. The order of names is lost and made the alphabet's, so it is always the same.
+/// Raw fields by name. They are written in alphabetical order, so equal fields give equal bytes.
 pub(super) type RawFields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// RawFields that only the provider understands: pieces of text and of lists are joined, of anything else the
-/// last one counts; nothing is parsed further.
+/// The fields of one message. Pieces of texts and of lists are joined; any other piece replaces the one before it. Nothing is
+/// parsed further.
 #[derive(Default)]
 pub(super) struct Passthrough(BTreeMap<String, Piece>);
 
@@ -21,11 +23,12 @@ enum Piece {
 }
 
 impl Passthrough {
-    /// RawFields that are whole, empty ones included.
+    /// Takes over fields that are complete, empty ones included.
     pub(super) fn new(fields: RawFields<'_>) -> Self {
         Self(fields.into_iter().map(|(name, raw)| (name, Piece::read(raw))).collect())
     }
 
+    /// Adds the next pieces. A null adds nothing.
     pub(super) fn merge(&mut self, fields: RawFields<'_>) {
         for (name, raw) in fields {
             if raw.get() == "null" {
@@ -43,7 +46,7 @@ impl Passthrough {
         self.0.is_empty()
     }
 
-    /// The text of a field; empty when it has none.
+    /// Returns the text of a field, or an empty text when the field is missing or not a text.
     pub(super) fn text(&self, name: &str) -> &str {
         match self.0.get(name) {
             Some(Piece::Text(text)) => text,

@@ -1,7 +1,8 @@
-//! The one rule for repeating a failed request, for the Editor's requests and for whole queries of a Scout.
+//! The one rule for repeating a failed request, for the Editor's requests and for whole queries of a Scout. Nothing below
+//! [`with_attempts`] repeats anything.
 //!
-//! [`Attempts`] decides; [`with_attempts`] acts. Nothing below either of them repeats anything. Not `backon`: its waits
-//! cannot be cancelled, and an operation that borrows its conversation mutably does not fit its closures.
+//! Not `backon`: its waits cannot be cancelled, and an operation that borrows its conversation mutably does not fit its
+//! closures.
 
 use std::time::Duration;
 
@@ -10,50 +11,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ModelError, ModelErrorKind};
 
-/// Waits between the three attempts: short, because a person waits for the task.
+/// Waits between the three attempts. They are short, because a person waits for the task.
 const BACK_OFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 /// Longest wait that a server may ask for with `retry-after`. Servers with daily limits ask for hours.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    Wait(Duration),
-    End,
-}
-
-/// Counts the attempts of one request or query.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Attempts {
-    failed: usize,
-}
-
-impl Attempts {
-    /// Returns the number of the current attempt, from 1.
-    pub fn number(&self) -> u32 {
-        self.failed as u32 + 1
-    }
-
-    /// Counts a failed attempt and decides what is next.
-    pub fn failed(&mut self, can_heal: bool, retry_after: Option<Duration>) -> Next {
-        let Some(back_off) = BACK_OFF.get(self.failed).filter(|_| can_heal) else {
-            return Next::End;
-        };
-        self.failed += 1;
-        Next::Wait(retry_after.unwrap_or_default().min(LONGEST_WAIT).max(*back_off))
-    }
-}
-
 /// A failure that knows whether another attempt may succeed.
-pub trait Heal {
-    fn can_heal(&self) -> bool;
+pub trait Retryable {
+    fn is_retryable(&self) -> bool;
     fn retry_after(&self) -> Option<Duration>;
-    /// The failure that is returned when the task is cancelled between two attempts.
+    /// Returns the failure of a task that was cancelled between two attempts.
     fn cancelled() -> Self;
 }
 
-impl Heal for ModelError {
-    fn can_heal(&self) -> bool {
-        Self::can_heal(self)
+impl Retryable for ModelError {
+    fn is_retryable(&self) -> bool {
+        Self::is_retryable(self)
     }
 
     fn retry_after(&self) -> Option<Duration> {
@@ -65,19 +38,25 @@ impl Heal for ModelError {
     }
 }
 
-/// The wait between two attempts; tests replace it by a recorder.
-pub trait Pause: Send + Sync {
-    fn pause(&self, time: Duration) -> BoxFuture<'static, ()>;
+/// Waits between two attempts. Tests replace it by a recorder.
+pub trait Timer: Send + Sync {
+    fn wait(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// Waits on the clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct TimerPause;
+pub struct TokioTimer;
 
-impl Pause for TimerPause {
-    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+impl Timer for TokioTimer {
+    fn wait(&self, time: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(time))
     }
+}
+
+/// Returns the wait after a failure, or `None` when there is no further attempt. `failures` counts the earlier ones.
+fn next_wait(failures: usize, failure: &impl Retryable) -> Option<Duration> {
+    let back_off = BACK_OFF.get(failures).filter(|_| failure.is_retryable())?;
+    Some(failure.retry_after().unwrap_or_default().min(LONGEST_WAIT).max(*back_off))
 }
 
 /// Runs attempts until one succeeds, one fails for good, or the third fails.
@@ -87,9 +66,9 @@ impl Pause for TimerPause {
 ///
 /// # Errors
 ///
-/// Returns the failure of the last attempt, or [`Heal::cancelled`] when the task is cancelled during a wait.
-pub async fn with_attempts<S: ?Sized, T, E: Heal>(
-    pause: &dyn Pause,
+/// Returns the failure of the last attempt, or [`Retryable::cancelled`] when the task is cancelled during a wait.
+pub async fn with_attempts<S: ?Sized, T, E: Retryable>(
+    timer: &dyn Timer,
     cancel: &CancellationToken,
     subject: &mut S,
     mut attempt: impl for<'a> FnMut(
@@ -98,22 +77,21 @@ pub async fn with_attempts<S: ?Sized, T, E: Heal>(
         &'a CancellationToken,
     ) -> BoxFuture<'a, Result<T, E>>,
 ) -> Result<T, E> {
-    let mut attempts = Attempts::default();
+    let mut failures = 0;
     loop {
-        let failure = match attempt(subject, attempts.number(), cancel).await {
+        let failure = match attempt(subject, failures as u32 + 1, cancel).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
         if cancel.is_cancelled() {
             return Err(failure);
         }
-        let Next::Wait(time) = attempts.failed(failure.can_heal(), failure.retry_after()) else {
-            return Err(failure);
-        };
+        let Some(time) = next_wait(failures, &failure) else { return Err(failure) };
+        failures += 1;
         tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(E::cancelled()),
-            () = pause.pause(time) => {}
+            () = timer.wait(time) => {}
         }
     }
 }
@@ -130,37 +108,31 @@ mod tests {
 
     #[test]
     fn three_attempts_with_one_and_two_seconds_between() {
-        let mut attempts = Attempts::default();
-        let mut seen = vec![];
-        loop {
-            let number = attempts.number();
-            let next = attempts.failed(true, None);
-            seen.push((number, next));
-            if next == Next::End {
-                break;
-            }
-        }
-        assert_eq!(seen, [(1, Next::Wait(secs(1))), (2, Next::Wait(secs(2))), (3, Next::End)]);
+        let waits: Vec<_> = (0..3).map(|at| next_wait(at, &failure(ModelErrorKind::Cut))).collect();
+        assert_eq!(waits, [Some(secs(1)), Some(secs(2)), None]);
     }
 
     #[test]
     fn a_longer_retry_after_replaces_the_back_off_up_to_a_minute() {
-        let wait = |after| Attempts::default().failed(true, Some(after));
-        assert_eq!(wait(Duration::from_millis(200)), Next::Wait(secs(1)));
-        assert_eq!(wait(secs(7)), Next::Wait(secs(7)));
-        assert_eq!(wait(secs(3600)), Next::Wait(secs(60)));
+        let wait = |after| {
+            let failure = ModelError { retry_after: Some(after), ..failure(ModelErrorKind::Cut) };
+            next_wait(0, &failure)
+        };
+        assert_eq!(wait(Duration::from_millis(200)), Some(secs(1)));
+        assert_eq!(wait(secs(7)), Some(secs(7)));
+        assert_eq!(wait(secs(3600)), Some(secs(60)));
     }
 
     #[test]
     fn what_cannot_heal_ends_at_once() {
-        assert_eq!(Attempts::default().failed(false, Some(secs(1))), Next::End);
+        assert_eq!(next_wait(0, &failure(ModelErrorKind::Rejected)), None);
     }
 
     #[derive(Default)]
     struct Record(Mutex<Vec<Duration>>);
 
-    impl Pause for Record {
-        fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+    impl Timer for Record {
+        fn wait(&self, time: Duration) -> BoxFuture<'static, ()> {
             self.0.lock().unwrap().push(time);
             Box::pin(async {})
         }
@@ -189,8 +161,8 @@ mod tests {
     #[tokio::test]
     async fn cancelling_ends_the_wait() {
         struct Endless(CancellationToken);
-        impl Pause for Endless {
-            fn pause(&self, _: Duration) -> BoxFuture<'static, ()> {
+        impl Timer for Endless {
+            fn wait(&self, _: Duration) -> BoxFuture<'static, ()> {
                 self.0.cancel();
                 Box::pin(std::future::pending())
             }

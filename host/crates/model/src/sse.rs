@@ -7,8 +7,9 @@
 //! Not `eventsource-stream`: it returns an event only after two line ends, does not report single lines as signs of life,
 //! and does not bound the size of a line or an event.
 
-/// Largest line in bytes: a server that does not stream tool calls in pieces sends a whole file in one line.
+/// Maximum number of bytes of a line. A server that does not cut tool calls into pieces sends a whole file in one line.
 const MAX_LINE: usize = 4 << 20;
+/// Maximum number of bytes of an event.
 const MAX_EVENT: usize = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +27,7 @@ pub(super) struct Decoder {
     line: Vec<u8>,
     /// `data` lines of an event that has not ended yet.
     data: Option<String>,
-    /// The last byte was CR: an LF right after it belongs to the same line end.
+    /// The last byte was CR, so an LF right after it belongs to the same line end.
     after_cr: bool,
     started: bool,
 }
@@ -49,7 +50,7 @@ impl Decoder {
             let end = rest[at];
             let continues_cr = end == b'\n' && at == 0 && self.after_cr;
             if !continues_cr {
-                self.take(&rest[..at])?;
+                self.extend_line(&rest[..at])?;
                 self.end_line(payloads)?;
                 alive = true;
             }
@@ -58,12 +59,12 @@ impl Decoder {
         }
         if !rest.is_empty() {
             self.after_cr = false;
-            self.take(rest)?;
+            self.extend_line(rest)?;
         }
         Ok(alive)
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+    fn extend_line(&mut self, bytes: &[u8]) -> Result<(), SseError> {
         if self.line.len() + bytes.len() > MAX_LINE {
             return Err(SseError::LineTooLong);
         }
@@ -87,7 +88,7 @@ impl Decoder {
             _ => return Ok(()),
         };
         match &mut self.data {
-            None if whole(value) => payloads.push(value.to_owned()),
+            None if is_whole(value) => payloads.push(value.to_owned()),
             None => self.data = Some(value.to_owned()),
             Some(data) if data.len() + value.len() >= MAX_EVENT => {
                 return Err(SseError::EventTooLong);
@@ -101,8 +102,8 @@ impl Decoder {
     }
 }
 
-/// A JSON object that closes on its line cannot be the start of a longer one.
-fn whole(value: &str) -> bool {
+/// Returns whether a line is a complete payload: a JSON object that closes on its line cannot continue on the next one.
+fn is_whole(value: &str) -> bool {
     value == "[DONE]"
         || (value.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(value).is_ok())
 }

@@ -1,16 +1,16 @@
-//! Halves of surrogate pairs in JSON text: `\ud83d` without its `\ude00`.
+//! Lone halves of surrogate pairs in JSON text: `\ud83d` without its `\ude00`.
 //!
-//! Servers that cut a text anywhere send the two halves in two pieces, and a model may write one that never had
-//! another. A Rust `String` holds neither, and other JSON readers do not refuse a whole turn because of one. serde_json
-//! reads a lone surrogate only into bytes, one field at a time; here whole payloads are repaired before they are parsed.
+//! Servers that cut a text anywhere send the two halves in two pieces, and a model may write a half alone. A Rust `String`
+//! holds neither, and a whole turn should not fail because of one. serde_json reads a lone surrogate only into bytes, one
+//! field at a time, so whole payloads are repaired here before they are parsed.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands for a half without the other.
+/// The escape that replaces a lone half: U+FFFD.
 const LOST: &str = "\\ufffd";
 
-/// The same JSON with every lone half replaced.
+/// Returns the JSON with every lone half replaced.
 pub(super) fn replace_lone(json: &str) -> Cow<'_, str> {
     let lone = lone(json);
     if lone.is_empty() {
@@ -27,12 +27,12 @@ pub(super) fn replace_lone(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The first half that ended the last piece of one text.
+/// Joins the pieces of one text. It holds the first half of a pair that ended the last piece.
 #[derive(Debug, Default)]
 pub(super) struct SplitSurrogate(Option<String>);
 
 impl SplitSurrogate {
-    /// The next piece, a JSON string, with the half before it, and without one at its own end.
+    /// Returns the next piece, a JSON string, with the half from the piece before it. A half at its own end is stored.
     pub(super) fn join<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
         let Some(text) = piece.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
             return replace_lone(piece);
@@ -56,13 +56,13 @@ impl SplitSurrogate {
         Cow::Owned(replace_lone(&format!("{}\"", &joined[..last.start])).into_owned())
     }
 
-    /// What the text ends with when nothing more comes.
+    /// Returns the replacement of a half that is still stored at the end of the text.
     pub(super) fn rest(&mut self) -> &'static str {
         if self.0.take().is_some() { "\u{fffd}" } else { "" }
     }
 }
 
-/// Where the escapes of lone halves stand.
+/// Returns the positions of the escapes of lone halves.
 fn lone(json: &str) -> Vec<Range<usize>> {
     let bytes = json.as_bytes();
     let unit = |at: usize| {
@@ -81,7 +81,7 @@ fn lone(json: &str) -> Vec<Range<usize>> {
                 found.push(at..at + 6);
                 at += 6;
             }
-            // Whatever is escaped, another backslash among them.
+            // Any other escape, including an escaped backslash.
             _ => at += 2,
         }
     }

@@ -1,7 +1,8 @@
 //! The differences between providers: how a conversation becomes a request and a stream becomes a turn.
 //!
-//! Connections, deadlines, events, counts and the order of calls are the same for all and lie in the files beside this
-//! one. A wire stores what its provider sent unchanged.
+//! Each of the three wires implements [`Wire`], [`Prompt`] and [`StreamParser`]. What they share is here; connections,
+//! deadlines, events and the order of calls are in `http.rs` and `conversation.rs`. A wire stores what its provider sent
+//! unchanged.
 
 use std::ops::ControlFlow;
 
@@ -10,23 +11,22 @@ use reqwest::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ModelError, ModelUsage, ToolResult, Turn, error};
+use super::{ModelError, ModelUsage, Stop, ToolCall, ToolResult, Turn, error};
 
-/// The names under which the user knows a wire and its settings, for messages, and the path of its requests.
+/// The names of a wire and its settings, for messages, and the path of its requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Service {
     pub wire: &'static str,
     pub key_variable: &'static str,
-    /// With what an address has or lacks at its end.
+    /// The variable, and what its address ends with.
     pub address_variable: &'static str,
-    /// Segments behind the base address.
+    /// Segments after the base address.
     pub(super) path: &'static [&'static str],
 }
 
 pub(super) trait Wire: Send + Sync {
     fn service(&self) -> Service;
-    /// The headers that only this provider wants, the one with the key among them; None if the key cannot
-    /// be sent.
+    /// Returns the headers of this provider, with the key in one of them, or `None` when the key cannot be sent.
     fn headers(&self, key: Option<&str>) -> Option<HeaderMap>;
     fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt>;
     fn stream(&self) -> Box<dyn StreamParser>;
@@ -50,7 +50,7 @@ pub(super) struct Opening<'a> {
     pub(super) tools: &'a [Offer<'a>],
 }
 
-/// A tool as it is offered; its schema is JSON without needless white space.
+/// A tool as it is offered. Its schema is JSON without needless white space.
 pub(super) struct Offer<'a> {
     pub(super) name: &'a str,
     pub(super) description: &'a str,
@@ -60,7 +60,7 @@ pub(super) struct Offer<'a> {
 /// The conversation so far, in the format of the provider. It only grows.
 pub(super) trait Prompt: Send {
     fn user(&mut self, text: &str);
-    /// The answers to all calls of the last turn, in the order of the calls.
+    /// Adds the answers to all calls of the last turn, in the order of the calls.
     fn results(&mut self, results: &[&ToolResult]);
     /// Adds the turn of the model, as its stream produced it.
     fn assistant(&mut self, items: Vec<String>);
@@ -84,23 +84,73 @@ pub(super) trait StreamParser: Send {
     fn reply(self: Box<Self>, invented: &mut u64) -> Result<Reply, ModelError>;
 }
 
-/// A complete turn, and the items that represent it in later requests; there may be none.
+/// A complete turn, and the items that represent it in later requests.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) turn: Turn,
-    /// JSON texts for [`Prompt::assistant`].
+    /// JSON texts for [`Prompt::assistant`]; there may be none.
     pub(super) assistant_items: Vec<String>,
 }
 
 /// The token counts of the provider so far, and the bytes it has sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// All of the prompt, cached or not.
+    /// Tokens of the whole prompt, cached or not.
     pub(super) input: Option<u64>,
     pub(super) cached: u64,
     pub(super) output: Option<u64>,
     /// Bytes of text, reasoning and arguments.
     pub(super) written: usize,
+}
+
+impl Reply {
+    pub(super) fn new(
+        text: String,
+        calls: Vec<ToolCall>,
+        stop: Stop,
+        assistant_items: Vec<String>,
+    ) -> Self {
+        // The client adds the counts of the whole request.
+        let turn = Turn { text, calls, stop, usage: ModelUsage::default() };
+        Self { turn, assistant_items }
+    }
+}
+
+/// Collects the calls of a turn for a provider that gives each call an id of its own.
+#[derive(Default)]
+pub(super) struct Calls(Vec<ToolCall>);
+
+impl Calls {
+    /// Adds a call. Arguments that were left out are an empty object.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a call without an id or a name, and a second call with the same id.
+    pub(super) fn add(&mut self, id: &str, name: &str, arguments: &str) -> Result<(), ModelError> {
+        if id.is_empty() || name.is_empty() {
+            return Err(ModelError::malformed("a tool call has no id or no name"));
+        }
+        if self.0.iter().any(|call| call.id == id) {
+            return Err(ModelError::malformed("two tool calls have the same id"));
+        }
+        let arguments = arguments_or_empty(arguments).to_owned();
+        self.0.push(ToolCall { id: id.to_owned(), name: name.to_owned(), arguments });
+        Ok(())
+    }
+
+    pub(super) fn done(self) -> Vec<ToolCall> {
+        self.0
+    }
+}
+
+/// Returns the arguments as the model wrote them, or an empty object when it wrote none.
+pub(super) fn arguments_or_empty(arguments: &str) -> &str {
+    if arguments.trim().is_empty() { "{}" } else { arguments }
+}
+
+/// The error of a turn that ends with tool calls and has none.
+pub(super) fn no_calls() -> ModelError {
+    ModelError::malformed("the turn ends with tool calls, but has none")
 }
 
 impl Counts {
@@ -116,9 +166,10 @@ impl Counts {
     }
 }
 
-/// The body of a request as text: a fixed head, a list of items that only grows, and a tail for this request.
+/// The body of a request as text: a fixed head, a list of items that only grows, and a tail for this request. Messages has
+/// a body of its own, because its cache marks move.
 ///
-/// Everything before the tail is a byte prefix of the next body, so that the provider's prompt cache can hold all of it.
+/// Everything before the tail is a byte prefix of the next body, so the provider's prompt cache can hold all of it.
 pub(super) struct GrowingBody {
     head: String,
     /// JSON texts, separated by commas.
@@ -126,7 +177,7 @@ pub(super) struct GrowingBody {
 }
 
 impl GrowingBody {
-    /// `head` ends where the list of items begins, with its bracket.
+    /// Starts a body. `head` ends with the bracket that opens the list of items.
     pub(super) fn new(head: String) -> Self {
         Self { head, items: String::new() }
     }
@@ -138,7 +189,7 @@ impl GrowingBody {
         self.items.push_str(item);
     }
 
-    /// `tail` begins with a comma or is empty; the list and the whole are closed here.
+    /// Closes the list, appends `tail`, which is empty or begins with a comma, and closes the body.
     pub(super) fn body(&self, tail: &str) -> Bytes {
         let mut body = String::with_capacity(self.head.len() + self.items.len() + tail.len() + 2);
         body.push_str(&self.head);

@@ -48,7 +48,7 @@ use act_core::event::{Events, Milestone};
 use act_core::verification::{Verification, Verifier};
 use act_core::{Outcome, StuckReason, reason};
 use act_model::{
-    Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TimerPause, TokenLedger, ToolCall,
+    Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TokenLedger, TokioTimer, ToolCall,
     ToolResult, Turn, with_attempts,
 };
 use act_workspace::{AgentDir, RepoWriter};
@@ -405,7 +405,7 @@ impl<'a> Session<'a> {
     /// Requests one turn of the model, and again while the trouble may pass.
     async fn turn(&self, conversation: &mut dyn Conversation) -> OrEnd<Turn> {
         let cancel = &self.editor.cancel;
-        let turn = with_attempts(&TimerPause, cancel, conversation, |talk, attempt, cancel| {
+        let turn = with_attempts(&TokioTimer, cancel, conversation, |talk, attempt, cancel| {
             talk.next(Ask { attempt, ..Ask::default() }, cancel)
         });
         Ok(turn.await.map_err(|error| match cancel.is_cancelled() {

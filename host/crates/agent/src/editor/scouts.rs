@@ -17,7 +17,7 @@ use crate::scout::report_a::{Level, ReportA, SafeSlice};
 use crate::scout::report_b::{Framework, ReportB, System};
 use act_core::event::Milestone;
 use act_core::reason;
-use act_model::TimerPause;
+use act_model::TokioTimer;
 
 /// To Scouts, between two verifications; each is a conversation of its own.
 const QUESTIONS: u32 = 8;
@@ -73,7 +73,7 @@ impl Session<'_> {
             .collect();
         let queries = scouts.iter().map(|(scout, question)| {
             let (check, events, cancel) = (editor.check.as_ref(), &editor.events, &editor.cancel);
-            query::ask(scout.as_ref(), question, check, events, &TimerPause, cancel)
+            query::ask(scout.as_ref(), question, check, events, &TokioTimer, cancel)
         });
         let mut reports = vec![];
         for ((scout, question), answer) in scouts.iter().zip(join_all(queries).await) {

@@ -50,7 +50,7 @@ pub trait Scout: Send + Sync {
 pub struct QueryFailure {
     pub message: String,
     /// Whether another attempt may succeed.
-    pub can_heal: bool,
+    pub is_retryable: bool,
     pub retry_after: Option<std::time::Duration>,
     pub cancelled: bool,
     /// The task's tokens are spent; nobody can be asked any more.

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{QueryFailure, Question, Scout};
 use act_core::event::{EventKind, Events};
-use act_model::{Heal, Pause, with_attempts};
+use act_model::{Retryable, Timer, with_attempts};
 
 /// Whether a report is believed.
 pub trait ReportCheck: Send + Sync {
@@ -24,9 +24,9 @@ pub enum QueryEnd {
     Failed(String),
 }
 
-impl Heal for QueryFailure {
-    fn can_heal(&self) -> bool {
-        self.can_heal
+impl Retryable for QueryFailure {
+    fn is_retryable(&self) -> bool {
+        self.is_retryable
     }
 
     fn retry_after(&self) -> Option<Duration> {
@@ -36,7 +36,7 @@ impl Heal for QueryFailure {
     fn cancelled() -> Self {
         Self {
             message: "cancelled".into(),
-            can_heal: false,
+            is_retryable: false,
             retry_after: None,
             cancelled: true,
             budget_spent: false,
@@ -73,11 +73,11 @@ pub async fn ask(
     question: &Question,
     check: &dyn ReportCheck,
     events: &Events,
-    pause: &dyn Pause,
+    timer: &dyn Timer,
     cancel: &CancellationToken,
 ) -> Result<String, QueryEnd> {
     let mut query = Query { scout, check, events, question: question.clone(), attempts: 0 };
-    let answer = with_attempts(pause, cancel, &mut query, |query, attempt, cancel| {
+    let answer = with_attempts(timer, cancel, &mut query, |query, attempt, cancel| {
         Box::pin(query.attempt(attempt, cancel))
     });
     answer.await.map_err(|failure| {
@@ -137,7 +137,7 @@ impl Query<'_> {
         self.question.context.push(("rejection".to_owned(), wrong));
         QueryFailure {
             message,
-            can_heal: true,
+            is_retryable: true,
             retry_after: None,
             cancelled: false,
             budget_spent: false,

@@ -16,7 +16,7 @@ async fn a_spent_budget_ends_all_requests_of_the_task() {
         client.once().await.unwrap();
         let waits = Waits::default();
         let error = client.attempts(&waits).await.unwrap_err();
-        assert_eq!((error.kind, error.can_heal()), (ModelErrorKind::Budget, false));
+        assert_eq!((error.kind, error.is_retryable()), (ModelErrorKind::Budget, false));
         assert!(error.message.contains("--max-tokens"), "{}", error.message);
         assert!(waits.0.lock().unwrap().is_empty());
         let other = client

@@ -162,7 +162,7 @@ fn what_is_no_event_stream_is_a_failed_attempt_with_a_short_excerpt() {
         ] {
             let error = ask_raw(wire, answer).unwrap_err();
             assert_eq!(error.kind, kind, "{wire:?}: {}", error.message);
-            assert!(error.can_heal());
+            assert!(error.is_retryable());
             let inert = error.message.len() < 500 && !error.message.contains('\u{1b}');
             assert!(inert, "{}", error.message);
         }

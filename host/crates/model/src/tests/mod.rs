@@ -138,8 +138,8 @@ impl Client {
 #[derive(Default)]
 pub(super) struct Waits(pub(super) Mutex<Vec<Duration>>);
 
-impl Pause for Waits {
-    fn pause(&self, time: Duration) -> BoxFuture<'static, ()> {
+impl Timer for Waits {
+    fn wait(&self, time: Duration) -> BoxFuture<'static, ()> {
         self.0.lock().unwrap().push(time);
         Box::pin(async {})
     }

@@ -25,9 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use act_core::TaskState;
 pub use runs::{Measured, RunRecord, Totals};
-pub use tasks::{
-    Flags, MAX_ATTEMPTS, Progress, Submission, Task, TaskRecord, UnfinishedTask,
-};
+pub use tasks::{Flags, MAX_ATTEMPTS, Progress, Submission, Task, TaskRecord, UnfinishedTask};
 pub use written_files::{NewStuckReport, ProposalRecord, ProposalState, StuckReportRecord};
 
 /// Maximum wait for a process that holds the database. A transaction takes milliseconds, so a process that holds it longer

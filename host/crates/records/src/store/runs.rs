@@ -223,8 +223,8 @@ impl Store {
 mod tests {
     use act_core::Outcome;
 
-    use super::super::testing::{process, store, submit};
     use super::super::Progress;
+    use super::super::testing::{process, store, submit};
     use super::*;
 
     #[test]

@@ -237,8 +237,8 @@ impl Store {
 mod tests {
     use act_core::Outcome;
 
-    use super::super::testing::{process, store, submit};
     use super::super::TaskState;
+    use super::super::testing::{process, store, submit};
     use super::*;
 
     fn report<'a>(task_id: &'a str, repo: &'a str, run_ids: &'a [String]) -> NewStuckReport<'a> {
