@@ -140,7 +140,7 @@ pub(super) fn owner_life(
 ) -> Life {
     match owner.life(this, process::look) {
         // A living owner holds the lock on the task's journal, and that is seen from every container of a machine.
-        Life::Unknown if artifacts.is_left_alone(task_id) => Life::Dead,
+        Life::Unknown if artifacts.is_abandoned(task_id) => Life::Dead,
         life => life,
     }
 }

@@ -1,5 +1,7 @@
-//! Archives of engines that do not write to the disk of the host. A step made what is in them: every name is judged, every
-//! file is created by handle, and nothing beyond the bounds is taken.
+//! Tar archives of engines that do not write to the disk of the host. A step chose their content, so every name is judged,
+//! every file is created by handle, and the bytes and entries are bounded.
+//!
+//! Not `tar::Archive`: it accepts an archive that ends early, and it bounds neither long names nor PAX records.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -12,24 +14,24 @@ use tar::{EntryType, Header};
 use super::tree::{Descent, MAX_DEPTH};
 
 const BLOCK: usize = 512;
-/// Of one long name, or of the records before one entry.
+/// Maximum number of bytes of a long name or of the PAX records of one entry.
 const MAX_EXTRA: u64 = 1 << 20;
 
-/// One thing in an archive.
+/// The header of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveEntry {
-    /// As it stands there: relative or not, text or not.
+    /// The name as the archive has it: relative or absolute, UTF-8 or not.
     pub path: Vec<u8>,
-    /// What a link of either kind says; else empty.
+    /// The target of a symbolic or hard link; empty for other kinds.
     pub link: Vec<u8>,
     pub kind: EntryType,
     /// Permission bits, setuid and the like included.
     pub mode: u32,
-    /// Bytes of content that follow.
+    /// Number of bytes of the content.
     pub size: u64,
 }
 
-/// Between two entries it reads the content of the first.
+/// Reads an archive entry by entry. As a [`Read`], it returns the content of the current entry.
 pub struct ArchiveReader<R> {
     from: R,
     left: u64,
@@ -37,12 +39,15 @@ pub struct ArchiveReader<R> {
 }
 
 impl<R: Read> ArchiveReader<R> {
+    /// Starts at the beginning of an archive.
     pub fn new(from: R) -> Self {
         Self { from, left: 0, padding: 0 }
     }
 
-    /// None at the end that the archive itself marks. One that stops before it is an error: an engine that
-    /// dies closes its stream like one that is done.
+    /// Returns the next entry, or `None` at the end mark of the archive.
+    ///
+    /// # Errors
+    /// The archive is malformed, or ends without an end mark: an engine that dies closes its stream like one that is done.
     pub fn next_entry(&mut self) -> io::Result<Option<ArchiveEntry>> {
         let (mut path, mut link, mut size) = (None, None, None);
         loop {
@@ -86,7 +91,7 @@ impl<R: Read> ArchiveReader<R> {
         }
     }
 
-    /// These kinds have no content, whatever their header says.
+    /// Sets the number of bytes to read. Directories, links and devices have no content, whatever their header says.
     fn expect(&mut self, size: u64, kind: EntryType) {
         let bare = kind.is_dir()
             || kind.is_symlink()
@@ -135,7 +140,7 @@ fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the engine's archive has {what}"))
 }
 
-/// Over the header, its own field taken as blanks.
+/// Returns the checksum of a header, in which the field of the checksum counts as blanks.
 fn checksum(block: &[u8; BLOCK]) -> u32 {
     let own = 148..156;
     let byte = |(at, byte): (usize, &u8)| u32::from(if own.contains(&at) { b' ' } else { *byte });
@@ -148,9 +153,9 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// `LENGTH KEY=VALUE\n`, again and again. A value may hold anything, newlines included.
+/// Parses PAX records: `LENGTH KEY=VALUE\n`, repeated. A value may contain any bytes, newlines included.
 fn records(mut bytes: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let wrong = || malformed("records that make no sense");
+    let wrong = || malformed("malformed PAX records");
     let mut found = vec![];
     while !bytes.is_empty() {
         let blank = bytes.iter().position(|byte| *byte == b' ').ok_or_else(wrong)?;
@@ -166,33 +171,33 @@ fn records(mut bytes: &[u8]) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 fn number(digits: &[u8]) -> io::Result<u64> {
     let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    number.ok_or_else(|| malformed("a number that is none"))
+    number.ok_or_else(|| malformed("a malformed number"))
 }
 
 const MAX_NAME: usize = 255;
 const MAX_TARGET: usize = 4095;
 
-/// What may still be taken of one run.
+/// The number of bytes and entries that may still be unpacked for one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance {
     pub bytes: u64,
     pub entries: u64,
 }
 
-/// For the artifacts of one run.
+/// The allowance for the artifacts of one run.
 pub const ARTIFACTS: Allowance = Allowance { bytes: 4 << 30, entries: 200_000 };
 
-/// What was not taken.
+/// The entries that were not unpacked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Devices, FIFOs, names that lead elsewhere, names that are taken.
+    /// Number of devices, FIFOs, names that lead outside and names that are taken.
     pub entries: u64,
-    /// The allowance was used up; the rest was not looked at.
+    /// The allowance was used up, so the rest was not read.
     pub cut: bool,
 }
 
-/// Writes the content of the archived directory below `into`. It is called as its first entry is: an engine may name a
-/// volume after the place where it keeps that. Setuid bits and owners do not travel.
+/// Unpacks the archived directory into `into`. Its name is that of the first entry, because an engine may name a volume after
+/// its own storage. Setuid bits and owners are not restored.
 pub(super) fn unpack(
     into: OwnedFd,
     archive: impl Read,
@@ -211,16 +216,16 @@ pub(super) fn unpack(
         allowance.bytes -= entry.size;
         let first = || entry.path.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
         let top = top.get_or_insert_with(first);
-        let taken = match below(&entry.path, top) {
-            Some(parts) => take(&mut at, &parts, &entry, top, &mut archive)?,
+        let created = match below(&entry.path, top) {
+            Some(parts) => create(&mut at, &parts, &entry, top, &mut archive)?,
             None => false,
         };
-        left_out.entries += u64::from(!taken);
+        left_out.entries += u64::from(!created);
     }
     Ok(left_out)
 }
 
-/// The plain names below the archived directory; None for a path that is not there.
+/// Returns the names of a path below the archived directory, or `None` for a path that leads outside.
 fn below<'a>(path: &'a [u8], top: &[u8]) -> Option<Vec<&'a OsStr>> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     let mut parts = path.split(|byte| *byte == b'/');
@@ -235,8 +240,8 @@ fn below<'a>(path: &'a [u8], top: &[u8]) -> Option<Vec<&'a OsStr>> {
     parts.filter(|parts| parts.len() <= MAX_DEPTH)
 }
 
-/// Whether the entry is there now.
-fn take(
+/// Creates one entry. Returns false when it was left out.
+fn create(
     at: &mut Descent,
     parts: &[&OsStr],
     entry: &ArchiveEntry,
@@ -259,7 +264,7 @@ fn take(
         let Some(parts) = below(&entry.link, top) else { return Ok(false) };
         let Some((original, parents)) = parts.split_last() else { return Ok(false) };
         let here = at.here().try_clone()?;
-        // Of what was taken before: a link to anything else finds nothing, and none is followed.
+        // Only an entry that was unpacked before can be linked to, and no link is followed on the way.
         if !made(at.move_to(parents))? {
             return Ok(false);
         }
@@ -278,7 +283,7 @@ fn take(
     Ok(true)
 }
 
-/// What a name of the archive's choice can run into is left out; other trouble is the machine's.
+/// Turns errors that a name in the archive can cause into false. Other errors come from the machine.
 fn made(result: io::Result<()>) -> io::Result<bool> {
     use io::ErrorKind::{
         AlreadyExists, InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied,
@@ -288,7 +293,7 @@ fn made(result: io::Result<()>) -> io::Result<bool> {
         Err(error) => match error.kind() {
             AlreadyExists | InvalidFilename | IsADirectory | NotADirectory | NotFound
             | PermissionDenied => Ok(false),
-            // A link in the way.
+            // A link is in the way.
             _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => Ok(false),
             _ => Err(error),
         },

@@ -1,5 +1,5 @@
-//! ARTIFACT_DIR itself: which directory it is, which directories it must not be, its top level, and the small files that
-//! belong to no run: `state/proposals/` with what dry runs would change, and the `/etc/passwd` of images beside their caches.
+//! ARTIFACT_DIR itself: its location, its top level, and the small files that belong to no run: the proposals of dry runs in
+//! `state/proposals/`, and the `/etc/passwd` of each image beside its caches.
 
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -16,7 +16,8 @@ use rustix::fs::{Access, AtFlags, Mode, fchmod, fstat, unlinkat};
 use super::cache::image_name;
 use super::run_dir::RunDir;
 
-/// A remover that looks whether a run is live holds its lock for microseconds; one that holds it longer has stopped.
+/// Maximum wait for a remover that tests whether a run is live. A test takes microseconds, so a remover that holds the lock
+/// longer has stopped.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
@@ -26,10 +27,11 @@ pub struct ArtifactDir {
     top: Dir,
     runs: Dir,
     pub(super) cache: Dir,
-    /// Locked: what is in here is live. A task needs its runs until it has ended.
+    /// The locked directories of live runs. A task needs its runs until it has ended.
     live: Mutex<Vec<Dir>>,
 }
 
+/// Why a path cannot be ARTIFACT_DIR.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactDirError {
     #[error("no home directory for artifacts")]
@@ -41,6 +43,7 @@ pub enum ArtifactDirError {
 }
 
 impl ArtifactDirError {
+    /// Returns what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoHome => "set AGENT_ARTIFACT_DIR to an absolute path",
@@ -68,7 +71,7 @@ impl ArtifactDir {
         }
     }
 
-    /// Opens ARTIFACT_DIR. Refuses what must not be one before anything is created, then creates what is missing with mode
+    /// Opens ARTIFACT_DIR. Refuses an unsuitable path before anything is created, then creates missing directories with mode
     /// 0700. An existing directory keeps its mode; everything that is created in it is closed to other users.
     ///
     /// # Errors
@@ -114,7 +117,7 @@ impl ArtifactDir {
         top.existing_subdirectory("state").map_err(unusable)
     }
 
-    /// The part of the path that exists, and what is missing below it.
+    /// Judges a path, and returns the part of it that exists and the part that is missing.
     fn judge(path: &Path, repo: Option<&Path>) -> Result<(PathBuf, PathBuf), ArtifactDirError> {
         let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
@@ -139,6 +142,7 @@ impl ArtifactDir {
         Ok((existing, missing))
     }
 
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -168,7 +172,7 @@ impl ArtifactDir {
     /// Makes a new run live. Returns `None` when a remover took it for an old run and was faster.
     fn hold(&self, id: &RunId) -> io::Result<Option<Dir>> {
         let Some(handle) = self.runs.existing_subdirectory(id.as_str())? else { return Ok(None) };
-        // A remover that looks whether the run is live holds the lock for a moment.
+        // A remover may hold the lock for a moment to test whether the run is live.
         if !lock::wait(&handle, Kind::Exclusive, LONGEST_WAIT)? {
             let why = format!("another process holds the lock on the new run {id}");
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
@@ -228,7 +232,7 @@ impl ArtifactDir {
     }
 }
 
-/// The longest existing prefix with its links resolved, and what is missing below it.
+/// Returns the longest existing prefix with its links resolved, and the rest of the path.
 fn existing_part(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     for prefix in path.ancestors() {
         match prefix.canonicalize() {
@@ -236,7 +240,7 @@ fn existing_part(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
                 let missing = path.strip_prefix(prefix).unwrap_or(Path::new("")).to_owned();
                 return Ok((found, missing));
             }
-            // A dangling link is in the way of everything below it.
+            // The prefix is a dangling link, so nothing can be created below it.
             Err(error) if prefix.symlink_metadata().is_ok() => return Err(error),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -315,7 +319,7 @@ impl ArtifactDir {
     }
 }
 
-/// Maximum number of bytes of a proposal, far above what a dry run may hold.
+/// Maximum number of bytes of a proposal, far more than a dry run can write.
 const MAX_PROPOSAL: u64 = 256 << 20;
 
 impl ArtifactDir {

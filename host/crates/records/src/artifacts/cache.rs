@@ -1,8 +1,8 @@
-//! What tools downloaded, kept between the runs of one repository in one image: `cache/IMAGE/REPO`.
+//! The downloads of tools, which the runs of one repository in one image share: `cache/IMAGE/REPO`.
 //!
-//! Only downloads are kept. What a tool built is built again each time, because an old build is how a verification would pass
-//! wrongly. On another machine only a container can remove the rest; [`tidying_script`] does there what [`Cache::tidy`] does
-//! here. It needs a POSIX shell, `find`, `grep`, `rm` and `chown` in the image and fails without them.
+//! Only downloads stay. Build results are removed after each run, because an old build could make a verification pass
+//! wrongly. On the machine of a remote engine only a container can remove them: [`tidying_script`] does there what
+//! [`Cache::tidy`] does here. It needs a POSIX shell, `find`, `grep`, `rm` and `chown` in the image and fails without them.
 
 use std::ffi::CString;
 use std::io;
@@ -18,18 +18,19 @@ use super::artifact_dir::ArtifactDir;
 use super::run_dir::safe_name;
 use super::tree::{MAX_DEPTH, Swept, open_any, remove_named, remove_tree, sweep};
 
-/// Maximum number of bytes of a record of Maven's.
+/// Maximum number of bytes of Maven's record.
 const MAX_RECORD: u64 = 64 * 1024;
+/// Maven's record of where the files of a directory came from.
 const REMOTE: &str = "_remote.repositories";
 
-/// One cache, held by one run at a time.
+/// The cache of one repository in one image. One run at a time holds it.
 #[derive(Debug)]
 pub struct Cache {
     path: PathBuf,
     handle: Dir,
 }
 
-/// What `act cache` shows.
+/// The size of a cache, as `act cache` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSize {
     pub image: String,
@@ -39,7 +40,10 @@ pub struct CacheSize {
 }
 
 impl ArtifactDir {
-    /// The cache of a repository in an image; an error of kind `WouldBlock` while another run holds it.
+    /// Opens the cache of a repository in an image and locks it.
+    ///
+    /// # Errors
+    /// The kind is `WouldBlock` while another run holds the cache.
     pub fn cache_of(&self, image_digest: &str, repo: &Path) -> io::Result<Cache> {
         let name = repo_name(repo);
         let image = self.cache.private_subdirectory(&*image_name(image_digest))?;
@@ -51,6 +55,10 @@ impl ArtifactDir {
         Ok(Cache { path, handle })
     }
 
+    /// Returns the sizes of all caches, sorted by image and repository.
+    ///
+    /// # Errors
+    /// A directory cannot be read.
     pub fn cache_sizes(&self) -> io::Result<Vec<CacheSize>> {
         let mut found = vec![];
         self.each_cache(|image, repo, cache| {
@@ -62,7 +70,10 @@ impl ArtifactDir {
         Ok(found)
     }
 
-    /// Removes all that no run holds; what was removed and how many are in use.
+    /// Removes all caches that no run holds. Returns the removed ones and the number of those in use.
+    ///
+    /// # Errors
+    /// A directory cannot be read or removed.
     pub fn clear_caches(&self) -> io::Result<(Vec<CacheSize>, usize)> {
         let (mut cleared, mut busy) = (vec![], 0);
         self.each_cache(|image, repo, cache| {
@@ -101,11 +112,16 @@ impl Cache {
         Self { path, handle }
     }
 
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes what steps left harmless and keeps downloads alone. Only after the container is gone.
+    /// Makes the files of steps harmless, as [`sweep`] does, and removes everything but downloads. Call it only after the
+    /// container was removed.
+    ///
+    /// # Errors
+    /// A directory cannot be read or changed.
     pub fn tidy(&self) -> io::Result<Swept> {
         let swept = sweep(self.handle.try_clone()?.into())?;
         keep_downloads(&self.handle, &mut vec![])?;
@@ -116,7 +132,7 @@ impl Cache {
     }
 }
 
-/// As deep as the kept paths go, and no deeper.
+/// Removes everything that [`KEPT`] does not name. It descends as deep as those paths and no deeper.
 fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
     for (name, kind) in entries(directory)? {
         let text = name.to_string_lossy().into_owned();
@@ -134,8 +150,8 @@ fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
     Ok(())
 }
 
-/// Maven's repository: files stay where the record beside them says that they came from elsewhere. The sweep
-/// before has bounded the depth.
+/// Removes the files of Maven's repository, except in directories whose record says that all files were downloaded. The
+/// sweep before has bounded the depth.
 fn keep_remote(directory: &Dir) -> io::Result<()> {
     let inside = entries(directory)?;
     // A record that is too large counts as none, so that its directory is not kept.
@@ -167,12 +183,12 @@ fn directories(parent: &Dir) -> io::Result<Vec<String>> {
     Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
 }
 
-/// Bytes and files, as deep as the sweep leaves any; nothing is opened but directories.
+/// Returns the number of bytes and files. It opens directories only.
 fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
     let (mut bytes, mut files) = (0, 0);
     let mut names = Walk::new(directory.try_clone()?.into())?;
     while let Some(Entry { name, .. }) = names.next_entry()? {
-        // A run may be at work in it.
+        // A run may be using the cache.
         let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             bytes += u64::try_from(stat.st_size).unwrap_or(0);
@@ -186,7 +202,7 @@ fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
     Ok((bytes, files))
 }
 
-/// What a cache is called by image and repository, wherever it lies.
+/// Returns the names of the directories of a cache: by image and by repository.
 pub fn cache_names(image_digest: &str, repo: &Path) -> (String, String) {
     (image_name(image_digest), repo_name(repo))
 }
@@ -195,14 +211,14 @@ pub(super) fn image_name(digest: &str) -> String {
     safe_name(bare_digest(digest))
 }
 
-/// The directory's own name for people, its path for uniqueness.
+/// Returns the name of the repository's directory, for people, with a digest of its path, which makes it unique.
 fn repo_name(repo: &Path) -> String {
     let name = repo.file_name().map(|name| name.to_string_lossy().into_owned());
     let digest = digest(repo.as_os_str().as_encoded_bytes());
     format!("{}-{}", safe_name(&name.unwrap_or_default()), &digest[..12])
 }
 
-/// Paths below the cache, a `*` at the end of a part stands for any ending. Everything below them is kept.
+/// Paths below the cache that stay with everything below them. A `*` matches the rest of a name.
 pub(super) const KEPT: [&str; 14] = [
     "pip/http*",
     "npm/_cacache",
@@ -212,7 +228,7 @@ pub(super) const KEPT: [&str; 14] = [
     "uv/wheels-*",
     "uv/archive-*",
     "cargo/registry/index",
-    // Not `src`: cargo unpacks the archives again, and nobody checks what was unpacked before.
+    // Not `src`: cargo does not verify sources that are already unpacked.
     "cargo/registry/cache",
     "cargo/git/db",
     "go-mod/cache/download",
@@ -224,7 +240,7 @@ pub(super) const KEPT: [&str; 14] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     All,
-    /// A directory on the way to something that is kept.
+    /// A directory above a path that stays.
     Inside,
     Nothing,
 }
@@ -248,8 +264,8 @@ fn fits(part: &str, kept: &str) -> bool {
     kept.strip_suffix('*').map_or(part == kept, |start| part.starts_with(start))
 }
 
-/// Whether Maven's record of a directory says that all in it was downloaded; what `mvn install` puts there
-/// has no repository behind the `>`.
+/// Returns whether Maven's record of a directory says that all its files were downloaded. A file of `mvn install` has no
+/// repository after the `>`.
 pub(super) fn all_downloaded(remote_repositories: &str) -> bool {
     let mut entries = remote_repositories
         .lines()

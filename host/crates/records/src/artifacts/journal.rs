@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use super::artifact_dir::ArtifactDir;
 
-/// Maximum time for which another process may look whether a journal is held; it takes microseconds.
+/// Maximum wait for a process that tests the lock of a journal. A test takes microseconds.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Maximum number of bytes of a last line, which holds the summary.
+/// Maximum number of bytes of a last line, which contains the summary.
 const LONGEST_LINE: u64 = 1024 * 1024;
 
 /// An open journal, which is written at its end.
@@ -37,14 +37,20 @@ impl Journal {
 }
 
 impl ArtifactDir {
-    /// The new file in which a task's events are kept, for the owner alone. A name that is taken is refused.
+    /// Creates the journal of a task, readable by its owner alone.
+    ///
+    /// # Errors
+    /// The name is taken, or the file cannot be created.
     pub fn create_journal(&self, task_id: &str) -> io::Result<Journal> {
         let file = self.journals()?.create(name(task_id))?;
-        Ok(Journal { file: held(file)?, lines: 0 })
+        Ok(Journal { file: locked(file)?, lines: 0 })
     }
 
-    /// The file that another process began, to go on at its end; made when that process did not come so far. What it
-    /// left of half a line is cut off.
+    /// Opens the journal that another process began, to append to it, and cuts off an incomplete last line. Creates it when
+    /// that process had not created it yet.
+    ///
+    /// # Errors
+    /// The file cannot be opened or changed; a link in its place is refused.
     pub fn resume_journal(&self, task_id: &str) -> io::Result<Journal> {
         let flags = OFlags::RDWR | OFlags::APPEND | READ;
         let file = match openat(self.journals()?, name(task_id), flags, Mode::empty()) {
@@ -68,10 +74,10 @@ impl ArtifactDir {
             }
         }
         file.set_len(whole)?;
-        Ok(Journal { file: held(file)?, lines })
+        Ok(Journal { file: locked(file)?, lines })
     }
 
-    /// Removes the journal of a task that leaves no trace.
+    /// Removes the journal of a task that was deleted.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -79,14 +85,17 @@ impl ArtifactDir {
         Ok(unlinkat(self.journals()?, name(task_id), AtFlags::empty())?)
     }
 
-    /// Whether there is one that nobody holds: then the process that began it is dead, wherever it was. False also
-    /// when that cannot be known.
-    pub fn is_left_alone(&self, task_id: &str) -> bool {
+    /// Returns whether the journal exists and no process holds its lock: its process is then dead, in whichever namespace it
+    /// ran. Returns false when that cannot be found out.
+    pub fn is_abandoned(&self, task_id: &str) -> bool {
         let free = |file: File| lock::try_lock(&file, Kind::Exclusive).is_ok_and(|free| free);
         self.read_only(task_id).is_ok_and(|found| found.is_some_and(free))
     }
 
-    /// Its last line, if that is a whole one.
+    /// Returns the last line, or `None` when it is incomplete or the journal has no lines.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn last_line(&self, task_id: &str) -> io::Result<Option<String>> {
         let Some(mut file) = self.read_only(task_id)? else { return Ok(None) };
         let length = file.metadata()?.len();
@@ -95,7 +104,7 @@ impl ArtifactDir {
         file.take(LONGEST_LINE).read_to_end(&mut end)?;
         let Some((b'\n', lines)) = end.split_last() else { return Ok(None) };
         let last = lines.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-        // Of a longer one only the end was read.
+        // A longer line was not read from its beginning.
         let whole = last.len() < lines.len() || length <= LONGEST_LINE;
         Ok(std::str::from_utf8(last).ok().filter(|_| whole).map(str::to_owned))
     }
@@ -120,7 +129,7 @@ fn name(task_id: &str) -> String {
 
 /// Takes the lock that shows that the task's process lives. It is shared, because one process hands it to another; only
 /// a process that looks whether the journal is held takes it exclusively, for a moment.
-fn held(journal: File) -> io::Result<File> {
+fn locked(journal: File) -> io::Result<File> {
     match lock::wait(&journal, Kind::Shared, LONGEST_WAIT)? {
         true => Ok(journal),
         false => Err(io::Error::new(
@@ -218,16 +227,16 @@ mod journal_tests {
         let (place, repo) = (temp.path().join("a"), temp.path().join("r"));
         fs::create_dir(&repo).unwrap();
         let artifacts = ArtifactDir::open(&place, &repo).unwrap();
-        assert!(!artifacts.is_left_alone("t-abc123"), "there is none");
+        assert!(!artifacts.is_abandoned("t-abc123"), "there is none");
         let journal = artifacts.create_journal("t-abc123").unwrap();
         let held = journal.hold().unwrap();
         let other = artifacts.resume_journal("t-abc123").unwrap();
         drop(journal);
-        assert!(!artifacts.is_left_alone("t-abc123"));
+        assert!(!artifacts.is_abandoned("t-abc123"));
         drop(other);
-        assert!(!artifacts.is_left_alone("t-abc123"), "closed, and still held");
+        assert!(!artifacts.is_abandoned("t-abc123"), "closed, and still held");
         drop(held);
-        assert!(artifacts.is_left_alone("t-abc123"));
+        assert!(artifacts.is_abandoned("t-abc123"));
     }
 
     #[test]

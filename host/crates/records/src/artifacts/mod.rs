@@ -1,14 +1,16 @@
-//! ARTIFACT_DIR, where runs leave their evidence. Only this module writes or reads there.
+//! ARTIFACT_DIR, the directory that holds the evidence of runs. Only this module reads and writes it.
 //!
-//! Everything that a step can write is hostile, so everything below the directory is reached from an open handle without
-//! following links, and files of the host are created new.
+//! A step may write hostile files, so everything below the directory is reached from an open handle without following links,
+//! and the host creates its own files new.
+//!
+//! The entry points are [`ArtifactDir::open`], [`ArtifactDir::create_run`] with its [`RunDir`], [`ArtifactDir::cache_of`] with
+//! the downloads of one repository, [`ArtifactDir::create_journal`] with the events of a task, and [`ArtifactDir::prune`],
+//! which removes old runs.
 
 mod archive;
 mod artifact_dir;
 mod cache;
 mod journal;
-mod log;
-mod manifest;
 mod retention;
 mod run_dir;
 mod tree;
@@ -17,8 +19,9 @@ pub use archive::{ARTIFACTS, Allowance, ArchiveEntry, ArchiveReader, LeftOut};
 pub use artifact_dir::{ArtifactDir, ArtifactDirError};
 pub use cache::{Cache, CacheSize, cache_names, tidying_script};
 pub use journal::{Journal, newest_journals};
-pub use log::{LogError, LogText};
-pub use manifest::{RecordedManifest, manifest_digest, steps_digest};
 pub use retention::Pruned;
-pub use run_dir::{OverlayDirs, RunDir, STEP_PARTS, log_name};
+pub use run_dir::{
+    LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
+    manifest_digest, steps_digest,
+};
 pub use tree::{Descent, Swept, make_directory, remove_tree, sweep};

@@ -1,9 +1,8 @@
-//! Which runs are old enough to be removed, and removing them while other processes create, use and remove runs.
+//! Removes old runs while other processes create, use and remove runs.
 //!
 //! A run is live as long as a process holds an exclusive lock on its directory; the system releases it with the process, so a
-//! killed host leaves no run that can never be removed. One remover at a time decides, and renames what it is going to remove
-//! in the same step; the slow part follows. What a killed remover leaves has that other name, and the next one continues
-//! with it.
+//! killed host leaves no run that can never be removed. One remover at a time decides, and renames the runs that it is going
+//! to remove in the same step; the slow removal follows. The next remover continues with the renamed runs of a killed one.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
@@ -25,9 +24,9 @@ use super::tree::{open_any, remove_tree_while};
 const REMOVING: &str = ".removing-";
 /// Maximum wait for another remover. It decides in milliseconds; one that takes longer has stopped, and pruning is not
 /// worth waiting for.
-const TURN: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// What one round removed.
+/// The result of one round.
 #[derive(Debug, Default)]
 pub struct Pruned {
     pub runs: Vec<RunId>,
@@ -36,9 +35,11 @@ pub struct Pruned {
 }
 
 impl ArtifactDir {
-    /// Removes what is too old or too many. `pinned` is asked once everything live is known: whoever pins his
-    /// runs before he lets go of them finds them again. If it fails, nothing is removed. As soon as `go_on` says no,
-    /// what has not gone by then is left to the next round.
+    /// Removes runs that are too old or too many. `pinned` is called after the live runs are known, so a process that pins
+    /// its runs before it releases them keeps them. Once `go_on` returns false, the next round continues.
+    ///
+    /// # Errors
+    /// The directory cannot be listed, or `pinned` fails; nothing is removed then.
     pub fn prune(
         &self,
         now: DateTime<Utc>,
@@ -46,21 +47,21 @@ impl ArtifactDir {
         pinned: impl FnOnce() -> io::Result<BTreeSet<RunId>>,
     ) -> io::Result<Pruned> {
         let mut pruned = Pruned::default();
-        let Some(turn) = self.turn(go_on)? else { return Ok(pruned) };
+        let Some(locked) = self.lock_removal(go_on)? else { return Ok(pruned) };
         fail_point::reach("deciding_what_goes");
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
         let pinned = pinned()?;
         for run in &mut runs {
             run.spared |= pinned.contains(&run.name);
         }
-        for Kept { name: run, .. } in expired(runs, RUNS, now) {
+        for Candidate { name: run, .. } in expired(runs, RUNS, now) {
             match self.set_aside(&run) {
                 Ok(true) => removing.push(run),
                 Ok(false) => {}
                 Err(error) => pruned.left.push((run, error)),
             }
         }
-        drop(turn);
+        drop(locked);
         fail_point::reach("set_aside");
         for run in removing {
             if !go_on() {
@@ -78,20 +79,20 @@ impl ArtifactDir {
         Ok(pruned)
     }
 
-    /// The right to decide; none while another remover has it for long.
-    fn turn(&self, go_on: &dyn Fn() -> bool) -> io::Result<Option<Dir>> {
-        // A handle of its own, because a lock belongs to the handle.
-        let turn = self.runs_handle().reopen()?;
-        let ours = lock::wait_while(&turn, Kind::Exclusive, TURN, go_on)?;
-        Ok(ours.then_some(turn))
+    /// Takes the lock of removers, or returns `None` while another remover holds it for long.
+    fn lock_removal(&self, go_on: &dyn Fn() -> bool) -> io::Result<Option<Dir>> {
+        // The handle is opened anew, because a lock belongs to its open file.
+        let handle = self.runs_handle().reopen()?;
+        let locked = lock::wait_while(&handle, Kind::Exclusive, LONGEST_WAIT, go_on)?;
+        Ok(locked.then_some(handle))
     }
 
-    /// Runs with their age and whether they are live, and those that another round has begun to remove.
-    /// Whatever else lies there is nobody's business; a run that cannot be looked at goes to `left`.
+    /// Returns the runs with their age and whether they are live, and the runs that another round has begun to remove. Other
+    /// names are ignored. A run that cannot be inspected is added to `left`.
     fn runs(
         &self,
         left: &mut Vec<(RunId, io::Error)>,
-    ) -> io::Result<(Vec<Kept<RunId>>, Vec<RunId>)> {
+    ) -> io::Result<(Vec<Candidate<RunId>>, Vec<RunId>)> {
         let (mut runs, mut removing) = (vec![], vec![]);
         for name in self.runs_handle().names(usize::MAX)? {
             let Ok(text) = name.to_str() else { continue };
@@ -101,7 +102,7 @@ impl ArtifactDir {
                 match self.open_real(&name) {
                     Ok(Some(handle)) => {
                         let live = !lock::try_lock(&handle, Kind::Shared)?;
-                        runs.push(Kept { since: run.time(), name: run, spared: live });
+                        runs.push(Candidate { since: run.time(), name: run, spared: live });
                     }
                     Ok(None) => {}
                     Err(error) => left.push((run, error)),
@@ -111,7 +112,7 @@ impl ArtifactDir {
         Ok((runs, removing))
     }
 
-    /// A directory that is one; none for a link, a file or what has just gone.
+    /// Opens a directory, or returns `None` for a link, a file or a name that has just been removed.
     fn open_real(&self, name: &CStr) -> io::Result<Option<Dir>> {
         let runs = self.runs_handle();
         match runs.stat(name) {
@@ -128,7 +129,7 @@ impl ArtifactDir {
         }
     }
 
-    /// Takes a run's name away, unless it has become live.
+    /// Renames a run, unless it has become live.
     fn set_aside(&self, run: &RunId) -> io::Result<bool> {
         let Some(handle) = self.open_real(&CString::new(run.as_str())?)? else { return Ok(false) };
         if !lock::try_lock(&handle, Kind::Exclusive)? {
@@ -137,13 +138,13 @@ impl ArtifactDir {
         let runs = self.runs_handle();
         match renameat(runs, run.as_str(), runs, format!("{REMOVING}{run}")) {
             Ok(()) => Ok(true),
-            // The leftover of that name goes first, in this round.
+            // An older run of that name is removed first, in this round.
             Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// False when somebody else is at it or has done it, and when it is not wanted any more.
+    /// Removes a renamed run. Returns false when another process removes it or has removed it, and when `go_on` returns false.
     fn remove(&self, run: &RunId, go_on: &dyn Fn() -> bool) -> io::Result<bool> {
         let name = format!("{REMOVING}{run}");
         let Some(handle) = self.open_real(&CString::new(name.as_str())?)? else { return Ok(false) };
@@ -154,32 +155,32 @@ impl ArtifactDir {
     }
 }
 
-/// How many runs are kept, and for how long.
+/// The maximum number and age of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) count: usize,
     pub(super) age: TimeDelta,
 }
 
-/// A run is the evidence of a verification and may hold a whole build.
+/// A run is the evidence of a verification, so it stays for a while; it may hold a whole build, so only a few stay.
 pub(super) const RUNS: Limits = Limits { count: 20, age: TimeDelta::days(14) };
 
-/// Something that may go.
+/// A candidate for removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept<N> {
+pub(super) struct Candidate<N> {
     pub(super) name: N,
     pub(super) since: DateTime<Utc>,
-    /// In use or pinned: it is kept and not counted.
+    /// In use or pinned: it is neither removed nor counted.
     pub(super) spared: bool,
 }
 
 /// Returns what is to be removed, the oldest first. Of two of equal age the smaller name counts as older, so that all
 /// processes decide alike.
 pub(super) fn expired<N: Ord>(
-    mut all: Vec<Kept<N>>,
+    mut all: Vec<Candidate<N>>,
     limits: Limits,
     now: DateTime<Utc>,
-) -> Vec<Kept<N>> {
+) -> Vec<Candidate<N>> {
     all.retain(|one| !one.spared);
     all.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
     let too_many = all.len().saturating_sub(limits.count);
@@ -198,11 +199,11 @@ mod tests {
         DateTime::from_timestamp(1_800_000_000, 0).unwrap()
     }
 
-    fn at(name: u32, days: i64) -> Kept<u32> {
-        Kept { name, since: now() - TimeDelta::days(days), spared: false }
+    fn at(name: u32, days: i64) -> Candidate<u32> {
+        Candidate { name, since: now() - TimeDelta::days(days), spared: false }
     }
 
-    fn names(all: Vec<Kept<u32>>) -> Vec<u32> {
+    fn names(all: Vec<Candidate<u32>>) -> Vec<u32> {
         expired(all, RUNS, now()).into_iter().map(|one| one.name).collect()
     }
 
@@ -220,7 +221,7 @@ mod tests {
     // ARTIFACT-13, security line 118
     #[test]
     fn what_is_live_or_pinned_stays_at_any_age_and_takes_nobodys_place() {
-        let spared = (100..112).map(|n| Kept { spared: true, ..at(n, 400) });
+        let spared = (100..112).map(|n| Candidate { spared: true, ..at(n, 400) });
         let all: Vec<_> = (0..21).map(|n| at(n, 1)).chain(spared).collect();
         assert_eq!(names(all), [0]);
     }
@@ -230,12 +231,12 @@ mod tests {
         assert!(names(vec![at(1, -400), at(2, -1)]).is_empty());
     }
 
-    fn kept() -> impl Strategy<Value = Vec<Kept<u32>>> {
+    fn candidates() -> impl Strategy<Value = Vec<Candidate<u32>>> {
         let one = (0..40i64, any::<bool>(), 0..86_400i64);
         proptest::collection::vec(one, 0..80).prop_map(|all| {
             let named = all.into_iter().zip(0..);
             named
-                .map(|((days, spared, seconds), name)| Kept {
+                .map(|((days, spared, seconds), name)| Candidate {
                     name,
                     since: now() - TimeDelta::days(days) - TimeDelta::seconds(seconds),
                     spared,
@@ -247,7 +248,7 @@ mod tests {
     proptest! {
         // ARTIFACT-13
         #[test]
-        fn what_stays_is_within_the_limits_and_nothing_goes_without_need(all in kept()) {
+        fn what_stays_is_within_the_limits_and_nothing_goes_without_need(all in candidates()) {
             let gone = names(all.clone());
             let stays: Vec<_> =
                 all.iter().filter(|one| !one.spared && !gone.contains(&one.name)).collect();
@@ -262,7 +263,7 @@ mod tests {
         }
 
         #[test]
-        fn the_order_in_which_a_directory_lists_does_not_matter(all in kept().prop_shuffle()) {
+        fn the_order_in_which_a_directory_lists_does_not_matter(all in candidates().prop_shuffle()) {
             let mut sorted = all.clone();
             sorted.sort_by_key(|one| one.name);
             prop_assert_eq!(names(all), names(sorted));

@@ -1,34 +1,40 @@
-//! One run's directory: made by handle, written by the host alone where the host's files are.
+//! One run's directory: the parts that steps write, the logs, and the manifest. It is created by handle, and only the host
+//! writes the host's files in it. Logs are read back by run id and step name, never by path.
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use act_core::verification::{CommandExecuted, Manifest};
+use act_core::{RunId, RunIdError};
+use act_fs::{Dir, Durability};
+use act_workspace::digest;
 use rustix::fs::Mode;
+use serde_json::Value;
 
 use super::archive::{Allowance, LeftOut, unpack};
+use super::artifact_dir::ArtifactDir;
 use super::cache::Cache;
-use super::tree::{Swept, sweep};
-use super::tree::{open_any, remove_tree};
-use act_core::RunId;
-use act_core::verification::Manifest;
-use act_fs::{Dir, Durability};
+use super::tree::{Swept, open_any, remove_tree, sweep};
 
-/// The parts that steps may write; each is mounted by itself, so `logs` and the manifest stay out of reach.
+/// The directories that steps may write. Each is mounted by itself, so steps cannot reach `logs` and the manifest.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
 
-/// What the host lends to the container: small files, and the two layers of an overlay.
+/// Small files that the host mounts into the container.
 const LENT: &str = "lent";
+/// The copied view of the repository.
 const VIEW: &str = "view";
+/// The layers of an overlay over the repository.
 const OVERLAY: &str = "overlay";
-/// Of a run that cannot have the shared one.
+/// The cache of a run that cannot use the shared one.
 const CACHE: &str = "cache";
 
-/// Longest part of a step's name that its log file carries.
+/// Maximum number of characters of a step's name in the name of its log file.
 const MAX_NAME: usize = 100;
 
+/// The directory of one run.
 #[derive(Debug)]
 pub struct RunDir {
     id: RunId,
@@ -37,7 +43,7 @@ pub struct RunDir {
     logs: Dir,
 }
 
-/// Below `path` lie `lower`, a link, and `upper` and `work`, which are new.
+/// The layers of an overlay: below `path` are `lower`, a link, and `upper` and `work`, which are new.
 #[derive(Debug)]
 pub struct OverlayDirs {
     pub path: PathBuf,
@@ -53,60 +59,83 @@ impl RunDir {
         Ok(Self { id, path, handle, logs })
     }
 
+    /// Returns the run's id.
     pub fn id(&self) -> &RunId {
         &self.id
     }
 
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the copy view goes, made new, and its path. It is mounted by itself at `build/tree`: a mount point
-    /// cannot be moved away to put another tree in its place.
+    /// Creates the directory of the copied view and returns its handle and path. It is mounted by itself at `build/tree`,
+    /// because a step cannot move a mount point away and put another tree in its place.
+    ///
+    /// # Errors
+    /// A directory cannot be created.
     pub fn create_view(&self) -> io::Result<(OwnedFd, PathBuf)> {
         self.handle.private_subdirectory("build")?.private_subdirectory("tree")?;
         Ok((self.handle.create_subdirectory(VIEW)?.into(), self.path.join(VIEW)))
     }
 
-    /// A new file for the container, which only the host writes.
+    /// Creates a file for the container, which only the host writes, and returns its path.
+    ///
+    /// # Errors
+    /// The file exists or cannot be written.
     pub fn lend_file(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let mut file = self.handle.private_subdirectory(LENT)?.create(name)?;
         file.write_all(bytes)?;
-        // Steps may run under another uid.
+        // A step may run under another user id, and has to read the file.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
         Ok(self.path.join(LENT).join(name))
     }
 
-    /// A cache for this run alone.
+    /// Returns a cache for this run alone.
+    ///
+    /// # Errors
+    /// The directory cannot be created.
     pub fn private_cache(&self) -> io::Result<Cache> {
         Ok(Cache::new(self.path.join(CACHE), self.handle.private_subdirectory(CACHE)?))
     }
 
-    /// The writable layers of an overlay over `lower`, made new. The lower one gets a name without the
-    /// characters that mean something among mount options.
+    /// Creates the writable layers of an overlay over `lower`. A link names the lower layer, because the path of the
+    /// repository may contain characters with a meaning in mount options.
+    ///
+    /// # Errors
+    /// The directories cannot be created, or exist.
     pub fn create_overlay(&self, lower: &Path) -> io::Result<OverlayDirs> {
         let overlay = self.handle.create_subdirectory(OVERLAY)?;
         let upper = overlay.private_subdirectory("upper")?;
         overlay.private_subdirectory("work")?;
-        // The root of the overlay is what the upper layer's root is.
+        // The root of the overlay has the mode of the upper layer's root.
         rustix::fs::fchmod(&upper, Mode::from_raw_mode(0o755))?;
         rustix::fs::symlinkat(lower, &overlay, "lower")?;
         Ok(OverlayDirs { path: self.path.join(OVERLAY), upper: upper.into() })
     }
 
-    /// A new file below `logs`.
+    /// Creates a file below `logs`.
+    ///
+    /// # Errors
+    /// The name is taken, also by a link.
     pub fn create_log(&self, name: &str) -> io::Result<File> {
         self.logs.create(name)
     }
 
-    /// Whole or not at all: written beside, synced, then renamed.
+    /// Writes the manifest atomically and synced.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(manifest)?;
         text.push(b'\n');
         self.handle.replace("manifest.json", &text, Durability::Contents)
     }
 
-    /// Takes one of the parts that steps wrote, as an engine archived it, into its empty directory.
+    /// Unpacks an engine's archive of one of [`STEP_PARTS`] into its empty directory.
+    ///
+    /// # Errors
+    /// The archive is malformed or ends early, or the disk fails.
     pub fn receive(
         &self,
         part: &str,
@@ -116,9 +145,13 @@ impl RunDir {
         unpack(self.handle.private_subdirectory(part)?.into(), archive, allowance)
     }
 
-    /// Removes the view and what was lent. Only after the container is gone.
+    /// Removes the view, the overlay, the private cache and the files for the container. Call it only after the container
+    /// was removed.
+    ///
+    /// # Errors
+    /// A directory cannot be removed.
     pub fn remove_scratch(&self) -> io::Result<()> {
-        // A step may have closed the directory itself.
+        // A step may have removed all permissions of the directory.
         remove_tree(&open_any(self.handle.as_fd(), &CString::new("build")?)?, "tree")?;
         remove_tree(&self.handle, VIEW)?;
         remove_tree(&self.handle, OVERLAY)?;
@@ -126,7 +159,10 @@ impl RunDir {
         remove_tree(&self.handle, LENT)
     }
 
-    /// Takes away what must not survive in the parts that steps wrote. Only after the container is gone.
+    /// Removes dangerous files from [`STEP_PARTS`], as [`sweep`] does. Call it only after the container was removed.
+    ///
+    /// # Errors
+    /// A directory cannot be read or changed.
     pub fn sweep(&self) -> io::Result<Swept> {
         let mut swept = Swept::default();
         for part in STEP_PARTS {
@@ -139,7 +175,10 @@ impl RunDir {
         Ok(swept)
     }
 
-    /// What the run left, as absolute paths: manifest, logs, and the parts that steps wrote something into.
+    /// Returns the absolute paths of the manifest, the logs, and those of [`STEP_PARTS`] that are not empty.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
     pub fn artifact_paths(&self) -> io::Result<Vec<String>> {
         let mut found = vec![];
         if self.handle.stat("manifest.json").is_ok() {
@@ -159,28 +198,224 @@ impl RunDir {
         Ok(found.into_iter().map(absolute).collect())
     }
 
-    /// Bytes that an ordinary user can still write on the run's file system.
+    /// Returns the bytes that an ordinary user can still write on the run's file system.
+    ///
+    /// # Errors
+    /// The file system does not answer.
     pub fn free_space(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.handle.as_fd())?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 }
 
-/// At most so many that a directory full of names costs nothing.
+/// Lists a directory that a step may have filled with names.
 fn names(directory: &Dir) -> io::Result<Vec<String>> {
+    /// Bounds the memory and time that a full directory costs.
     const MOST: usize = 1000;
     let names = directory.names(MOST)?;
     Ok(names.iter().map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
-/// `step-{nn}-{name}.log`, counted from 1; what is not `[A-Za-z0-9._-]` in a name becomes `_`.
+/// Returns `step-{nn}-{name}.log`; steps count from 1. Characters of the name other than `[A-Za-z0-9._-]` become `_`.
 pub fn log_name(number: usize, step: &str) -> String {
     format!("step-{number:02}-{}.log", safe_name(step))
 }
 
 pub(super) fn safe_name(step: &str) -> String {
-    let kept = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    step.chars().take(MAX_NAME).map(|c| if kept(c) { c } else { '_' }).collect()
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    step.chars().take(MAX_NAME).map(|c| if is_safe(c) { c } else { '_' }).collect()
+}
+
+/// Maximum size of a manifest in bytes. The longest that `act` writes lists what some hundred steps wrote.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// A manifest that was read from the disk. Its digests are those of the JSON in the file, including fields that
+/// this version of `act` does not know, so that no change of the file goes unnoticed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedManifest {
+    pub manifest: Manifest,
+    /// [`manifest_digest`] of the file.
+    pub sha256: String,
+    /// [`steps_digest`] of the file.
+    pub steps_sha256: String,
+}
+
+impl ArtifactDir {
+    /// Returns the manifest of a run, or `None` when the run has none yet or was removed. Never follows a link.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the file cannot be read or is not a manifest.
+    pub fn read_manifest(&self, run_id: &RunId) -> io::Result<Option<RecordedManifest>> {
+        let run = match self.run(run_id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let Some(text) = run.read_existing("manifest.json", MAX_BYTES)? else { return Ok(None) };
+        let json: Value = serde_json::from_slice(&text)?;
+        let steps = json.get("commands_executed").map(Value::to_string).unwrap_or_default();
+        Ok(Some(RecordedManifest {
+            sha256: digest_of_json(json.clone()),
+            steps_sha256: digest(steps.as_bytes()),
+            manifest: serde_json::from_value(json)?,
+        }))
+    }
+}
+
+/// SHA-256, as hex, of the manifest's JSON without white space and without `audit_head`, which names the record that
+/// holds this digest.
+pub fn manifest_digest(manifest: &Manifest) -> Option<String> {
+    serde_json::to_value(manifest).ok().map(digest_of_json)
+}
+
+/// SHA-256, as hex, of the JSON of `commands_executed` without white space.
+pub fn steps_digest(steps: &[CommandExecuted]) -> Option<String> {
+    serde_json::to_vec(steps).ok().map(|json| digest(&json))
+}
+
+fn digest_of_json(mut manifest: Value) -> String {
+    if let Some(fields) = manifest.as_object_mut() {
+        fields.shift_remove("audit_head");
+    }
+    digest(manifest.to_string().as_bytes())
+}
+
+/// The end of a log as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogText {
+    pub text: String,
+    /// Bytes of the log before `text`.
+    pub left_out: u64,
+}
+
+impl LogText {
+    /// Reads the last `limit` bytes of an open log.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn end_of(file: &mut File, limit: u64) -> io::Result<Self> {
+        let left_out = file.metadata()?.len().saturating_sub(limit);
+        file.seek(SeekFrom::Start(left_out))?;
+        let mut bytes = vec![];
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(Self { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
+    }
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error(transparent)]
+    RunId(#[from] RunIdError),
+    #[error("no run {run_id} in the artifact directory; old runs are deleted")]
+    NoRun { run_id: RunId },
+    #[error("run {run_id} has no step {step:?}; {}", list(steps))]
+    NoStep { run_id: RunId, step: String, steps: String },
+    #[error("the log of run {run_id} cannot be read; look at the run's directory")]
+    Unreadable { run_id: RunId, source: io::Error },
+}
+
+fn list(steps: &str) -> String {
+    match steps {
+        "" => "no step of it began".to_owned(),
+        steps => format!("its steps are: {steps}"),
+    }
+}
+
+impl ArtifactDir {
+    /// Opens the combined log of a run, or the log of one step, for reading.
+    ///
+    /// # Errors
+    /// [`LogError`] says whether the id, the run, the step or the file is the reason.
+    pub fn open_log(&self, run_id: &str, step: Option<&str>) -> Result<File, LogError> {
+        let run_id = RunId::parse(run_id)?;
+        let unreadable =
+            |source: io::Error| LogError::Unreadable { run_id: run_id.clone(), source };
+        let run = match self.run(&run_id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LogError::NoRun { run_id });
+            }
+            other => other.map_err(unreadable)?,
+        };
+        let logs = run.subdirectory("logs").map_err(unreadable)?;
+        let name = match step {
+            None => "combined.log".to_owned(),
+            Some(step) => {
+                let names = step_logs(&logs).map_err(unreadable)?;
+                match find(&names, step) {
+                    Some(name) => name,
+                    None => {
+                        let steps =
+                            names.iter().filter_map(|name| step_of(name)).collect::<Vec<_>>();
+                        let step = step.chars().take(100).collect();
+                        return Err(LogError::NoStep { run_id, step, steps: steps.join(", ") });
+                    }
+                }
+            }
+        };
+        logs.file(name).map_err(unreadable)
+    }
+
+    /// Reads the last `limit` bytes of a log as valid UTF-8.
+    ///
+    /// # Errors
+    /// As for [`ArtifactDir::open_log`].
+    pub fn read_log(
+        &self,
+        run_id: &str,
+        step: Option<&str>,
+        limit: u64,
+    ) -> Result<LogText, LogError> {
+        let mut file = self.open_log(run_id, step)?;
+        let run_id = RunId::parse(run_id)?;
+        LogText::end_of(&mut file, limit).map_err(|source| LogError::Unreadable { run_id, source })
+    }
+}
+
+fn step_logs(logs: &Dir) -> io::Result<Vec<String>> {
+    let mut names = vec![];
+    for name in logs.names(usize::MAX)? {
+        if let Ok(name) = name.into_string()
+            && step_of(&name).is_some()
+        {
+            names.push(name);
+        }
+    }
+    // Sorted by number, because step 100 is after step 99.
+    names.sort_by_key(|name| number_and_name(name).map(|(number, _)| number));
+    Ok(names)
+}
+
+/// Returns the log of the last step of this name.
+fn find(names: &[String], step: &str) -> Option<String> {
+    let step = safe_name(step);
+    names.iter().rfind(|name| step_of(name) == Some(&step)).cloned()
+}
+
+fn step_of(log: &str) -> Option<&str> {
+    number_and_name(log).map(|(_, name)| name)
+}
+
+fn number_and_name(log: &str) -> Option<(u32, &str)> {
+    let (number, name) = log.strip_prefix("step-")?.strip_suffix(".log")?.split_once('-')?;
+    Some((number.parse().ok()?, name))
+}
+
+impl From<LogError> for act_core::Failure {
+    fn from(error: LogError) -> Self {
+        let (code, hint) = match &error {
+            LogError::RunId(_) => {
+                ("run_id_invalid", "`act history` lists tasks with their runs; their ids work, too")
+            }
+            LogError::NoRun { .. } => ("run_unknown", "`act history` lists tasks with their runs"),
+            LogError::NoStep { .. } => {
+                ("step_unknown", "name one of its steps, or leave --step out for the whole log")
+            }
+            LogError::Unreadable { .. } => ("run_unreadable", "look at the run's directory"),
+        };
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        Self::refused(code, format!("{error}{}", cause.unwrap_or_default())).hint(hint)
+    }
 }
 
 #[cfg(test)]
@@ -193,5 +428,62 @@ mod tests {
         assert_eq!(log_name(1, "test"), "step-01-test.log");
         assert_eq!(log_name(12, "../a b/ü\n"), "step-12-.._a_b___.log");
         assert_eq!(log_name(3, &"x".repeat(5_000)).len(), "step-03-.log".len() + MAX_NAME);
+    }
+
+    fn run() -> (tempfile::TempDir, ArtifactDir, RunDir) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("repo")).unwrap();
+        let artifacts = ArtifactDir::open(&dir.path().join("a"), &dir.path().join("repo")).unwrap();
+        let run = artifacts.create_run(act_core::clock::now()).unwrap();
+        run.create_log("combined.log").unwrap().write_all(b"one\ntwo\xff\n").unwrap();
+        run.create_log("step-01-unit_test.log").unwrap().write_all(b"one\n").unwrap();
+        run.create_log("step-02-unit_test.log").unwrap().write_all(b"two\n").unwrap();
+        (dir, artifacts, run)
+    }
+
+    // ARTIFACT-9
+    #[test]
+    fn reads_the_end_of_a_log_by_run_and_step() {
+        let (_dir, artifacts, run) = run();
+        let read = |step, limit| artifacts.read_log(run.id().as_str(), step, limit).unwrap();
+        let all = LogText { text: "one\ntwo\u{fffd}\n".into(), left_out: 0 };
+        assert_eq!(read(None, 1000), all);
+        assert_eq!(read(None, 5), LogText { text: "two\u{fffd}\n".into(), left_out: 4 });
+        assert_eq!(read(Some("unit test"), 100).text, "two\n");
+        run.create_log("step-100-unit_test.log").unwrap().write_all(b"last\n").unwrap();
+        run.create_log("step-99-unit_test.log").unwrap();
+        assert_eq!(read(Some("unit test"), 100).text, "last\n");
+    }
+
+    // security line 126
+    #[test]
+    fn no_name_leads_out_of_the_logs() {
+        let (dir, artifacts, run) = run();
+        let id = run.id().as_str();
+        assert!(matches!(artifacts.read_log("../../etc/passwd", None, 9), Err(LogError::RunId(_))));
+        for step in ["../../manifest.json", "", "combined", "../step-01-unit_test"] {
+            let error = artifacts.read_log(id, Some(step), 9).unwrap_err().to_string();
+            assert!(error.contains("unit_test"), "{error}");
+        }
+        let absent = "run_20260101_000000_aaaaaa";
+        assert!(matches!(artifacts.read_log(absent, None, 9), Err(LogError::NoRun { .. })));
+
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "secret").unwrap();
+        std::os::unix::fs::symlink(&secret, run.path().join("logs/step-03-x.log")).unwrap();
+        assert!(matches!(artifacts.read_log(id, Some("x"), 9), Err(LogError::Unreadable { .. })));
+        let fifo = run.path().join("logs/step-04-f.log");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(matches!(artifacts.read_log(id, Some("f"), 9), Err(LogError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn host_files_are_created_new_and_never_through_a_link() {
+        let (dir, _artifacts, run) = run();
+        assert!(run.create_log("combined.log").is_err());
+        let outside = dir.path().join("outside");
+        std::os::unix::fs::symlink(&outside, run.path().join("logs/step-05-y.log")).unwrap();
+        assert!(run.create_log("step-05-y.log").is_err());
+        assert!(!outside.exists());
     }
 }

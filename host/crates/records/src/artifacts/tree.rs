@@ -1,7 +1,7 @@
-//! Trees that a step made, or that are made for one: creating, sweeping and deleting them by handle, through no link.
+//! Creates, sweeps and deletes the directory trees of steps by handle, without following links.
 //!
-//! What a step leaves must not be dangerous on the host: no setuid or setgid file, no file of another owner, no directory
-//! that its owner cannot delete. A tree is deleted at any depth and whatever its modes are.
+//! After a sweep a tree has no setuid or setgid file, no file of another owner and no directory that its owner cannot delete.
+//! A tree is deleted at any depth and with any modes.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
@@ -17,14 +17,17 @@ use rustix::process::geteuid;
 
 /// Removes `name` below `parent` with everything in it. A missing name is not an error; a link is removed, not followed.
 ///
-/// A step can nest deeper than handles or stack allow. So nothing recurses: a directory that is found inside
-/// another is moved up beside it and has its turn later, which keeps three handles open at any depth.
+/// A step can nest directories deeper than handles or stack allow. Therefore nothing recurses: a directory inside another is
+/// moved up beside it and removed later, so three handles are open at any depth.
+///
+/// # Errors
+/// A file cannot be removed.
 pub fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
     remove_tree_while(parent, name, &|| true).map(|_| ())
 }
 
-/// The same as long as it is wanted, which is asked before each name; what is left can be removed by another call.
-/// Whether all of it is gone.
+/// Removes a tree like [`remove_tree`], and stops once `go_on` returns false, which is called before each name. Returns whether
+/// the whole tree was removed; another call continues.
 pub(super) fn remove_tree_while(
     parent: impl AsFd,
     name: &str,
@@ -63,7 +66,7 @@ pub(super) fn remove_tree_while(
                     lift(&inner, &deeper, &top, &mut moved)?;
                 }
             }
-            // A directory with more entries than one listing takes comes up again.
+            // A directory with more entries than one listing is listed again.
             match unlinkat(&top, &name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
@@ -74,7 +77,7 @@ pub(super) fn remove_tree_while(
     Ok(true)
 }
 
-/// At most this many names are held at once.
+/// Maximum number of names of one listing, which bounds the memory.
 const LISTING: usize = 4096;
 
 fn entries(directory: &OwnedFd) -> io::Result<Vec<CString>> {
@@ -91,11 +94,11 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Whether the name is gone now; a directory that holds something is not.
+/// Removes a name. Returns false for a directory that is not empty.
 fn unlink(parent: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
     match unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(true),
-        // Linux says the first of a directory, others the second.
+        // The name is a directory: Linux returns the first error, other systems the second.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
@@ -106,13 +109,14 @@ fn unlink(parent: BorrowedFd<'_>, name: &CString) -> io::Result<bool> {
     }
 }
 
+/// Moves a directory up into `top`, under a new name.
 fn lift(from: &OwnedFd, name: &CString, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
-    // Moving a directory rewrites its `..`, so it has to be writable itself.
+    // Moving a directory rewrites its `..`, so it has to be writable.
     open_any(from.as_fd(), name)?;
     loop {
         *moved += 1;
         let target = format!(".removing-{moved}");
-        // Made by us and empty, so the rename cannot replace anything that was there.
+        // The target is new and empty, so the rename cannot replace an existing directory.
         match mkdirat(top, target.as_str(), Mode::RWXU) {
             Ok(()) => return Ok(renameat(from, name, top, target.as_str())?),
             Err(Errno::EXIST) => {}
@@ -121,12 +125,12 @@ fn lift(from: &OwnedFd, name: &CString, top: &OwnedFd, moved: &mut u64) -> io::R
     }
 }
 
-/// Opens a directory and makes it ours to list and change, even one with mode 000.
+/// Opens a directory and makes it readable and writable for its owner, even one with mode 000.
 pub(super) fn open_any(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
     let open = || openat(parent, name, DIRECTORY, Mode::empty());
     let handle = match open() {
         Err(Errno::ACCESS) => {
-            // Nothing runs in the tree any more, so the name cannot turn into a link in between.
+            // No process uses the tree any more, so no link can replace the name in between.
             chmodat(parent, name, Mode::RWXU, AtFlags::empty())?;
             open()?
         }
@@ -139,10 +143,10 @@ pub(super) fn open_any(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedF
     Ok(handle)
 }
 
-/// Deeper trees are removed: a build does not need them, and each level costs a handle.
+/// Maximum depth of a tree. Deeper directories are removed: a build does not need them, and each level costs a handle.
 pub(super) const MAX_DEPTH: usize = 100;
 
-/// What a sweep found and corrected.
+/// The corrections of a sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Files that lost a setuid or setgid bit.
@@ -161,7 +165,10 @@ impl AddAssign for Swept {
     }
 }
 
-/// Walks a directory that nothing writes any more. Names are judged without following links.
+/// Makes a tree harmless that no process writes any more, without following links.
+///
+/// # Errors
+/// A directory cannot be read or changed.
 pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
     let own = geteuid().as_raw();
     let mut swept = Swept::default();
@@ -213,15 +220,18 @@ pub struct Descent {
 }
 
 impl Descent {
+    /// Starts at `root`.
     pub fn new(root: OwnedFd) -> Self {
         Self { root, below: vec![] }
     }
 
+    /// Returns the current directory.
     pub fn here(&self) -> &OwnedFd {
         self.below.last().map_or(&self.root, |(_, handle)| handle)
     }
 
-    /// Moves from the root to `parents`, and creates what is missing with mode 0755. The names are plain ones.
+    /// Moves to the directory `parents` below the root, and creates missing directories with mode 0755. Each part is a plain
+    /// name.
     ///
     /// # Errors
     /// A directory cannot be created or opened; a link in its place is refused.
@@ -236,6 +246,10 @@ impl Descent {
     }
 }
 
+/// Opens a directory, and creates it with mode 0755 when it is missing.
+///
+/// # Errors
+/// The directory cannot be created or opened; a link in its place is refused.
 pub fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
     let created = mkdirat(parent, name, Mode::RWXU);
     let handle = match created {
@@ -243,7 +257,7 @@ pub fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<OwnedFd> {
         Err(error) => return Err(error.into()),
     };
     if created.is_ok() {
-        // The umask must not decide what others see.
+        // The umask must not decide which users can read it.
         fchmod(&handle, Mode::from_raw_mode(0o755))?;
     }
     Ok(handle)
