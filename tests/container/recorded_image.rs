@@ -1,7 +1,7 @@
 //! The image of an earlier run, by what the log says of it.
 
 use act_core::event::Events;
-use act_verifier::{FoundImage, Named, RecordedImage};
+use act_verifier::{FoundImage, NameNow, RecordedImage};
 use bollard::query_parameters::{RemoveImageOptions, TagImageOptions};
 
 use crate::image;
@@ -33,23 +33,23 @@ async fn a_recorded_image_is_found_whatever_its_name_means() {
         let _ = world.docker.remove_image(name, Some(options), None).await;
     };
     let (id, digest) = (Some(known.id.as_str()), known.digest.as_str());
-    let there = |named| FoundImage::There(Box::new(known.clone()), named);
+    let there = |named| FoundImage::Found(Box::new(known.clone()), named);
     for id in [id, None] {
-        assert_eq!(look(id, digest).await, there(Named::This));
+        assert_eq!(look(id, digest).await, there(NameNow::Same));
     }
 
     let other = world.engine.find_image(image::EMPTY).await.unwrap().unwrap();
     means(image::EMPTY).await;
-    assert_eq!(look(id, digest).await, there(Named::Other(other.id)));
+    assert_eq!(look(id, digest).await, there(NameNow::Other(other.id)));
     // Nothing that the name leads to now is taken for it.
     let strange = "d".repeat(64);
-    assert!(matches!(look(Some(&strange), &strange).await, FoundImage::Gone(_)));
+    assert!(matches!(look(Some(&strange), &strange).await, FoundImage::Unavailable(_)));
     remove(&name).await;
-    assert_eq!(look(id, digest).await, there(Named::Nothing));
+    assert_eq!(look(id, digest).await, there(NameNow::Missing));
     remove(&known.id).await;
-    let FoundImage::Gone(why) = look(id, digest).await else { panic!("it is there") };
+    let FoundImage::Unavailable(why) = look(id, digest).await else { panic!("it is there") };
     assert!(!why.is_empty());
     // What is no digest does not become a part of an address.
-    assert!(matches!(look(Some("../x"), digest).await, FoundImage::Gone(_)));
-    assert!(matches!(look(None, "").await, FoundImage::Gone(_)));
+    assert!(matches!(look(Some("../x"), digest).await, FoundImage::Unavailable(_)));
+    assert!(matches!(look(None, "").await, FoundImage::Unavailable(_)));
 }

@@ -65,7 +65,7 @@ async fn downloads_outlive_a_run_and_builds_do_not() {
     assert_eq!(world.run().await.tail_log.as_deref(), Some(""));
     assert_eq!(world.run().await.tail_log.as_deref(), Some("npm\ngradle\nmaven\n"));
     assert_eq!(world.artifacts().cache_sizes().unwrap().len(), 1);
-    world.downloads = Downloads::Own;
+    world.downloads = Downloads::Private;
     let response = world.run().await;
     assert_eq!(response.tail_log.as_deref(), Some(""));
     assert!(!world.run_dir(&response).join("cache").exists());

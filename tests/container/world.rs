@@ -13,7 +13,7 @@ use act_core::verification::ComponentDigest;
 use act_core::verification::{ErrorType, FailReason, Status, Verification, Verifier, Warning};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
-use act_verifier::{DockerVerifier, Downloads, Engine, Gate};
+use act_verifier::{DockerVerifier, Downloads, Engine, VerificationConfig};
 use act_workspace::HeldRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
@@ -84,7 +84,7 @@ impl World {
                 limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
                 cut_off: vec![],
             },
-            downloads: Downloads::Kept,
+            downloads: Downloads::Shared,
             // Of no story that is not about it.
             step_timeout: Duration::from_secs(600),
             package: None,
@@ -168,7 +168,7 @@ impl World {
             image,
             artifacts: Arc::new(self.artifacts()),
             repo: HeldRoot::open(&self.repo().canonicalize().unwrap()).unwrap(),
-            gate: Arc::new(Gate {
+            config: Arc::new(VerificationConfig {
                 pipeline: self.pipeline.clone(),
                 step_timeout: self.step_timeout,
                 package: self.package.clone(),

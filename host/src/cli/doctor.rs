@@ -319,7 +319,7 @@ fn limits(config: &Config, machine: Machine) -> Check {
 }
 
 async fn left_over(engine: &Engine) -> Check {
-    match engine.left_over().await {
+    match engine.orphaned_containers().await {
         Ok(names) if names.is_empty() => Check::ok("leftovers", "no container of a dead run"),
         Ok(names) => Check::note(
             "leftovers",

@@ -35,7 +35,7 @@ pub(super) struct Verify {
 
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let downloads = if self.no_cache { Downloads::Own } else { Downloads::Kept };
+        let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
         let work = crate::task::verify(&self.at.repo, downloads, vec![output.progress_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();

@@ -17,7 +17,7 @@ use act_component::{Kind, LoadedComponent, builtin};
 use act_core::event::Events;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::TokenLedger;
-use act_verifier::{DockerVerifier, Downloads, Engine, Gate, ResolvedImage};
+use act_verifier::{DockerVerifier, Downloads, Engine, ResolvedImage, VerificationConfig};
 use act_workspace::{
     AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
 };
@@ -105,12 +105,12 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
     let verifier: Arc<dyn Verifier> = match gate {
         None => Arc::new(NoVerifier),
         Some((engine, image)) => Arc::new(DockerVerifier {
-            downloads: Downloads::Kept,
+            downloads: Downloads::Shared,
             engine,
             image,
             artifacts: Arc::clone(&ready.artifacts),
             repo: held.clone(),
-            gate: Arc::new(Gate::of(config)),
+            config: Arc::new(VerificationConfig::of(config)),
             task_id: Some(brief.task_id.clone()),
             components,
             audit: audit.clone(),

@@ -240,7 +240,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
 /// has not cost anything yet.
 pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
     let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
-    act_verifier::usable_ca_bundle(path).map_err(|error| {
+    act_verifier::check_ca_bundle(path).map_err(|error| {
         Failure::refused("ca_bundle_unusable", error.message)
             .hint("name a file of PEM certificates on this machine, or remove the key")
     })

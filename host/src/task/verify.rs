@@ -19,7 +19,7 @@ use act_core::Failure;
 use act_core::event::{Events, Sink};
 use act_core::verification::{Verification, Verifier, Warning, WarningCode};
 use act_records::store::ProposalRecord;
-use act_verifier::{DockerVerifier, Downloads, Gate};
+use act_verifier::{DockerVerifier, Downloads, VerificationConfig};
 use act_workspace::{Acquired, HeldRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
@@ -118,7 +118,7 @@ async fn judge(
     let (resolved, downloads) = match purpose {
         Purpose::Verify(downloads) => (engine.ensure_image(name, events, cancel).await, *downloads),
         Purpose::CheckClaim(claim) => {
-            (claim.image(&engine, name, events, cancel).await?, Downloads::Own)
+            (claim.image(&engine, name, events, cancel).await?, Downloads::Private)
         }
     };
     let image = match resolved {
@@ -131,7 +131,7 @@ async fn judge(
         image,
         artifacts,
         repo: root.clone(),
-        gate: Arc::new(Gate::of(&config)),
+        config: Arc::new(VerificationConfig::of(&config)),
         downloads,
         task_id: None,
         components: vec![],

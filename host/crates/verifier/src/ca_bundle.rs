@@ -1,22 +1,29 @@
-//! `ca_bundle`: the certificates of a host file, and nothing else of it. The repository chooses the path, so
-//! what reaches the container is a copy of the certificate blocks alone.
-
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+//! The certificates of `ca_bundle` in `agent.yaml`. The repository chooses the path of the file, so the container gets the
+//! certificate blocks of the file and nothing else of it.
 
 use act_core::verification::{ErrorType, InfraError};
 use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::path::Path;
 
+/// Maximum size of the file in bytes. The bundle of a distribution has about 200 KiB.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// Whether it is there and holds a certificate.
-pub fn usable(path: &Path) -> Result<(), InfraError> {
+/// Checks that the file exists and holds a certificate.
+///
+/// # Errors
+/// `container_creation` with the reason.
+pub fn check(path: &Path) -> Result<(), InfraError> {
     certificates(path).map(|_| ())
 }
 
+/// Returns the certificates of a file.
+///
+/// # Errors
+/// `container_creation` when the file cannot be read, is too large or holds no certificate.
 pub(crate) fn certificates(path: &Path) -> Result<String, InfraError> {
     let refused = |why: &str| {
         InfraError::new(
@@ -28,27 +35,22 @@ pub(crate) fn certificates(path: &Path) -> Result<String, InfraError> {
     let file: File = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|error| refused(&format!("cannot be opened: {error}")))?
         .into();
-    if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-        return Err(refused("is not a file"));
-    }
-    let mut bytes = vec![];
-    file.take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| refused(&format!("cannot be read: {error}")))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(refused("is larger than 16 MiB"));
-    }
+    let file = act_fs::regular(file).map_err(|_| refused("is not a file"))?;
+    let bytes = act_fs::read_bounded(file, MAX_BYTES).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => refused("is larger than 16 MiB"),
+        _ => refused(&format!("cannot be read: {error}")),
+    })?;
     let found = blocks(&String::from_utf8_lossy(&bytes));
     if found.is_empty() { Err(refused("holds no certificate")) } else { Ok(found) }
 }
 
-/// Base64 lines between the two marks; what has anything else in it is no certificate.
+/// Returns the blocks between the two marks. A block that is not Base64 is left out.
 fn blocks(text: &str) -> String {
     let mut out = String::new();
     for part in text.split(BEGIN).skip(1) {
         let Some((body, _)) = part.split_once(END) else { continue };
-        let plain = |c: char| c.is_ascii_alphanumeric() || "+/=\r\n".contains(c);
-        if body.chars().all(plain) {
+        let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=\r\n".contains(c);
+        if body.chars().all(base64) {
             out.push_str(&format!("{BEGIN}\n{}\n{END}\n", body.trim()));
         }
     }

@@ -1,30 +1,25 @@
-//! One container from create to remove. Whatever ends the run, an unwinding panic included, removes it.
+//! One container, from its creation to its removal. It is removed however the run ends, also by a panic. The audit log
+//! records what was requested before the container exists, and what the engine reports once it runs.
 
+use crate::docker_error::EngineError;
+use crate::docker_verifier::unrecorded;
+use crate::engine::Engine;
+use crate::image::ResolvedImage;
+use crate::oom::{KillCounter, OomWatch};
+use crate::request::ContainerRequest;
+use act_audit::{Audit, Decision, Entry, Event};
+use act_core::verification::{ErrorType, InfraError};
+use act_workspace::digest;
+use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig, Mount};
+use serde::Serialize;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use bollard::models::{
-    ContainerInspectResponse, ContainerState, EndpointSettings, Mount, NetworkConnectRequest,
-    NetworkDisconnectRequest,
-};
-use bollard::query_parameters::{InspectContainerOptions, StartContainerOptions};
 use tokio_util::sync::CancellationToken;
 
-use crate::container_audit;
-use crate::docker_error::{EngineError, Phase};
-use crate::docker_verifier::unrecorded;
-use crate::engine::{Engine, QUICK, WORK};
-use crate::image::ResolvedImage;
-use crate::oom::KillCounter;
-use crate::oom::OomWatch;
-use crate::passwd::put_file;
-use crate::request::ContainerRequest;
-use act_audit::Audit;
-use act_core::verification::{ErrorType, InfraError};
-
-/// How long a dropped container may hold its thread; afterwards the next start's sweep has to find it.
-const LAST_MOMENT: Duration = Duration::from_secs(10);
-/// A cancelled run waits this long for an answer that would tell whether there is a container.
+/// How long a thread that drops a container waits for its removal. The next start of `act` removes what is left.
+const DROP_LIMIT: Duration = Duration::from_secs(10);
+/// How long a cancelled run waits for a container that the engine is still creating.
 const CANCELLED_CREATE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Container {
@@ -34,7 +29,7 @@ pub(crate) struct Container {
     guard: Guard,
 }
 
-/// Whether the container runs, and what its end looked like.
+/// What the engine reports about a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) running: bool,
@@ -42,9 +37,13 @@ pub(crate) struct State {
 }
 
 impl Container {
-    /// Creates, prepares and starts; what is asked for is recorded before, what the engine made of it after.
-    /// None when cancelled. The name is ours and the guard is armed before the
-    /// engine hears of it, so there is no moment in which a container could be lost.
+    /// Creates a container, writes its files and starts it. Returns `None` when cancelled.
+    ///
+    /// `act` chooses the name and arms the guard before the engine is asked, so the container cannot be lost at any
+    /// moment.
+    ///
+    /// # Errors
+    /// The engine or the audit log fails, or a volume of the image would hide a mount. No container is left then.
     pub(crate) async fn start(
         engine: &Engine,
         name: String,
@@ -53,12 +52,12 @@ impl Container {
         audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
-        if let Some(hidden) = hidden(&image.volumes, &request.mounts) {
+        if let Some(volume) = hiding_volume(&image.volumes, &request.mounts) {
             return Err(InfraError::new(
                 ErrorType::ContainerCreation,
                 format!(
-                    "image {} wants a volume of its own at {hidden}, which would hide what the steps are to see; \
-                     use an image without it",
+                    "image {} declares a volume at {volume}, which would hide the files of the run; use an image \
+                     without it",
                     image.reference
                 ),
             ));
@@ -67,7 +66,7 @@ impl Container {
         let volumes = volume.iter().map(|_| name.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let body = request.body();
-        audit.append(container_audit::requested(&name, &body)).map_err(unrecorded)?;
+        audit.append(requested(&name, &body)).map_err(unrecorded)?;
         let create = async {
             if let Some(volume) = volume {
                 engine.create_volume(volume).await?;
@@ -78,7 +77,7 @@ impl Container {
         let created = tokio::select! {
             created = &mut create => created,
             () = cancel.cancelled() => {
-                // Removing what the engine is still making would miss it.
+                // A removal before the engine has created the container would miss it.
                 let _ = tokio::time::timeout(CANCELLED_CREATE, create).await;
                 guard.remove().await?;
                 return Ok(None);
@@ -87,15 +86,12 @@ impl Container {
         let started = async {
             created.map_err(|error| creation_failed(image, error))?;
             for (path, content) in &files {
-                put_file(engine, &name, path, content).await?;
+                engine.put_file(&name, path, content).await?;
             }
             let mut oom = OomWatch::new(engine, &name);
-            let start = engine.docker.start_container(&name, None::<StartContainerOptions>);
-            engine.call(Phase::Start, WORK, start).await?;
-            let inspect =
-                || engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
-            let found = engine.settled(inspect).await?;
-            audit.append(container_audit::inspected(&name, &found)).map_err(unrecorded)?;
+            engine.start(&name).await?;
+            let found = engine.inspect(&name).await?;
+            audit.append(inspected(&name, &found)).map_err(unrecorded)?;
             oom.count_with(kill_counter(engine, found));
             Ok::<_, InfraError>(oom)
         };
@@ -109,14 +105,14 @@ impl Container {
         match started {
             Ok(oom) => Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, guard })),
             Err(error) => {
-                // The first failure is the one to tell.
+                // The first failure is the one to report.
                 let _ = guard.remove().await;
                 Err(error)
             }
         }
     }
 
-    /// Kills and removes. An engine that refuses is asked once more by the guard, one that is gone is not.
+    /// Kills and removes the container. If the engine refuses, the guard tries once more when it is dropped.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         self.guard.remove().await
     }
@@ -125,93 +121,66 @@ impl Container {
         self.engine.kill(&self.name).await
     }
 
-    /// A container that is gone does not run.
+    /// Asks the engine for the state. A container that was removed counts as stopped.
     pub(crate) async fn state(&self) -> Result<State, EngineError> {
-        let inspect =
-            || self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
-        match self.engine.settled(inspect).await {
-            Ok(found) => Ok(read_state(found.state.unwrap_or_default())),
+        match self.engine.inspect(&self.name).await {
+            Ok(found) => {
+                let state = found.state.unwrap_or_default();
+                Ok(State {
+                    running: state.running.unwrap_or(false),
+                    oom_killed: state.oom_killed.unwrap_or(false),
+                })
+            }
             Err(error) if error.status() == Some(404) => {
                 Ok(State { running: false, oom_killed: false })
             }
             Err(error) => Err(error),
         }
     }
-
-    /// Takes every network away; what was taken is the answer, for `attach`.
-    pub(crate) async fn detach(&self) -> Result<Vec<String>, EngineError> {
-        let inspect =
-            self.engine.docker.inspect_container(&self.name, None::<InspectContainerOptions>);
-        let found = self.engine.call(Phase::Network, QUICK, inspect).await?;
-        let networks = found.network_settings.and_then(|settings| settings.networks);
-        let names: Vec<String> = networks.unwrap_or_default().into_keys().collect();
-        for network in &names {
-            let request =
-                NetworkDisconnectRequest { container: self.name.clone(), force: Some(true) };
-            let call = self.engine.docker.disconnect_network(network, request);
-            self.engine.call(Phase::Network, WORK, call).await?;
-        }
-        Ok(names)
-    }
-
-    pub(crate) async fn attach(&self, networks: &[String]) -> Result<(), EngineError> {
-        for network in networks {
-            let request = NetworkConnectRequest {
-                container: self.name.clone(),
-                endpoint_config: Some(EndpointSettings::default()),
-            };
-            let call = self.engine.docker.connect_network(network, request);
-            self.engine.call(Phase::Network, WORK, call).await?;
-        }
-        Ok(())
-    }
 }
 
-/// The engine's process numbers are ours where it is on this machine and no namespace stands between.
+/// Returns the counter of the container's cgroup. The engine's process ids are valid on this machine only if the engine
+/// runs here, without a virtual machine between.
 fn kill_counter(engine: &Engine, found: ContainerInspectResponse) -> Option<KillCounter> {
-    if !engine.sees_files() || !cfg!(target_os = "linux") {
+    if !engine.is_known_to_share_files() || !cfg!(target_os = "linux") {
         return None;
     }
     let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok())?;
     KillCounter::find(Path::new("/"), pid, &found.id?)
 }
 
-/// A volume of the image that would come to lie inside of what is mounted, and that no mount takes the place of.
-fn hidden<'a>(volumes: &'a [String], mounts: &[Mount]) -> Option<&'a str> {
+/// Returns a volume of the image that would be mounted inside one of the run's mounts, where no mount replaces it.
+fn hiding_volume<'a>(volumes: &'a [String], mounts: &[Mount]) -> Option<&'a str> {
     let targets: Vec<&Path> =
         mounts.iter().filter_map(|mount| mount.target.as_deref()).map(Path::new).collect();
     let inside = |volume: &Path| targets.iter().any(|target| volume.starts_with(target));
-    let taken = |volume: &Path| targets.contains(&volume);
+    let replaced = |volume: &Path| targets.contains(&volume);
     volumes.iter().map(String::as_str).find(|volume| {
         let volume = Path::new(volume);
-        inside(volume) && !taken(volume)
+        inside(volume) && !replaced(volume)
     })
 }
 
-fn read_state(state: ContainerState) -> State {
-    State { running: state.running.unwrap_or(false), oom_killed: state.oom_killed.unwrap_or(false) }
-}
-
 pub(crate) fn creation_failed(image: &ResolvedImage, error: EngineError) -> InfraError {
-    let gone = error.status() == Some(404);
+    let missing = error.status() == Some(404);
     let mut error = InfraError::from(error);
-    if gone {
+    if missing {
         error.message =
             format!("image {} is gone from the engine: {}", image.reference, error.message);
     }
     error
 }
 
-/// Removes a container, then its volumes, unless somebody did so properly.
+/// Removes a container and then its volumes when it is dropped, unless [`Guard::remove`] has done so.
 pub(crate) struct Guard {
     engine: Engine,
     name: String,
     volumes: Vec<String>,
-    armed: std::sync::atomic::AtomicBool,
+    armed: AtomicBool,
 }
 
 impl Guard {
-    /// Before the engine hears of any of them.
+    /// Creates the guard. Call this before the engine is asked to create the container or a volume.
     pub(crate) fn arm(engine: &Engine, name: &str, volumes: Vec<String>) -> Self {
         Self { engine: engine.clone(), name: name.to_owned(), volumes, armed: true.into() }
     }
@@ -223,8 +192,9 @@ impl Guard {
                 removed = self.engine.remove_volume(volume).await;
             }
         }
+        // An engine that cannot be reached is not asked again.
         if removed.as_ref().is_ok() || removed.as_ref().is_err_and(EngineError::unreachable) {
-            self.armed.store(false, std::sync::atomic::Ordering::Relaxed);
+            self.armed.store(false, Ordering::Relaxed);
         }
         removed
     }
@@ -235,27 +205,141 @@ impl Drop for Guard {
         if !*self.armed.get_mut() {
             return;
         }
-        // The runtime may be unwinding or gone, so the removal brings its own; the wait is bounded.
+        // The tokio runtime may be shutting down, so the removal runs on a thread with a runtime of its own.
         let (engine, name) = (self.engine.clone(), self.name.clone());
         let volumes = std::mem::take(&mut self.volumes);
         let (done, wait) = std::sync::mpsc::channel();
         let removal = std::thread::Builder::new().name("act-remove".to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
-                // Nobody is left to hear of a failure; the labels let a later start find it.
+                // A failure cannot be reported here; the labels let a later start find the container.
                 let removed = async {
                     let _ = engine.remove(&name).await;
                     for volume in volumes {
                         let _ = engine.remove_volume(&volume).await;
                     }
                 };
-                let _ =
-                    runtime.block_on(async { tokio::time::timeout(LAST_MOMENT, removed).await });
+                let _ = runtime.block_on(async { tokio::time::timeout(DROP_LIMIT, removed).await });
             }
             let _ = done.send(());
         });
         if removal.is_ok() {
-            let _ = wait.recv_timeout(LAST_MOMENT);
+            let _ = wait.recv_timeout(DROP_LIMIT);
         }
+    }
+}
+
+/// Returns the audit record of a container that is about to be created.
+pub(crate) fn requested(name: &str, body: &ContainerCreateBody) -> Entry {
+    Entry::new(Event::ContainerRequested)
+        .object(name)
+        .decision(Decision::Allow)
+        .digest("request", Some(&canonical_digest(body)))
+        .names(isolation(body.user.as_deref(), body.host_config.as_ref()))
+}
+
+/// Returns the audit record of a running container, as the engine reports it.
+fn inspected(name: &str, found: &ContainerInspectResponse) -> Entry {
+    let user = found.config.as_ref().and_then(|config| config.user.as_deref());
+    // These parts do not change while the container runs.
+    let fixed = (&found.image, &found.config, &found.host_config, &found.mounts);
+    Entry::new(Event::ContainerInspected)
+        .object(name)
+        .digest("inspect", Some(&canonical_digest(&fixed)))
+        .digest("container", found.id.as_deref())
+        .names(isolation(user, found.host_config.as_ref()))
+}
+
+/// Returns the digest of a value's JSON with sorted keys.
+fn canonical_digest(value: &impl Serialize) -> String {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    value.sort_all_objects();
+    digest(value.to_string().as_bytes())
+}
+
+/// Returns the settings that isolate a container from the machine, one word or phrase each.
+fn isolation(user: Option<&str>, host: Option<&HostConfig>) -> Vec<String> {
+    let mut words = vec![format!("user={}", user.unwrap_or_default())];
+    let Some(host) = host else { return words };
+    let list = |items: Option<&Vec<String>>| items.map(|items| items.join(",")).unwrap_or_default();
+    words.extend([
+        format!("privileged={}", host.privileged.unwrap_or(false)),
+        format!("cap_drop={}", list(host.cap_drop.as_ref())),
+        format!("cap_add={}", list(host.cap_add.as_ref())),
+        format!("security_opt={}", list(host.security_opt.as_ref())),
+        format!("network={}", host.network_mode.as_deref().unwrap_or("default")),
+        format!("ipc={}", host.ipc_mode.as_deref().unwrap_or_default()),
+        format!("pid={}", host.pid_mode.as_deref().unwrap_or_default()),
+        format!("memory={}", host.memory.unwrap_or_default()),
+        format!("pids={}", host.pids_limit.unwrap_or_default()),
+        format!("devices={}", host.devices.as_ref().map_or(0, Vec::len)),
+    ]);
+    let binds = host.binds.iter().flatten().map(|bind| format!("bind {bind}"));
+    let mounts = host.mounts.iter().flatten().map(|mount| {
+        let how = if mount.read_only.unwrap_or(false) { "ro" } else { "rw" };
+        format!("mount {} {how}", mount.target.as_deref().unwrap_or_default())
+    });
+    words.extend(binds.chain(mounts));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use bollard::models::ContainerConfig;
+
+    use super::*;
+
+    // AUDIT-10
+    #[test]
+    fn isolation_is_recorded_in_words_and_the_request_by_a_digest_that_ignores_the_order_of_keys() {
+        let labels = |order: [usize; 3]| {
+            let mut body = ContainerCreateBody {
+                user: Some("1000:1000".to_owned()),
+                host_config: Some(HostConfig {
+                    cap_drop: Some(vec!["ALL".to_owned()]),
+                    network_mode: Some("none".to_owned()),
+                    mounts: Some(vec![Mount {
+                        target: Some("/workspace".to_owned()),
+                        read_only: Some(true),
+                        ..Mount::default()
+                    }]),
+                    ..HostConfig::default()
+                }),
+                ..ContainerCreateBody::default()
+            };
+            body.labels = Some(order.map(|n| (format!("l{n}"), "x".to_owned())).into());
+            body
+        };
+        let (one, other) = (labels([1, 2, 3]), labels([3, 1, 2]));
+        assert_eq!(canonical_digest(&one), canonical_digest(&other));
+        let words = isolation(one.user.as_deref(), one.host_config.as_ref());
+        for word in [
+            "user=1000:1000",
+            "cap_drop=ALL",
+            "network=none",
+            "privileged=false",
+            "mount /workspace ro",
+        ] {
+            assert!(words.iter().any(|found| found == word), "no {word} in {words:?}");
+        }
+    }
+
+    #[test]
+    fn the_digest_of_an_inspection_leaves_out_what_changes() {
+        let found = |status: &str| ContainerInspectResponse {
+            id: Some("abc".to_owned()),
+            name: Some(status.to_owned()),
+            config: Some(ContainerConfig {
+                labels: Some(HashMap::from([("a".to_owned(), "b".to_owned())])),
+                ..ContainerConfig::default()
+            }),
+            ..ContainerInspectResponse::default()
+        };
+        let digest = |found: &ContainerInspectResponse| {
+            canonical_digest(&(&found.image, &found.config, &found.host_config, &found.mounts))
+        };
+        assert_eq!(digest(&found("one")), digest(&found("two")));
     }
 }

@@ -1,13 +1,12 @@
-//! Which trouble of the engine is which `error_type`: decided by the phase and the kind of answer, never by
-//! the wording of a message, which engines change and images can choose.
-
-use std::error::Error as _;
-use std::io;
+//! Errors of the engine and their `error_type`. The phase and the kind of answer decide, never the wording of a message,
+//! which engines change and images can choose.
 
 use act_core::verification::{ErrorType, InfraError};
 use bollard::errors::Error;
+use std::error::Error as _;
+use std::io;
 
-/// No engine answers, found before a task starts.
+/// No engine answers at `host`.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("Docker unavailable: tried {host}: {why}; {hint}")]
 pub struct EngineUnavailable {
@@ -22,25 +21,25 @@ impl From<EngineUnavailable> for InfraError {
     }
 }
 
-/// What we wanted of the engine when it failed.
+/// What the engine was asked to do when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Connect,
     Pull,
     Create,
-    /// Between create and start: the passwd line.
+    /// Reading and writing files of a container that is not started.
     Prepare,
     Start,
     Network,
     Exec,
     Inspect,
-    /// Of files, from an engine that does not see ours.
+    /// Reading files from a remote engine.
     Fetch,
     Remove,
 }
 
 impl Phase {
-    fn doing(self) -> &'static str {
+    fn verb(self) -> &'static str {
         match self {
             Self::Connect => "reach the engine",
             Self::Pull => "get the image",
@@ -59,11 +58,11 @@ impl Phase {
 /// How the engine failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// No answer: refused, closed, silent.
+    /// The engine refused or closed the connection, or did not answer in time.
     Unreachable,
-    /// An answer that says no, with its HTTP status.
+    /// The engine answered with an error and this HTTP status.
     Status(u16),
-    /// An answer that makes no sense.
+    /// The answer could not be parsed.
     Garbled,
 }
 
@@ -105,7 +104,7 @@ impl EngineError {
 
 impl From<EngineError> for InfraError {
     fn from(error: EngineError) -> Self {
-        let mut message = format!("failed to {}: {}", error.phase.doing(), error.message);
+        let mut message = format!("failed to {}: {}", error.phase.verb(), error.message);
         if error.unreachable() {
             message
                 .push_str("; the container engine does not answer: start it, or see `act doctor`");
@@ -117,7 +116,7 @@ impl From<EngineError> for InfraError {
 fn classify(phase: Phase, fault: Fault) -> ErrorType {
     match (phase, fault) {
         (_, Fault::Unreachable) | (Phase::Connect, _) => ErrorType::DockerUnavailable,
-        // Creating answers 404 for a missing image only; starting also for a missing network.
+        // 404 means a missing image when a container is created; when it is started, a missing network as well.
         (Phase::Pull, Fault::Status(_)) | (Phase::Create, Fault::Status(404)) => {
             ErrorType::ImagePull
         }
@@ -131,7 +130,7 @@ fn classify(phase: Phase, fault: Fault) -> ErrorType {
 fn fault(error: &Error) -> Fault {
     match error {
         Error::DockerResponseServerError { status_code, .. } => Fault::Status(*status_code),
-        // An error inside a stream that began with 200: the engine is there and says no.
+        // The error arrived in a stream that began with status 200.
         Error::DockerStreamError { .. } | Error::DockerContainerWaitError { .. } => {
             Fault::Status(500)
         }
@@ -144,7 +143,8 @@ fn fault(error: &Error) -> Fault {
     }
 }
 
-/// The engine's own words, or the innermost cause: "client error (Connect)" tells nobody anything.
+/// Returns the message of the engine, or that of the innermost cause: the client's own, such as "client error (Connect)", does
+/// not help.
 fn describe(error: &Error) -> String {
     const LONGEST: usize = 2_000;
     let text = match error {
@@ -156,6 +156,7 @@ fn describe(error: &Error) -> String {
     text.chars().take(LONGEST).collect()
 }
 
+/// Returns the error of the operating system behind an error of the client.
 pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
     let mut cause = match error {
         Error::IOError { err } => return Some(err),

@@ -1,67 +1,60 @@
-//! The container engine: where it listens, the version of its API, calls that are bounded in time, and the removal of
-//! what runs of dead processes left on it.
+//! The container engine: how it is found, the calls to it, each with a time limit, and the removal of containers whose
+//! process is dead.
 
-use crate::docker_error::EngineError;
-use crate::docker_error::EngineUnavailable;
-use crate::docker_error::Phase;
-use crate::docker_error::io_cause;
-use crate::owner::RUN_ID;
-use crate::owner::is_orphan;
+use crate::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
 use crate::remote_engine::FileSharing;
-use act_core::process;
-use act_core::process::Process;
-use act_core::verification::EngineIdentity;
-use act_core::verification::InfraError;
+use act_core::process::{self, Life, Look, Process};
+use act_core::verification::{EngineIdentity, InfraError};
 use act_workspace::digest;
-use bollard::API_DEFAULT_VERSION;
-use bollard::ClientVersion;
-use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::ContainerCreateBody;
-use bollard::models::VolumeCreateRequest;
-use bollard::query_parameters::CreateContainerOptions;
-use bollard::query_parameters::InspectContainerOptions;
-use bollard::query_parameters::KillContainerOptions;
-use bollard::query_parameters::ListContainersOptions;
-use bollard::query_parameters::ListVolumesOptions;
-use bollard::query_parameters::RemoveContainerOptions;
-use bollard::query_parameters::RemoveVolumeOptions;
-use futures_util::StreamExt;
-use futures_util::stream;
-use rustix::process::geteuid;
+use bollard::exec::{StartExecOptions, StartExecResults};
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, EndpointSettings, ExecConfig, ExecInspectResponse,
+    NetworkConnectRequest, NetworkDisconnectRequest, Volume, VolumeCreateRequest,
+};
+use bollard::query_parameters::{
+    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
+    KillContainerOptions, ListContainersOptions, ListVolumesOptions, RemoveContainerOptions,
+    RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptions,
+};
+use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use rustix::process::{Uid, geteuid};
 use std::collections::HashMap;
 use std::fs::File;
 use std::future::Future;
 use std::io;
-use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// For questions that an engine answers from memory.
+/// Time limit for a question that an engine answers from memory.
 pub(crate) const QUICK: Duration = Duration::from_secs(20);
-/// For work of the engine: unpacking, mounting, killing.
+/// Time limit for work that an engine does, such as unpacking, mounting and killing.
 pub(crate) const WORK: Duration = Duration::from_secs(110);
-/// Between two looks at something that is about to change.
-const AGAIN: Duration = Duration::from_millis(20);
-/// For a container to come out of a state that only its engine has a name for.
-const SETTLES: Duration = Duration::from_secs(5);
+/// Pause between two polls of something that is about to change.
+const POLL_PAUSE: Duration = Duration::from_millis(20);
+/// How long a container may be in a state that only its engine has a name for.
+const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// Time limit, in seconds, that the client library gets. It is longer than any limit of [`Engine::call`], and streams such
+/// as the output of a step have none.
+const CLIENT_LIMIT: u64 = 24 * 60 * 60;
 
 const PODMAN: &str = "podman";
 
-/// An engine that answered.
+/// A container engine that has answered. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Engine {
     pub(crate) docker: Docker,
     host: String,
     identity: EngineIdentity,
     rootless: bool,
-    /// Whether it sees the files of this machine.
+    /// Remembers whether the engine mounts directories of this machine.
     pub(crate) sharing: Arc<FileSharing>,
 }
 
-/// Of the machine that the engine runs on.
+/// The size of the machine that the engine runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub cpus: u64,
@@ -69,166 +62,32 @@ pub struct Machine {
 }
 
 impl Engine {
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    pub fn identity(&self) -> &EngineIdentity {
-        &self.identity
-    }
-
-    /// What the engine has to give.
-    pub async fn machine(&self) -> Result<Machine, InfraError> {
-        let info = self.call(Phase::Inspect, QUICK, self.docker.info()).await?;
-        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or_default()).unwrap_or(0);
-        Ok(Machine { cpus: positive(info.ncpu), memory_bytes: positive(info.mem_total) })
-    }
-
-    pub(crate) fn is_podman(&self) -> bool {
-        self.identity.name == PODMAN
-    }
-
-    /// Whether root in a container is nobody but the caller.
-    pub(crate) fn is_rootless(&self) -> bool {
-        self.rootless
-    }
-
-    /// One of that name that is there stays as it is.
-    pub(crate) async fn create_volume(
-        &self,
-        request: VolumeCreateRequest,
-    ) -> Result<(), EngineError> {
-        self.call(Phase::Create, WORK, self.docker.create_volume(request)).await.map(drop)
-    }
-
-    pub(crate) async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
-        let removed = self.docker.remove_volume(name, None::<RemoveVolumeOptions>);
-        match self.call(Phase::Remove, WORK, removed).await {
-            Err(error) if error.status() == Some(404) => Ok(()),
-            other => other,
-        }
-    }
-
-    pub(crate) async fn ping(&self) -> Result<(), EngineError> {
-        self.call(Phase::Connect, QUICK, self.docker.ping()).await.map(drop)
-    }
-
-    /// A container that has not been started.
-    pub(crate) async fn create(
-        &self,
-        name: &str,
-        body: ContainerCreateBody,
-    ) -> Result<(), EngineError> {
-        let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
-        let create = self.docker.create_container(Some(options), body);
-        self.call(Phase::Create, WORK, create).await.map(drop)
-    }
-
-    /// Ends all processes of a container at once; nothing in it can delay or survive that.
-    pub(crate) async fn kill(&self, container: &str) -> Result<(), EngineError> {
-        let options = KillContainerOptions { signal: "KILL".to_owned() };
-        let kill = self.docker.kill_container(container, Some(options));
-        match self.call(Phase::Remove, WORK, kill).await {
-            // Not running any more, or gone.
-            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
-            other => other,
-        }
-    }
-
-    /// Kills and removes with anonymous volumes; then it is gone, whoever removed it.
-    pub(crate) async fn remove(&self, container: &str) -> Result<(), EngineError> {
-        self.remove_within(QUICK, container).await
-    }
-
-    /// Waits so long for a removal that somebody else has begun.
-    async fn remove_within(&self, patience: Duration, container: &str) -> Result<(), EngineError> {
-        if self.is_podman() {
-            // Else it first asks politely, and waits.
-            let _ = self.kill(container).await;
-        }
-        let removed = self.docker.remove_container(
-            container,
-            Some(RemoveContainerOptions { v: true, force: true, link: false }),
-        );
-        match self.call(Phase::Remove, WORK, removed).await {
-            Err(error) if error.status() == Some(404) => Ok(()),
-            // Somebody else's removal is under way.
-            Err(error) if error.status() == Some(409) => {
-                self.gone(patience, container, error).await
-            }
-            other => other,
-        }
-    }
-
-    /// Waits until a container is gone; `why` it could not be removed by us when it stays.
-    async fn gone(
-        &self,
-        patience: Duration,
-        container: &str,
-        why: EngineError,
-    ) -> Result<(), EngineError> {
-        let deadline = tokio::time::Instant::now() + patience;
-        while tokio::time::Instant::now() < deadline {
-            let inspect = self.docker.inspect_container(container, None::<InspectContainerOptions>);
-            match self.call(Phase::Remove, QUICK, inspect).await {
-                Err(error) if error.status() == Some(404) => return Ok(()),
-                Err(error) if error.unreachable() => return Err(error),
-                _ => tokio::time::sleep(AGAIN).await,
-            }
-        }
-        Err(why)
-    }
-
-    /// A question about containers. It is asked again while the answer makes no sense: between running and exited Podman
-    /// tells of a state that Docker does not have.
-    pub(crate) async fn settled<T, F>(&self, ask: impl Fn() -> F) -> Result<T, EngineError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let deadline = tokio::time::Instant::now() + SETTLES;
-        loop {
-            match self.call(Phase::Inspect, QUICK, ask()).await {
-                Err(error) if error.is_garbled() && tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(AGAIN).await;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    pub(crate) async fn call<T>(
-        &self,
-        phase: Phase,
-        limit: Duration,
-        call: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, EngineError> {
-        match tokio::time::timeout(limit, call).await {
-            Ok(answer) => answer.map_err(|error| EngineError::new(phase, &error)),
-            Err(_) => Err(EngineError::silent(phase)),
-        }
-    }
-}
-
-/// In seconds, for the client's own limit: each call has a shorter one of ours, and some streams none.
-const NO_LIMIT: u64 = 24 * 60 * 60;
-
-impl Engine {
-    /// The engine that the environment names, else the one of the Docker context, else the first of the known
-    /// sockets that exists.
+    /// Connects to the engine that the environment names, else to that of the Docker context, else to the first known
+    /// socket that exists.
+    ///
+    /// # Errors
+    /// No engine answers at that address, or the address is of a kind that is not supported. The error names the address
+    /// and a remedy.
     pub async fn connect() -> Result<Self, EngineUnavailable> {
         Self::connect_with(|name| std::env::var(name).ok()).await
     }
 
-    /// The same with `env` in place of the process environment.
+    /// Connects like [`Engine::connect`], with `env` in place of the process environment.
+    ///
+    /// # Errors
+    /// As for [`Engine::connect`].
     pub async fn connect_with(
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, EngineUnavailable> {
         Self::connect_at(&find_address(env)).await
     }
 
-    /// The engine at `unix://PATH` or `tcp://HOST:PORT`, without TLS.
+    /// Connects to the engine at `unix://PATH` or `tcp://HOST:PORT`, without TLS.
+    ///
+    /// # Errors
+    /// As for [`Engine::connect`].
     pub async fn connect_to(host: &str) -> Result<Self, EngineUnavailable> {
-        Self::connect_at(&Address::of(host)).await
+        Self::connect_at(&Address::plain(host)).await
     }
 
     async fn connect_at(address: &Address) -> Result<Self, EngineUnavailable> {
@@ -248,16 +107,15 @@ impl Engine {
         let failed = |error: &Error| {
             unavailable(EngineError::new(Phase::Connect, error).message, hint(address, error))
         };
-        // What it is comes from one answer, and so does the version to speak; an engine starts programs of its
-        // own for each, and every task waits for it.
+        // Both questions are asked at once, because every task waits for their answers.
         let docker = client(address, API_DEFAULT_VERSION).map_err(|error| failed(&error))?;
         let asked = async { tokio::try_join!(docker.version(), docker.info()) };
         let (version, info) = tokio::time::timeout(QUICK, asked)
             .await
             .unwrap_or(Err(Error::RequestTimeoutError))
             .map_err(|error| failed(&error))?;
-        let spoken = spoken(version.api_version.as_deref());
-        let docker = client(address, &spoken).map_err(|error| failed(&error))?;
+        let api_version = common_version(version.api_version.as_deref());
+        let docker = client(address, &api_version).map_err(|error| failed(&error))?;
         let parts = version.components.unwrap_or_default();
         let podman = parts.iter().any(|part| part.name.to_lowercase().contains("podman"));
         let identity = EngineIdentity {
@@ -266,21 +124,322 @@ impl Engine {
         };
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
-        let sharing = Arc::new(FileSharing::of(host, podman, info.name.as_deref()));
+        let sharing = Arc::new(FileSharing::new(host, podman, info.name.as_deref()));
         Ok(Self { docker, host: host.to_owned(), identity, rootless, sharing })
+    }
+
+    /// Returns the address that the engine was found at.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the name and the version of the engine.
+    pub fn identity(&self) -> &EngineIdentity {
+        &self.identity
+    }
+
+    /// Asks for the size of the engine's machine.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn machine(&self) -> Result<Machine, InfraError> {
+        let info = self.call(Phase::Inspect, QUICK, self.docker.info()).await?;
+        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or_default()).unwrap_or(0);
+        Ok(Machine { cpus: positive(info.ncpu), memory_bytes: positive(info.mem_total) })
+    }
+
+    pub(crate) fn is_podman(&self) -> bool {
+        self.identity.name == PODMAN
+    }
+
+    /// Returns whether root in a container has only the rights of the caller.
+    pub(crate) fn is_rootless(&self) -> bool {
+        self.rootless
+    }
+
+    pub(crate) async fn ping(&self) -> Result<(), EngineError> {
+        self.call(Phase::Connect, QUICK, self.docker.ping()).await.map(drop)
+    }
+
+    /// Creates a volume. An existing volume of that name is left as it is.
+    pub(crate) async fn create_volume(
+        &self,
+        request: VolumeCreateRequest,
+    ) -> Result<(), EngineError> {
+        self.call(Phase::Create, WORK, self.docker.create_volume(request)).await.map(drop)
+    }
+
+    /// Removes a volume. A missing one is not an error.
+    pub(crate) async fn remove_volume(&self, name: &str) -> Result<(), EngineError> {
+        let removed = self.docker.remove_volume(name, None::<RemoveVolumeOptions>);
+        match self.call(Phase::Remove, WORK, removed).await {
+            Err(error) if error.status() == Some(404) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Lists the volumes with a label, given as `NAME` or `NAME=VALUE`.
+    pub(crate) async fn labelled_volumes(&self, label: String) -> Result<Vec<Volume>, EngineError> {
+        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let list = self.docker.list_volumes(Some(ListVolumesOptions { filters: Some(filters) }));
+        let listed = self.call(Phase::Inspect, QUICK, list).await?;
+        Ok(listed.volumes.unwrap_or_default())
+    }
+
+    /// Creates a container without starting it.
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        body: ContainerCreateBody,
+    ) -> Result<(), EngineError> {
+        let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
+        let create = self.docker.create_container(Some(options), body);
+        self.call(Phase::Create, WORK, create).await.map(drop)
+    }
+
+    pub(crate) async fn start(&self, container: &str) -> Result<(), EngineError> {
+        let start = self.docker.start_container(container, None::<StartContainerOptions>);
+        self.call(Phase::Start, WORK, start).await
+    }
+
+    pub(crate) async fn inspect(
+        &self,
+        container: &str,
+    ) -> Result<ContainerInspectResponse, EngineError> {
+        self.settled(|| self.docker.inspect_container(container, None::<InspectContainerOptions>))
+            .await
+    }
+
+    /// Returns whether a container that is created, running or stopped holds `path`.
+    pub(crate) async fn has_path(&self, container: &str, path: &str) -> Result<bool, EngineError> {
+        let options = ContainerArchiveInfoOptions { path: path.to_owned() };
+        let probe = self.docker.get_container_archive_info(container, Some(options));
+        match self.call(Phase::Prepare, QUICK, probe).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status() == Some(404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a file into a created container. Root owns it and everybody may read it.
+    pub(crate) async fn put_file(
+        &self,
+        container: &str,
+        path: &str,
+        content: &[u8],
+    ) -> Result<(), EngineError> {
+        let Some(archive) = archive_of(path, content) else { return Ok(()) };
+        let options = UploadToContainerOptions {
+            path: "/".to_owned(),
+            // Without this, some engines make the container's user the owner.
+            copy_uidgid: Some("false".to_owned()),
+            ..UploadToContainerOptions::default()
+        };
+        let body = bollard::body_full(Bytes::from(archive));
+        let upload = self.docker.upload_to_container(container, Some(options), body);
+        self.call(Phase::Prepare, WORK, upload).await
+    }
+
+    /// Prepares a command in a running container and returns the id of the exec.
+    pub(crate) async fn create_exec(
+        &self,
+        container: &str,
+        config: ExecConfig,
+    ) -> Result<String, EngineError> {
+        let create = self.docker.create_exec(container, config);
+        Ok(self.call(Phase::Exec, WORK, create).await?.id)
+    }
+
+    /// Starts a prepared command and returns the stream of its output.
+    pub(crate) async fn start_exec(&self, exec: &str) -> Result<StartExecResults, EngineError> {
+        let options =
+            StartExecOptions { detach: false, tty: false, output_capacity: Some(64 * 1024) };
+        self.call(Phase::Exec, WORK, self.docker.start_exec(exec, Some(options))).await
+    }
+
+    pub(crate) async fn inspect_exec(
+        &self,
+        exec: &str,
+    ) -> Result<ExecInspectResponse, EngineError> {
+        self.call(Phase::Inspect, QUICK, self.docker.inspect_exec(exec)).await
+    }
+
+    /// Disconnects a container from all its networks and returns their names, for [`Engine::connect_networks`].
+    pub(crate) async fn disconnect_networks(
+        &self,
+        container: &str,
+    ) -> Result<Vec<String>, EngineError> {
+        let inspect = self.docker.inspect_container(container, None::<InspectContainerOptions>);
+        let found = self.call(Phase::Network, QUICK, inspect).await?;
+        let networks = found.network_settings.and_then(|settings| settings.networks);
+        let names: Vec<String> = networks.unwrap_or_default().into_keys().collect();
+        for network in &names {
+            let request =
+                NetworkDisconnectRequest { container: container.to_owned(), force: Some(true) };
+            let call = self.docker.disconnect_network(network, request);
+            self.call(Phase::Network, WORK, call).await?;
+        }
+        Ok(names)
+    }
+
+    pub(crate) async fn connect_networks(
+        &self,
+        container: &str,
+        networks: &[String],
+    ) -> Result<(), EngineError> {
+        for network in networks {
+            let request = NetworkConnectRequest {
+                container: container.to_owned(),
+                endpoint_config: Some(EndpointSettings::default()),
+            };
+            let call = self.docker.connect_network(network, request);
+            self.call(Phase::Network, WORK, call).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills all processes of a container at once; no process in it can delay or survive that.
+    pub(crate) async fn kill(&self, container: &str) -> Result<(), EngineError> {
+        let options = KillContainerOptions { signal: "KILL".to_owned() };
+        let kill = self.docker.kill_container(container, Some(options));
+        match self.call(Phase::Remove, WORK, kill).await {
+            // The container has stopped, or was removed.
+            Err(error) if matches!(error.status(), Some(404 | 409)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Kills a container and removes it with its anonymous volumes. Returns when it is gone, whoever removed it.
+    pub(crate) async fn remove(&self, container: &str) -> Result<(), EngineError> {
+        self.remove_within(QUICK, container).await
+    }
+
+    /// Removes a container, and waits up to `limit` for a removal that another process has begun.
+    async fn remove_within(&self, limit: Duration, container: &str) -> Result<(), EngineError> {
+        if self.is_podman() {
+            // Podman would otherwise send SIGTERM first and wait.
+            let _ = self.kill(container).await;
+        }
+        let removed = self.docker.remove_container(
+            container,
+            Some(RemoveContainerOptions { v: true, force: true, link: false }),
+        );
+        let conflict = match self.call(Phase::Remove, WORK, removed).await {
+            Err(error) if error.status() == Some(404) => return Ok(()),
+            // Another removal is under way.
+            Err(error) if error.status() == Some(409) => error,
+            other => return other,
+        };
+        let deadline = tokio::time::Instant::now() + limit;
+        while tokio::time::Instant::now() < deadline {
+            let inspect = self.docker.inspect_container(container, None::<InspectContainerOptions>);
+            match self.call(Phase::Remove, QUICK, inspect).await {
+                Err(error) if error.status() == Some(404) => return Ok(()),
+                Err(error) if error.unreachable() => return Err(error),
+                _ => tokio::time::sleep(POLL_PAUSE).await,
+            }
+        }
+        Err(conflict)
+    }
+
+    /// Asks a question about containers, again while the answer cannot be parsed: between running and exited Podman
+    /// reports a state that Docker does not have.
+    async fn settled<T, F>(&self, ask: impl Fn() -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let deadline = tokio::time::Instant::now() + SETTLE_LIMIT;
+        loop {
+            match self.call(Phase::Inspect, QUICK, ask()).await {
+                Err(error) if error.is_garbled() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(POLL_PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Waits for an answer up to `limit`. `phase` decides how an error is classified.
+    pub(crate) async fn call<T>(
+        &self,
+        phase: Phase,
+        limit: Duration,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, EngineError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(answer) => answer.map_err(|error| EngineError::new(phase, &error)),
+            Err(_) => Err(EngineError::silent(phase)),
+        }
+    }
+
+    /// Returns the names of the containers whose process is dead.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn orphaned_containers(&self) -> Result<Vec<String>, InfraError> {
+        Ok(self.orphans().await?.into_iter().map(|(_, name)| name).collect())
+    }
+
+    /// Removes the containers and volumes whose process is dead.
+    ///
+    /// # Errors
+    /// The engine does not answer, or refuses to remove one of them. The others are removed all the same.
+    pub async fn reap_orphans(&self) -> Result<(), InfraError> {
+        let orphans = self.orphans().await?;
+        let removals = stream::iter(&orphans).map(|(id, _)| self.remove_within(ORPHAN_LIMIT, id));
+        let mut removed: Result<(), EngineError> = removals
+            .buffer_unordered(PARALLEL_REMOVALS)
+            .fold(Ok(()), async |all, one| all.and(one))
+            .await;
+        // A process may have died after it created its volumes and before it created the container.
+        let (this, now) = (Process::this(), act_core::clock::now().timestamp());
+        for volume in self.labelled_volumes(RUN_ID.to_owned()).await? {
+            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
+                removed = removed.and(self.remove_volume(&volume.name).await);
+            }
+        }
+        Ok(removed?)
+    }
+
+    /// Returns the ids and names of the containers whose process is dead.
+    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
+        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
+        let options =
+            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
+        let listed = self.settled(|| self.docker.list_containers(Some(options.clone()))).await?;
+        let (this, now) = (Process::this(), act_core::clock::now().timestamp());
+        let orphans = listed.into_iter().filter_map(|container| {
+            let labels = container.labels.unwrap_or_default();
+            let id = container
+                .id
+                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
+            let name = container.names.unwrap_or_default().into_iter().next();
+            let name = name.map(|name| name.trim_start_matches('/').to_owned());
+            Some((id.clone(), name.unwrap_or(id)))
+        });
+        Ok(orphans.collect())
     }
 }
 
-/// The newest version that both sides know.
-fn spoken(engine: Option<&str>) -> ClientVersion {
+/// Returns an archive with one file. `path` is absolute.
+pub(crate) fn archive_of(path: &str, content: &[u8]) -> Option<Vec<u8>> {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(content.len() as u64);
+    header.set_mode(0o644);
+    let mut archive = tar::Builder::new(vec![]);
+    archive.append_data(&mut header, path.trim_start_matches('/'), content).ok()?;
+    archive.into_inner().ok()
+}
+
+/// Returns the newest version of the API that both sides know.
+fn common_version(engine: Option<&str>) -> ClientVersion {
     let ours = || ClientVersion { ..*API_DEFAULT_VERSION };
     let theirs = engine.and_then(|version| {
         let (major, minor) = version.split_once('.')?;
-        let version = ClientVersion {
+        Some(ClientVersion {
             major_version: major.parse().ok()?,
             minor_version: minor.parse().ok()?,
-        };
-        Some(version)
+        })
     });
     theirs.filter(|theirs| *theirs < ours()).unwrap_or_else(ours)
 }
@@ -288,18 +447,19 @@ fn spoken(engine: Option<&str>) -> ClientVersion {
 fn client(address: &Address, version: &ClientVersion) -> Result<Docker, Error> {
     let host = address.host.as_str();
     if host.starts_with("unix://") {
-        return Docker::connect_with_unix(host, NO_LIMIT, version);
+        return Docker::connect_with_unix(host, CLIENT_LIMIT, version);
     }
     if !["tcp://", "http://", "https://"].iter().any(|scheme| host.starts_with(scheme)) {
         return Err(Error::UnsupportedURISchemeError { uri: host.to_owned() });
     }
-    let Some(place) = &address.certificates else {
-        return Docker::connect_with_http(host, NO_LIMIT, version);
+    let Some(directory) = &address.certificates else {
+        return Docker::connect_with_http(host, CLIENT_LIMIT, version);
     };
-    let [key, cert, ca] = ["key.pem", "cert.pem", "ca.pem"].map(|name| place.join(name));
-    Docker::connect_with_ssl(host, &key, &cert, &ca, NO_LIMIT, version)
+    let [key, cert, ca] = ["key.pem", "cert.pem", "ca.pem"].map(|name| directory.join(name));
+    Docker::connect_with_ssl(host, &key, &cert, &ca, CLIENT_LIMIT, version)
 }
 
+/// Returns what the user can do when the engine does not answer.
 fn hint(address: &Address, error: &Error) -> &'static str {
     if address.certificates.is_some() {
         return "DOCKER_CERT_PATH must hold the ca.pem, cert.pem and key.pem that the engine takes";
@@ -321,26 +481,25 @@ fn hint(address: &Address, error: &Error) -> &'static str {
     }
 }
 
-const DEFAULT: &str = "/var/run/docker.sock";
-/// Bytes of one of the Docker client's files.
-const MAX_FILE: u64 = 1024 * 1024;
+const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
+/// Maximum size of a configuration file of the Docker client, in bytes. Such files have a few kilobytes.
+const MAX_CLIENT_FILE: u64 = 1024 * 1024;
 
-/// Where an engine listens, and who we are to it.
+/// The address of an engine and how to authenticate to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Address {
-    pub(crate) host: String,
-    /// A directory with `ca.pem`, `cert.pem` and `key.pem`: then the connection is TLS.
-    pub(crate) certificates: Option<PathBuf>,
+    host: String,
+    /// A directory with `ca.pem`, `cert.pem` and `key.pem`. Its presence makes the connection TLS.
+    certificates: Option<PathBuf>,
 }
 
 impl Address {
-    /// Plain.
-    pub(crate) fn of(host: &str) -> Self {
+    fn plain(host: &str) -> Self {
         Self { host: host.to_owned(), certificates: None }
     }
 }
 
-/// `env` answers for the process environment.
+/// Finds the address as Docker's client does: `DOCKER_HOST`, the chosen context, then the known sockets.
 fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let home = set("HOME").map(PathBuf::from);
@@ -349,117 +508,132 @@ fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
         .or_else(|| home.as_ref().map(|home| home.join(".docker")));
     if let Some(host) = set("DOCKER_HOST") {
         let wanted = set("DOCKER_TLS_VERIFY").is_some() || host.starts_with("https://");
-        let place = set("DOCKER_CERT_PATH").map(PathBuf::from).or(client);
-        return Address { host, certificates: place.filter(|_| wanted) };
+        let directory = set("DOCKER_CERT_PATH").map(PathBuf::from).or(client);
+        return Address { host, certificates: directory.filter(|_| wanted) };
     }
-    if let Some(address) = client.and_then(|client| context(&client, set("DOCKER_CONTEXT"))) {
+    if let Some(address) =
+        client.and_then(|client| context_address(&client, set("DOCKER_CONTEXT")))
+    {
         return address;
     }
     let runtime = set("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let sockets = sockets(home.as_deref(), runtime.as_deref());
-    let found = sockets.iter().find(|socket| socket.exists());
-    Address::of(&format!("unix://{}", found.map_or(Path::new(DEFAULT), PathBuf::as_path).display()))
+    let sockets = known_sockets(home.as_deref(), runtime.as_deref());
+    let socket = sockets.iter().find(|socket| socket.exists());
+    let socket = socket.map_or(Path::new(DEFAULT_SOCKET), PathBuf::as_path);
+    Address::plain(&format!("unix://{}", socket.display()))
 }
 
-/// The default one first, then those of rootless Docker, Docker Desktop, Colima, OrbStack, Rancher and Podman.
-fn sockets(home: Option<&Path>, runtime: Option<&Path>) -> Vec<PathBuf> {
-    let mut sockets = vec![PathBuf::from(DEFAULT)];
+/// Returns the default socket, then those of rootless Docker, Docker Desktop, Colima, OrbStack, Rancher and Podman.
+fn known_sockets(home: Option<&Path>, runtime: Option<&Path>) -> Vec<PathBuf> {
+    let mut sockets = vec![PathBuf::from(DEFAULT_SOCKET)];
     sockets.extend(runtime.map(|runtime| runtime.join("docker.sock")));
-    let homes = [
+    let in_home = [
         ".docker/run/docker.sock",
         ".docker/desktop/docker.sock",
         ".colima/default/docker.sock",
         ".orbstack/run/docker.sock",
         ".rd/docker.sock",
     ];
-    sockets.extend(home.iter().flat_map(|home| homes.map(|socket| home.join(socket))));
+    sockets.extend(home.iter().flat_map(|home| in_home.map(|socket| home.join(socket))));
     sockets.extend(runtime.map(|runtime| runtime.join("podman/podman.sock")));
     sockets.push(PathBuf::from("/run/podman/podman.sock"));
     sockets
 }
 
-/// The address of the chosen context; none for the default one, which has no files.
-fn context(client: &Path, chosen: Option<String>) -> Option<Address> {
+/// Returns the address of the chosen Docker context, or `None` for the default context, which has no files.
+fn context_address(client: &Path, chosen: Option<String>) -> Option<Address> {
     let chosen = chosen.or_else(|| {
-        let config = json(&client.join("config.json"))?;
+        let config = read_json(&client.join("config.json"))?;
         Some(config.get("currentContext")?.as_str()?.to_owned())
     })?;
     if chosen.is_empty() || chosen == "default" {
         return None;
     }
     let directory = digest(chosen.as_bytes());
-    let meta = json(&client.join("contexts/meta").join(&directory).join("meta.json"))?;
+    let meta = read_json(&client.join("contexts/meta").join(&directory).join("meta.json"))?;
     let host = meta.get("Endpoints")?.get("docker")?.get("Host")?.as_str()?.to_owned();
     let certificates = client.join("contexts/tls").join(&directory).join("docker");
-    Some(Address { host, certificates: Some(certificates).filter(|place| place.is_dir()) })
+    Some(Address { host, certificates: Some(certificates).filter(|path| path.is_dir()) })
 }
 
-fn json(path: &Path) -> Option<serde_json::Value> {
-    let mut bytes = vec![];
-    File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
+fn read_json(path: &Path) -> Option<serde_json::Value> {
+    let bytes = act_fs::read_bounded(File::open(path).ok()?, MAX_CLIENT_FILE).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// For an orphan that somebody else removes; one that cannot be removed is no reason to hold up a task for long.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Removals that an engine is asked for at once.
-const AT_ONCE: usize = 4;
+/// How long the removal of an orphan may take. A new task waits for it, and an orphan costs little.
+const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+/// Number of removals that an engine gets at once.
+const PARALLEL_REMOVALS: usize = 4;
 
-impl Engine {
-    /// Names of the containers of runs whose owner is dead.
-    pub async fn left_over(&self) -> Result<Vec<String>, InfraError> {
-        let orphans = self.orphans().await?.into_iter();
-        Ok(orphans.map(|(_, name)| name).collect())
+const RUN_ID: &str = "act.run_id";
+const PID: &str = "act.pid";
+const START_TIME: &str = "act.start_time";
+const BOOT_ID: &str = "act.boot_id";
+const PID_NAMESPACE: &str = "act.pid_namespace";
+const UID: &str = "act.uid";
+const DEADLINE: &str = "act.deadline";
+
+/// Seconds after its deadline in which a container is left alone, because two clocks may differ.
+const GRACE_SECONDS: i64 = 300;
+
+/// Returns the labels that say which process a container or volume belongs to, and when it ends by itself.
+pub(crate) fn owner_labels(owner: Process, run_id: &str, deadline: i64) -> HashMap<String, String> {
+    HashMap::from([
+        (RUN_ID.to_owned(), run_id.to_owned()),
+        (PID.to_owned(), owner.pid.to_string()),
+        (START_TIME.to_owned(), owner.start_time),
+        (BOOT_ID.to_owned(), owner.boot_id),
+        (PID_NAMESPACE.to_owned(), owner.pid_namespace),
+        (UID.to_owned(), geteuid().as_raw().to_string()),
+        (DEADLINE.to_owned(), deadline.to_string()),
+    ])
+}
+
+/// Returns whether the process that a container belongs to is dead. Another machine or another PID namespace may use the
+/// same engine, and a system may hide the processes of other users; where the process cannot be looked up, the deadline
+/// decides alone.
+fn is_orphan(
+    labels: &HashMap<String, String>,
+    (this, uid): (&Process, Uid),
+    now: i64,
+    look: impl Fn(u32) -> Look,
+) -> bool {
+    let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
+    if label(RUN_ID).is_empty() {
+        return false;
     }
-
-    /// Removes the containers of runs whose owner is dead. Each is tried; the first that stays is the error.
-    pub async fn reap_orphans(&self) -> Result<(), InfraError> {
-        let orphans = self.orphans().await?;
-        let removals = stream::iter(&orphans).map(|(id, _)| self.remove_within(PATIENCE, id));
-        let mut removed: Result<(), EngineError> =
-            removals.buffer_unordered(AT_ONCE).fold(Ok(()), async |all, one| all.and(one)).await;
-        // Of runs that died between making their volume and their container as well.
-        let (this, now) = (Process::this(), act_core::clock::now().timestamp());
-        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
-        let options = ListVolumesOptions { filters: Some(filters) };
-        let listed =
-            self.call(Phase::Inspect, QUICK, self.docker.list_volumes(Some(options))).await?;
-        for volume in listed.volumes.unwrap_or_default() {
-            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
-                removed = removed.and(self.remove_volume(&volume.name).await);
-            }
-        }
-        Ok(removed?)
+    let overdue = label(DEADLINE)
+        .parse::<i64>()
+        .is_ok_and(|deadline| now > deadline.saturating_add(GRACE_SECONDS));
+    let Ok(pid) = label(PID).parse() else { return overdue };
+    let visible = uid.is_root() || label(UID).parse() == Ok(uid.as_raw());
+    // Another boot id may mean another machine, so it does not prove that this machine has restarted.
+    if label(BOOT_ID) != this.boot_id || !visible {
+        return overdue;
     }
-
-    /// Ids and names.
-    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
-        let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
-        let options =
-            ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
-        let listed = self.settled(|| self.docker.list_containers(Some(options.clone()))).await?;
-        let (this, now) = (Process::this(), act_core::clock::now().timestamp());
-        let orphans = listed.into_iter().filter_map(|container| {
-            let labels = container.labels.unwrap_or_default();
-            let id = container
-                .id
-                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
-            let name = container.names.unwrap_or_default().into_iter().next();
-            let name = name.map(|name| name.trim_start_matches('/').to_owned());
-            Some((id.clone(), name.unwrap_or(id)))
-        });
-        Ok(orphans.collect())
+    let owner = Process {
+        pid,
+        start_time: label(START_TIME).to_owned(),
+        boot_id: label(BOOT_ID).to_owned(),
+        pid_namespace: label(PID_NAMESPACE).to_owned(),
+    };
+    match owner.life(this, look) {
+        Life::Runs | Life::Stalled => false,
+        Life::Dead => true,
+        Life::Unknown => overdue,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use act_core::process::Seen;
     use std::fs;
 
     #[test]
     fn the_older_of_two_versions_is_spoken() {
-        let of = |version| spoken(version).to_string();
+        let of = |version| common_version(version).to_string();
         assert_eq!(of(Some("1.41")), "1.41");
         assert_eq!(of(Some("1.9999")), API_DEFAULT_VERSION.to_string());
         assert_eq!(of(Some("new")), of(None));
@@ -470,9 +644,9 @@ mod tests {
     async fn what_cannot_be_spoken_to_is_refused_with_a_way_out() {
         let refused =
             async |address: Address| Engine::connect_at(&address).await.unwrap_err().to_string();
-        let ssh = refused(Address::of("ssh://me@box")).await;
+        let ssh = refused(Address::plain("ssh://me@box")).await;
         assert!(ssh.contains("ssh -nNT -L") && ssh.contains("DOCKER_HOST"), "{ssh}");
-        assert!(refused(Address::of("ftp://x")).await.contains("unix://PATH or tcp://HOST:PORT"));
+        assert!(refused(Address::plain("ftp://x")).await.contains("unix://PATH or tcp://HOST:PORT"));
         let empty = tempfile::tempdir().unwrap();
         let certificates = Some(empty.path().to_owned());
         let tls = refused(Address { host: "tcp://127.0.0.1:1".to_owned(), certificates }).await;
@@ -547,11 +721,62 @@ mod tests {
     // VERIFIER-19
     #[test]
     fn known_sockets_are_tried_in_order_and_the_default_is_named_when_none_is_there() {
-        let all = sockets(Some(Path::new("/home/me")), Some(Path::new("/run/user/7")));
+        let all = known_sockets(Some(Path::new("/home/me")), Some(Path::new("/run/user/7")));
         let shown: Vec<_> = all.iter().map(|path| path.to_str().unwrap()).collect();
-        assert_eq!(shown.first(), Some(&DEFAULT));
+        assert_eq!(shown.first(), Some(&DEFAULT_SOCKET));
         assert!(shown.contains(&"/run/user/7/podman/podman.sock"));
         assert!(shown.contains(&"/home/me/.docker/run/docker.sock"));
         assert!(found(&[]).starts_with("unix:///"));
+    }
+
+    fn process() -> Process {
+        Process::invented(7)
+    }
+
+    fn orphan(
+        change: impl Fn(&mut HashMap<String, String>),
+        running: Option<&str>,
+        now: i64,
+    ) -> bool {
+        let mut changed = owner_labels(process(), "run_x", 1_000);
+        changed.insert(UID.to_owned(), "1000".to_owned());
+        change(&mut changed);
+        let seen = |start: &str| Seen { start_time: start.to_owned(), stopped: false };
+        is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| Ok(running.map(seen)))
+    }
+
+    // VERIFIER-18, security line 111
+    #[test]
+    fn a_container_is_an_orphan_when_its_very_owner_is_dead() {
+        let same = |_: &mut HashMap<String, String>| {};
+        assert!(!orphan(same, Some("100"), 0), "the owner runs");
+        assert!(!orphan(same, Some("100"), 1_000_000), "even past the deadline");
+        assert!(orphan(same, None, 0), "the owner is gone");
+        assert!(orphan(same, Some("200"), 0), "another process has its number");
+    }
+
+    // VERIFIER-18
+    #[test]
+    fn what_cannot_be_known_is_left_alone_until_its_deadline() {
+        for (name, value) in
+            [(BOOT_ID, "other"), (PID_NAMESPACE, "pid:[2]"), (PID, "x"), (UID, "1001")]
+        {
+            let change = |labels: &mut HashMap<String, String>| {
+                labels.insert(name.to_owned(), value.to_owned());
+            };
+            assert!(!orphan(change, None, 1_000), "{name}");
+            assert!(orphan(change, None, 1_000 + GRACE_SECONDS + 1), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_container_without_our_label_is_never_ours() {
+        assert!(!orphan(
+            |labels| {
+                labels.remove(RUN_ID);
+            },
+            None,
+            i64::MAX
+        ));
     }
 }

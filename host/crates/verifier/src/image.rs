@@ -1,54 +1,41 @@
-//! Images: the one that `agent.yaml` names, pulled when the engine lacks it; the one that a run was recorded with; an
-//! import from an archive; and what is read from an image before its first run.
+//! Images: the one that `agent.yaml` names, which is pulled when the engine lacks it; the one that a run was recorded with;
+//! and one that is imported from an archive.
 
-use crate::container::Guard;
-use crate::container::creation_failed;
-use crate::docker_error::EngineError;
-use crate::docker_error::Fault;
-use crate::docker_error::Phase;
-use crate::engine::Engine;
-use crate::engine::QUICK;
-use crate::engine::WORK;
-use crate::passwd::PASSWD;
-use crate::request::ContainerRequest;
-use act_core::event::EventKind;
-use act_core::event::Events;
-use act_core::verification::ErrorType;
-use act_core::verification::InfraError;
-use act_records::artifacts::ArtifactDir;
+use crate::docker_error::{EngineError, Fault, Phase};
+use crate::engine::{Engine, QUICK, WORK};
+use act_core::event::{EventKind, Events};
+use act_core::verification::{ErrorType, InfraError};
 use act_workspace::bare_digest as bare;
-use bollard::models::CreateImageInfo;
-use bollard::models::ImageInspect;
-use bollard::query_parameters::ContainerArchiveInfoOptions;
+use bollard::models::{CreateImageInfo, ImageInspect};
 use bollard::query_parameters::CreateImageOptions;
-use bollard::query_parameters::DownloadFromContainerOptions;
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
-use std::io::Read;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// An image that the engine has, pinned: its tag may move, the runs stay with it.
+/// An image of the engine, pinned by its id: the runs of a task use it even when its tag moves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedImage {
-    /// As the pipeline names it.
+    /// The name in `agent.yaml`.
     pub reference: String,
-    /// What containers are made from.
+    /// The id that containers are created from.
     pub id: String,
-    /// The registry's digest, or the id of an image that no registry knows.
+    /// The digest of the registry, or the id of an image without one.
     pub digest: String,
     pub os: String,
     pub arch: String,
-    /// `PATH` of the image's own environment.
+    /// `PATH` in the environment of the image.
     pub(crate) path: Option<String>,
-    /// Where the image wants volumes of its own.
+    /// The paths for which the image declares volumes.
     pub(crate) volumes: Vec<String>,
 }
 
 impl Engine {
-    /// None when cancelled. An image that is there is not pulled.
+    /// Returns an image, and pulls it if the engine lacks it. Returns `None` when cancelled.
+    ///
+    /// # Errors
+    /// `image_pull` when the name is invalid or the pull fails; the message says what to check.
     pub async fn ensure_image(
         &self,
         image: &str,
@@ -58,9 +45,12 @@ impl Engine {
         cancel.run_until_cancelled(self.resolve(image, events)).await.transpose()
     }
 
-    /// The image if the engine has it; nothing is pulled.
+    /// Returns an image if the engine has it. Nothing is pulled.
+    ///
+    /// # Errors
+    /// The engine does not answer.
     pub async fn find_image(&self, image: &str) -> Result<Option<ResolvedImage>, InfraError> {
-        Ok(self.inspect(image).await?.map(|found| resolved(image, found)))
+        Ok(self.inspect_image(image).await?.map(|found| resolved(image, found)))
     }
 
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
@@ -72,7 +62,7 @@ impl Engine {
                 ),
             ));
         }
-        if let Some(found) = self.inspect(image).await? {
+        if let Some(found) = self.inspect_image(image).await? {
             return Ok(resolved(image, found));
         }
         self.pull(image, events).await.map_err(|error| {
@@ -83,7 +73,7 @@ impl Engine {
             );
             error
         })?;
-        match self.inspect(image).await? {
+        match self.inspect_image(image).await? {
             Some(found) => Ok(resolved(image, found)),
             None => Err(InfraError::new(
                 ErrorType::ImagePull,
@@ -92,7 +82,7 @@ impl Engine {
         }
     }
 
-    async fn inspect(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
+    async fn inspect_image(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
         match self.call(Phase::Pull, QUICK, self.docker.inspect_image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
@@ -118,7 +108,7 @@ fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
     }
 }
 
-/// The name becomes part of an address at the engine, so it is held to the characters of image names.
+/// Returns whether `image` has only the characters of image names. The name becomes part of the path of a request.
 fn is_reference(image: &str) -> bool {
     const LONGEST: usize = 512;
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
@@ -126,21 +116,22 @@ fn is_reference(image: &str) -> bool {
     image.len() <= LONGEST && image.chars().all(allowed) && image.split('/').all(plain)
 }
 
-/// Name, and tag or digest. Without a tag the engine would pull every tag there is.
+/// Splits a reference into its name and its tag or digest. The tag is `latest` by default, because an engine pulls all tags
+/// when none is given.
 fn split_reference(image: &str) -> (&str, &str) {
     if let Some(parts) = image.split_once('@') {
         return parts;
     }
-    // A colon before the last slash belongs to the registry's port.
+    // A colon before the last slash separates the port of the registry.
     match image.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => (name, tag),
         _ => (image, "latest"),
     }
 }
 
-/// A pull that says nothing for this long has died.
-const SILENCE: Duration = Duration::from_secs(180);
-/// Layers whose progress is added up; more than any image has.
+/// Time limit for a pull without any progress.
+const PULL_STALLED: Duration = Duration::from_secs(180);
+/// Maximum number of layers whose progress is added up. Images have up to 127.
 const MAX_LAYERS: usize = 512;
 
 impl Engine {
@@ -154,7 +145,7 @@ impl Engine {
         let mut stream = Box::pin(self.docker.create_image(Some(options), None, None));
         let mut progress = Progress::default();
         loop {
-            match tokio::time::timeout(SILENCE, stream.next()).await {
+            match tokio::time::timeout(PULL_STALLED, stream.next()).await {
                 Ok(Some(Ok(info))) => {
                     if let Some((status, current, total)) = progress.take(info) {
                         let image = image.to_owned();
@@ -164,7 +155,7 @@ impl Engine {
                 Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Pull, &error)),
                 Ok(None) => return Ok(()),
                 Err(_) => {
-                    // The engine is there; whom it waits for is not.
+                    // The engine answers, but the registry does not.
                     let message = "the pull made no progress in time".to_owned();
                     return Err(EngineError {
                         phase: Phase::Pull,
@@ -177,17 +168,21 @@ impl Engine {
     }
 }
 
-/// Adds the layers up and lets through what is worth telling.
+/// Adds up the progress of the layers of a pull.
 #[derive(Default)]
 struct Progress {
+    /// Bytes that have arrived, and all bytes, by layer.
     layers: HashMap<String, (u64, u64)>,
-    told: Option<(String, u64)>,
+    /// The status and the percentage of the last event.
+    emitted: Option<(String, u64)>,
 }
 
 impl Progress {
+    /// Takes a message of the engine. Returns the status and the bytes for an event, or `None` when less than one percent
+    /// has changed.
     fn take(&mut self, info: CreateImageInfo) -> Option<(String, Option<u64>, Option<u64>)> {
         let status: String = info.status?.chars().take(200).collect();
-        // What is said of the image as a whole is no progress.
+        // A message about the whole image has no progress.
         let of_layer = info.progress_detail.is_some();
         if let (Some(id), Some(detail)) = (info.id, info.progress_detail)
             && (self.layers.len() < MAX_LAYERS || self.layers.contains_key(&id))
@@ -200,21 +195,23 @@ impl Progress {
         }
         let (current, total) =
             self.layers.values().fold((0, 0), |(c, t), layer| (layer.0 + c, layer.1 + t));
-        // Once a percent is often enough for a person and cheap for everyone else.
         let percent = (current * 100).checked_div(total).unwrap_or(0);
         let now = (status, percent);
-        if self.told.as_ref() == Some(&now) {
+        if self.emitted.as_ref() == Some(&now) {
             return None;
         }
-        self.told = Some(now.clone());
+        self.emitted = Some(now.clone());
         let known = of_layer && total > 0;
         Some((now.0, known.then_some(current), known.then_some(total)))
     }
 }
 
 impl Engine {
-    /// Imports a root file system, a tar archive, as `NAME:TAG`. An image of that name stays as it is: the
-    /// tag is expected to say what is in the archive.
+    /// Imports the tar archive of a root file system as `NAME:TAG`. An existing image of that name is left as it is, so the tag
+    /// should identify the content.
+    ///
+    /// # Errors
+    /// The engine fails or refuses the archive.
     pub async fn import_image(
         &self,
         name: &str,
@@ -222,18 +219,17 @@ impl Engine {
         archive: Vec<u8>,
     ) -> Result<(), InfraError> {
         let reference = format!("{name}:{tag}");
-        if self.inspect(&reference).await?.is_some() {
+        if self.inspect_image(&reference).await?.is_some() {
             return Ok(());
         }
         let options = CreateImageOptions {
             from_src: Some("-".to_owned()),
-            // Name and tag in one: Podman does not read the tag's own field.
+            // Podman does not read the field `tag`.
             repo: Some(reference.clone()),
             ..CreateImageOptions::default()
         };
         let archive = bollard::body_full(Bytes::from(archive));
         let import = self.docker.create_image(Some(options), Some(archive), None);
-        // What it says on the way is of no interest; that it ended without an error is.
         let ended = import.map(|info| info.map(drop)).try_collect::<()>();
         self.call(Phase::Pull, WORK, ended).await.map_err(|error| {
             let mut error = InfraError::from(error);
@@ -243,106 +239,111 @@ impl Engine {
     }
 }
 
-/// What the audit log says of it.
+/// An image as the audit log records it.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedImage<'a> {
-    /// As the pipeline names it.
+    /// The name in `agent.yaml`.
     pub name: &'a str,
-    /// None of a log that does not hold it.
+    /// `None` in records that lack the id.
     pub id: Option<&'a str>,
-    /// The registry's digest, or the id.
+    /// The digest of the registry, or the id.
     pub digest: &'a str,
 }
 
+/// The result of [`Engine::recorded_image`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundImage {
-    /// The very image, known by the digest that was recorded.
-    There(Box<ResolvedImage>, Named),
-    /// Neither on the engine nor to be had; why not.
-    Gone(String),
+    /// The image with the recorded id or digest, and the image that its name means now.
+    Found(Box<ResolvedImage>, NameNow),
+    /// The engine lacks the image and cannot pull it, for this reason.
+    Unavailable(String),
 }
 
-/// What the name means now.
+/// The image that a recorded name means now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
-    This,
-    /// The image with this id.
+pub enum NameNow {
+    Same,
+    /// Another image, with this id.
     Other(String),
-    Nothing,
+    Missing,
 }
 
 impl Engine {
-    /// None when cancelled. By its id, then by its digest; only what the engine does not have is pulled, and by digest.
+    /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns `None`
+    /// when cancelled.
+    ///
+    /// # Errors
+    /// The engine does not answer.
     pub async fn recorded_image(
         &self,
         recorded: RecordedImage<'_>,
         events: &Events,
         cancel: &CancellationToken,
     ) -> Result<Option<FoundImage>, InfraError> {
-        cancel.run_until_cancelled(self.look_for(recorded, events)).await.transpose()
+        cancel.run_until_cancelled(self.find_recorded(recorded, events)).await.transpose()
     }
 
-    async fn look_for(
+    async fn find_recorded(
         &self,
         recorded: RecordedImage<'_>,
         events: &Events,
     ) -> Result<FoundImage, InfraError> {
-        let Some((ways, by_digest)) = recorded.ways() else {
-            return Ok(FoundImage::Gone("the log names no digest of an image".to_owned()));
+        let Some((references, by_digest)) = recorded.references() else {
+            return Ok(FoundImage::Unavailable("the log names no digest of an image".to_owned()));
         };
-        for way in ways.iter().chain([&by_digest]) {
-            if let Some(found) = self.inspect(way).await?
+        for reference in references.iter().chain([&by_digest]) {
+            if let Some(found) = self.inspect_image(reference).await?
                 && recorded.is(&found)
             {
-                return self.named(recorded, found).await;
+                return self.with_name(recorded, found).await;
             }
         }
         if let Err(error) = self.pull(&by_digest, events).await {
-            return Ok(FoundImage::Gone(error.message));
+            return Ok(FoundImage::Unavailable(error.message));
         }
-        match self.inspect(&by_digest).await? {
-            Some(found) if recorded.is(&found) => self.named(recorded, found).await,
-            _ => Ok(FoundImage::Gone("the pull ended without it".to_owned())),
+        match self.inspect_image(&by_digest).await? {
+            Some(found) if recorded.is(&found) => self.with_name(recorded, found).await,
+            _ => Ok(FoundImage::Unavailable("the pull ended without it".to_owned())),
         }
     }
 
-    async fn named(
+    async fn with_name(
         &self,
         recorded: RecordedImage<'_>,
         found: ImageInspect,
     ) -> Result<FoundImage, InfraError> {
         let mut image = resolved(recorded.name, found);
         image.digest = format!("sha256:{}", bare(recorded.digest));
-        let named = match self.inspect(recorded.name).await? {
-            Some(now) if now.id.as_deref() == Some(image.id.as_str()) => Named::This,
-            Some(now) => Named::Other(now.id.unwrap_or_default()),
-            None => Named::Nothing,
+        let named = match self.inspect_image(recorded.name).await? {
+            Some(now) if now.id.as_deref() == Some(image.id.as_str()) => NameNow::Same,
+            Some(now) => NameNow::Other(now.id.unwrap_or_default()),
+            None => NameNow::Missing,
         };
-        Ok(FoundImage::There(Box::new(image), named))
+        Ok(FoundImage::Found(Box::new(image), named))
     }
 }
 
 impl RecordedImage<'_> {
-    /// How to ask the engine for it, the surest first, and at last the one to pull it by. None where the log holds
-    /// something else than digests: these words become part of an address.
-    fn ways(&self) -> Option<(Vec<String>, String)> {
+    /// Returns the references by id and digest, and the one to pull the image by. Returns `None` when the log holds something
+    /// else than digests, because they become part of the path of a request.
+    fn references(&self) -> Option<(Vec<String>, String)> {
         let is_digest =
             |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
         let digests = self.id.into_iter().chain([self.digest]).map(bare);
-        let mut ways = vec![];
+        let mut references = vec![];
         for digest in digests {
             if !is_digest(digest) {
                 return None;
             }
-            ways.push(format!("sha256:{digest}"));
+            references.push(format!("sha256:{digest}"));
         }
-        ways.dedup();
+        references.dedup();
         let (name, _) = split_reference(self.name);
         let by_digest = format!("{name}@sha256:{}", bare(self.digest));
-        is_reference(self.name).then_some((ways, by_digest))
+        is_reference(self.name).then_some((references, by_digest))
     }
 
-    /// Not by its name.
+    /// Returns whether an image has the recorded id or digest. The name does not count.
     fn is(&self, found: &ImageInspect) -> bool {
         let id = found.id.as_deref().map(bare);
         let registry = found.repo_digests.iter().flatten();
@@ -353,94 +354,9 @@ impl RecordedImage<'_> {
     }
 }
 
-/// An image's own file beyond this is not read, and then not replaced either.
-const MAX_PASSWD: usize = 1024 * 1024;
-
-/// The image's `/etc/passwd`, empty if it has none. None when it is no ordinary file: a link, or far too big.
-/// An image without a shell is an error. `name` is for a container.
-pub(crate) async fn passwd_of(
-    engine: &Engine,
-    image: &ResolvedImage,
-    artifacts: &ArtifactDir,
-    name: &str,
-    labels: HashMap<String, String>,
-) -> Result<Option<Vec<u8>>, InfraError> {
-    if let Some(known) = artifacts.image_passwd(&image.id) {
-        return Ok(Some(known));
-    }
-    let guard = Guard::arm(engine, name, vec![]);
-    let request = ContainerRequest::helper(image, vec![], 1, labels);
-    let asked = async {
-        let created = engine.create(name, request.body()).await;
-        created.map_err(|error| creation_failed(image, error))?;
-        require_shell(engine, name, image).await?;
-        let reading = async { Ok(read(engine, name).await) };
-        Ok::<_, InfraError>(engine.call(Phase::Prepare, WORK, reading).await??)
-    };
-    let passwd = asked.await;
-    let removed = guard.remove().await;
-    let passwd = passwd?;
-    removed?;
-    if let Some(text) = &passwd {
-        artifacts
-            .remember_passwd(&image.id, text)
-            .map_err(|error| InfraError::from_io("keep what is known of the image", &error))?;
-    }
-    Ok(passwd)
-}
-
-/// What an image without a shell does when it is started differs between engines.
-async fn require_shell(
-    engine: &Engine,
-    name: &str,
-    image: &ResolvedImage,
-) -> Result<(), InfraError> {
-    let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
-    let probe = engine.docker.get_container_archive_info(name, Some(options));
-    match engine.call(Phase::Prepare, QUICK, probe).await {
-        Err(error) if error.status() == Some(404) => Err(InfraError::new(
-            ErrorType::ContainerCreation,
-            format!(
-                "image {} has no /bin/sh, which every step needs; use an image with a shell",
-                image.reference
-            ),
-        )),
-        Err(error) => Err(error.into()),
-        Ok(_) => Ok(()),
-    }
-}
-
-async fn read(engine: &Engine, container: &str) -> Result<Option<Vec<u8>>, EngineError> {
-    let options = DownloadFromContainerOptions { path: PASSWD.to_owned() };
-    let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
-    let mut bytes = vec![];
-    while let Some(chunk) = stream.next().await {
-        match chunk.map_err(|error| EngineError::new(Phase::Prepare, &error)) {
-            Ok(chunk) => bytes.extend_from_slice(&chunk),
-            Err(error) if error.status() == Some(404) => return Ok(Some(vec![])),
-            Err(error) => return Err(error),
-        }
-        if bytes.len() > 2 * MAX_PASSWD {
-            return Ok(None);
-        }
-    }
-    Ok(single_file(&bytes))
-}
-
-/// The content of an archive that holds one ordinary file. The image chose these bytes; nothing is unpacked.
-fn single_file(archive: &[u8]) -> Option<Vec<u8>> {
-    let mut archive = tar::Archive::new(archive);
-    let entry = archive.entries().ok()?.next()?.ok()?;
-    let ordinary = entry.header().entry_type().is_file() && entry.size() <= MAX_PASSWD as u64;
-    let mut text = vec![];
-    let limit = MAX_PASSWD as u64;
-    (ordinary && entry.take(limit).read_to_end(&mut text).is_ok()).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::passwd::archive;
     use bollard::models::ProgressDetail;
 
     #[test]
@@ -476,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_adds_layers_up_and_says_nothing_twice() {
+    fn progress_adds_layers_up_and_reports_no_value_twice() {
         let info = |id: &str, current, total| CreateImageInfo {
             id: Some(id.into()),
             status: Some("Downloading".into()),
@@ -484,8 +400,8 @@ mod tests {
             ..CreateImageInfo::default()
         };
         let mut progress = Progress::default();
-        let told = |sum| Some(("Downloading".to_owned(), Some(sum), Some(1000)));
-        assert_eq!(progress.take(info("a", 10, 1000)), told(10));
+        let event = |sum| Some(("Downloading".to_owned(), Some(sum), Some(1000)));
+        assert_eq!(progress.take(info("a", 10, 1000)), event(10));
         assert_eq!(progress.take(info("a", 11, 1000)), None);
         assert_eq!(
             progress.take(info("b", 500, 1000)),
@@ -501,16 +417,16 @@ mod tests {
         let (id, digest) = ("a".repeat(64), "d".repeat(64));
         let recorded = |id| RecordedImage { name: "host:5000/py:3", id, digest: &digest };
         assert_eq!(
-            recorded(Some(&id)).ways().unwrap(),
+            recorded(Some(&id)).references().unwrap(),
             (
                 vec![format!("sha256:{id}"), format!("sha256:{digest}")],
                 format!("host:5000/py@sha256:{digest}")
             )
         );
-        assert_eq!(recorded(None).ways().unwrap().0.len(), 1);
+        assert_eq!(recorded(None).references().unwrap().0.len(), 1);
         let long = "g".repeat(64);
         for wrong in ["", "../x", "sha256:zz", &long] {
-            assert_eq!(recorded(Some(wrong)).ways(), None, "{wrong}");
+            assert_eq!(recorded(Some(wrong)).references(), None, "{wrong}");
         }
         let image = |id: &str, digests: &[&str]| ImageInspect {
             id: Some(format!("sha256:{id}")),
@@ -524,17 +440,5 @@ mod tests {
         );
         assert!(!recorded(Some(&id)).is(&image("e", &["x@sha256:f"])));
         assert!(!recorded(None).is(&ImageInspect::default()));
-    }
-
-    #[test]
-    fn only_one_ordinary_file_is_read_from_what_the_image_sends() {
-        assert_eq!(single_file(&archive(PASSWD, b"x\n").unwrap()), Some(b"x\n".to_vec()));
-        assert_eq!(single_file(b"not an archive"), None);
-        let mut link = tar::Header::new_ustar();
-        link.set_entry_type(tar::EntryType::Symlink);
-        link.set_size(0);
-        let mut builder = tar::Builder::new(vec![]);
-        builder.append_link(&mut link, "passwd", "/etc/shadow").unwrap();
-        assert_eq!(single_file(&builder.into_inner().unwrap()), None);
     }
 }

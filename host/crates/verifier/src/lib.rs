@@ -1,41 +1,52 @@
-//! Verifies a tree: runs the steps of `agent.yaml` in a fresh container that cannot change the repository.
+//! Verifies a working tree: runs the steps of `agent.yaml` in a fresh container that cannot change the repository.
+//!
+//! The crate promises that every run has a container of its own, which is removed however the run ends; that the steps see
+//! the tree whose digest is in the manifest; that trouble with the machine is never reported as a failure of the tree; and
+//! that a run which cannot be recorded in the audit log proves nothing.
 //!
 //! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
+//! - [`VerificationConfig`] is the part of `agent.yaml` that a run uses, as it was when the task started.
 //! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes what dead processes left on it.
-//! - [`Engine::ensure_image`] gets the image of `agent.yaml`, [`Engine::recorded_image`] the one of an earlier run.
-//! - [`Gate`] is the configuration that a run goes by, as it was when the task started.
+//! - [`Engine::ensure_image`] gets the image of `agent.yaml`, [`Engine::recorded_image`] that of an earlier run.
 //!
-//! Only the program's own crate uses this one; the agent knows it by the trait alone. No other crate names the client of
-//! the engine. Read `docker_verifier` for the course of a run and `pipeline` for what its steps amount to.
+//! ```no_run
+//! # use act_verifier::Engine;
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::connect().await?;
+//! engine.reap_orphans().await?;
+//! let image = engine.find_image("python:3.12-slim").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Only the program's own crate uses this one; the agent knows it as a `Verifier`. No other crate names `bollard`, the client
+//! of the engine.
+//!
+//! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the container,
+//! `steps` for the commands in it, and `pipeline` for the verdict. `remote_engine` replaces mounts by archives for an engine on
+//! another machine.
 
-mod blocking;
-mod build_product;
 mod ca_bundle;
 mod container;
-mod container_audit;
-mod copy_view;
+mod copy;
 mod docker_error;
 mod docker_verifier;
 mod engine;
-mod environment;
 mod image;
 mod no_tests;
 mod oom;
-mod owner;
-mod pack;
 mod passwd;
 mod pipeline;
-mod prepare;
 mod remote_engine;
 mod request;
 mod source_writes;
-mod step;
-mod view;
+mod steps;
+mod workspace;
 
-pub use ca_bundle::usable as usable_ca_bundle;
+pub use ca_bundle::check as check_ca_bundle;
 pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads};
 pub use engine::{Engine, Machine};
-pub use image::{FoundImage, Named, RecordedImage, ResolvedImage};
-pub use pipeline::Gate;
+pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
+pub use pipeline::VerificationConfig;
 pub use remote_engine::CacheVolume;

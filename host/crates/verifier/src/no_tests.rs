@@ -1,6 +1,6 @@
-//! A green step in which no test ran proves little; the runners that say so are recognised by what they print.
+//! Recognises a step that passed without running a test, by the output of the common test runners.
 
-/// What a runner prints when it ran nothing, and what it prints when it ran something. Tests that were only found,
+/// A test runner, with the lines that it prints when it ran no test and when it ran one. Tests that were only collected,
 /// compiled, skipped or listed did not run.
 struct Runner {
     name: &'static str,
@@ -15,26 +15,26 @@ const RUNNERS: [Runner; 8] = [
             let line = line.trim_matches(['=', ' ']);
             line.starts_with("no tests ran in ")
                 || line.starts_with("collected 0 items")
-                || summed(line, &["skipped", "deselected"])
-                || (counted(line, "", " test") && line.contains(" collected"))
+                || has_count_of(line, &["skipped", "deselected"])
+                || (has_number(line, "", " test") && line.contains(" collected"))
         },
         some: |line| {
             let line = line.trim_matches(['=', ' ']);
-            summed(line, &["passed", "failed", "error", "errors", "xfailed", "xpassed"])
+            has_count_of(line, &["passed", "failed", "error", "errors", "xfailed", "xpassed"])
         },
     },
     Runner {
         name: "unittest",
         none: |line| line.starts_with("Ran 0 tests in ") || line == "NO TESTS RAN",
-        some: |line| counted(line, "Ran ", " test"),
+        some: |line| has_number(line, "Ran ", " test"),
     },
     Runner {
         name: "jest",
         none: |line| {
             line.starts_with("No tests found, exiting with code 0")
-                || (line.starts_with("Tests:") && line.contains(" total") && !ended(line))
+                || (line.starts_with("Tests:") && line.contains(" total") && !reports_results(line))
         },
-        some: |line| line.starts_with("Tests:") && line.contains(" total") && ended(line),
+        some: |line| line.starts_with("Tests:") && line.contains(" total") && reports_results(line),
     },
     Runner {
         name: "vitest",
@@ -42,24 +42,24 @@ const RUNNERS: [Runner; 8] = [
             let line = line.trim_start();
             line.starts_with("No test files found, exiting with code 0")
                 || line.starts_with("No test suite found")
-                || (line.starts_with("Tests  ") && line.ends_with(')') && !ended(line))
+                || (line.starts_with("Tests  ") && line.ends_with(')') && !reports_results(line))
         },
         some: |line| {
             let line = line.trim_start();
-            line.starts_with("Tests  ") && ended(line)
+            line.starts_with("Tests  ") && reports_results(line)
         },
     },
     Runner {
         name: "mocha",
         none: |line| line.trim().starts_with("0 passing"),
-        some: |line| counted(line.trim_start(), "", " passing"),
+        some: |line| has_number(line.trim_start(), "", " passing"),
     },
     Runner {
         name: "node:test",
         none: |line| matches!(line.trim(), "# tests 0" | "ℹ tests 0" | "# pass 0" | "ℹ pass 0"),
         some: |line| {
             let line = line.trim_start_matches(['#', 'ℹ', ' ']);
-            counted(line, "pass ", "") || counted(line, "fail ", "")
+            has_number(line, "pass ", "") || has_number(line, "fail ", "")
         },
     },
     Runner {
@@ -69,13 +69,13 @@ const RUNNERS: [Runner; 8] = [
             line == "running 0 tests"
                 || line.starts_with("test result: ok. 0 passed; 0 failed;")
                 || (trimmed.starts_with("Executable ") && trimmed.contains("/deps/"))
-                || (counted(line, "", " test") && line.ends_with(" benchmarks"))
+                || (has_number(line, "", " test") && line.ends_with(" benchmarks"))
         },
         some: |line| {
             let result = line.split_once("test result: ").map_or("", |(_, result)| result);
             let mut numbers = result.split(['.', ';']).map(str::trim_start);
-            numbers.any(|part| counted(part, "", " passed") || counted(part, "", " failed"))
-                || (line.contains(" tests run: ") && ended(line))
+            numbers.any(|part| has_number(part, "", " passed") || has_number(part, "", " failed"))
+                || (line.contains(" tests run: ") && reports_results(line))
         },
     },
     Runner {
@@ -83,7 +83,7 @@ const RUNNERS: [Runner; 8] = [
         none: |line| {
             line.ends_with("[no test files]")
                 || line.ends_with("[no tests to run]")
-                || runs_none_of_go(line)
+                || calls_go_without_tests(line)
         },
         some: |line| {
             (line.starts_with("ok  \t") && !line.ends_with("[no tests to run]"))
@@ -92,8 +92,8 @@ const RUNNERS: [Runner; 8] = [
     },
 ];
 
-/// `3 passed, 1 skipped in 0.12s`, with one of the words.
-fn summed(line: &str, words: &[&str]) -> bool {
+/// Returns whether a line is a sum such as `3 passed, 1 skipped in 0.12s` with one of the words.
+fn has_count_of(line: &str, words: &[&str]) -> bool {
     let Some((sum, time)) = line.rsplit_once(" in ") else { return false };
     let parts = sum.split(", ").map(|part| part.split_once(' '));
     let counts = parts.map(|part| part.filter(|(number, _)| number.parse::<u64>().is_ok()));
@@ -102,12 +102,12 @@ fn summed(line: &str, words: &[&str]) -> bool {
         && counts.iter().any(|(_, word)| words.contains(word))
 }
 
-fn ended(line: &str) -> bool {
+fn reports_results(line: &str) -> bool {
     line.contains(" passed") || line.contains(" failed")
 }
 
-/// A call of `go test` that matches no test, lists them or compiles: its `ok` is printed all the same.
-fn runs_none_of_go(line: &str) -> bool {
+/// Returns whether a line calls `go test` so that it only compiles or lists tests. It then prints `ok` all the same.
+fn calls_go_without_tests(line: &str) -> bool {
     let Some((_, after)) = line.split_once("go test ") else { return false };
     let call = after.split(['&', ';', '|']).next().unwrap_or_default();
     let words =
@@ -126,23 +126,23 @@ fn runs_none_of_go(line: &str) -> bool {
         })
 }
 
-/// A number above zero between the two.
-fn counted(line: &str, before: &str, after: &str) -> bool {
+/// Returns whether a line has a number above zero between `before` and `after`.
+fn has_number(line: &str, before: &str, after: &str) -> bool {
     let Some(rest) = line.strip_prefix(before) else { return false };
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let (number, rest) = rest.split_at(digits);
     number.parse::<u64>().is_ok_and(|number| number > 0) && rest.starts_with(after)
 }
 
-/// The runner that ran nothing, if one said so and none ran something. `output` must be all that was printed;
-/// `command` says what `go test` was told, as make and `set -x` do in the output.
+/// Returns the name of a runner that ran no test, unless another one ran some. `output` must be the whole output. The calls
+/// of `go test` are found in `command`, and in the output of make and `set -x`.
 pub(crate) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> {
-    let output = plain(output);
+    let output = without_colours(output);
     let lines = || output.lines().map(str::trim_end);
     let all = || command.lines().chain(lines());
-    // Then `ok` says nothing, unless a test is named or another call was made.
+    // If every call only compiles or lists, `ok` does not show that a test ran.
     let calls = all().filter(|line| line.contains("go test ")).collect::<Vec<_>>();
-    let idle = !calls.is_empty() && calls.iter().all(|line| runs_none_of_go(line));
+    let idle = !calls.is_empty() && calls.iter().all(|line| calls_go_without_tests(line));
     let some =
         |runner: &Runner, line: &str| (runner.some)(line) && !(idle && line.starts_with("ok  \t"));
     if RUNNERS.iter().any(|runner| lines().any(|line| some(runner, line))) {
@@ -151,8 +151,7 @@ pub(crate) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> 
     RUNNERS.iter().find(|runner| all().any(runner.none)).map(|runner| runner.name)
 }
 
-/// Without colour sequences.
-fn plain(text: &str) -> String {
+fn without_colours(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("\u{1b}[") {
@@ -226,7 +225,7 @@ mod tests {
 
     // VERIFIER-27
     #[test]
-    fn a_call_of_go_test_that_matches_nothing_is_told_though_it_prints_ok() {
+    fn a_call_of_go_test_that_matches_nothing_is_named_though_it_prints_ok() {
         let ok = "ok  \tx\t0.005s\n";
         for command in [
             "go test -run=^$ -bench=. ./...",

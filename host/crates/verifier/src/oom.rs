@@ -1,5 +1,5 @@
-//! Finds out whether the kernel killed a process of a container for memory: by the kernel's own count where the cgroup is
-//! visible, else by the engine's events, because an exec has no such flag of its own.
+//! Finds out whether the kernel killed a process of a container because its memory was used up. The kernel's own count
+//! decides where the container's cgroup is visible, else the events of the engine. An exec has no such flag.
 
 use crate::engine::Engine;
 use bollard::query_parameters::EventsOptions;
@@ -7,23 +7,22 @@ use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long an event may lag behind the exit code it explains.
-const LAG: Duration = Duration::from_millis(300);
+/// How long an event may lag behind the exit code that it explains.
+const EVENT_LAG: Duration = Duration::from_millis(300);
 
-/// Listens to the `oom` events of one container, and stops when dropped.
+/// Listens to the `oom` events of one container until it is dropped.
 pub(crate) struct OomWatch {
     events: watch::Receiver<u64>,
     counter: Option<KillCounter>,
     _listener: AbortOnDropHandle<()>,
 }
 
-/// What was known at one moment.
+/// The number of kills at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kills {
     events: u64,
@@ -31,7 +30,7 @@ pub(crate) struct Kills {
 }
 
 impl OomWatch {
-    /// For a container that was created and not started: nothing can be missed, as the engine replays.
+    /// Begins to listen. The engine replays earlier events, so no event of a container that is not yet started is missed.
     pub(crate) fn new(engine: &Engine, container: &str) -> Self {
         let filter = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
         let options = EventsOptions {
@@ -53,85 +52,87 @@ impl OomWatch {
         Self { events, counter: None, _listener: AbortOnDropHandle::new(listener) }
     }
 
-    /// Of the container that was started meanwhile.
+    /// Adds the kernel's counter of the container, once it has started.
     pub(crate) fn count_with(&mut self, counter: Option<KillCounter>) {
         self.counter = counter;
     }
 
-    /// Whether `since` is going to answer while the container lives.
+    /// Returns whether the kernel's counter can be read.
     pub(crate) fn is_counted(&self) -> bool {
         self.counter.as_ref().is_some_and(|counter| counter.count().is_some())
     }
 
+    /// Returns the number of kills until now.
     pub(crate) fn so_far(&self) -> Kills {
         let counted = self.counter.as_ref().and_then(KillCounter::count);
         Kills { events: *self.events.borrow(), counted }
     }
 
-    /// None when nobody has said so and nobody has counted.
+    /// Returns whether there was a kill after `before`, or `None` when there was no event and no counter.
     pub(crate) fn since(&self, before: Kills) -> Option<bool> {
         let now = self.so_far();
         let counted = now.counted.zip(before.counted).map(|(now, before)| now > before);
         if now.events > before.events { Some(true) } else { counted }
     }
 
-    /// Waits a moment for an event.
+    /// Waits a moment for an event after `before`.
     pub(crate) async fn event_since(&self, before: Kills) -> bool {
         let mut events = self.events.clone();
-        let grown = events.wait_for(|count| *count > before.events);
-        matches!(tokio::time::timeout(LAG, grown).await, Ok(Ok(_)))
+        let more = events.wait_for(|count| *count > before.events);
+        matches!(tokio::time::timeout(EVENT_LAG, more).await, Ok(Ok(_)))
     }
 }
 
 impl Kills {
-    /// Then the container's own flag speaks of what came after.
+    /// Returns whether there was no kill. Then a container whose flag is set later got its first kill after this moment.
     pub(crate) fn none(self) -> bool {
         self.events == 0 && self.counted.unwrap_or(0) == 0
     }
 }
 
-/// Bytes of one of the kernel's files.
-const MAX_FILE: u64 = 64 * 1024;
-/// What both generations of cgroups call the count.
+/// Number of bytes that are read of one of the kernel's files, which have a few hundred.
+const MAX_KERNEL_FILE: u64 = 64 * 1024;
+/// The name of the count in both versions of cgroups.
 const KEY: &str = "oom_kill";
 
+/// Reads the kernel's count of the processes that it killed in one cgroup.
 pub(crate) struct KillCounter {
     file: PathBuf,
 }
 
 impl KillCounter {
-    /// None where the cgroup is not in sharing: the engine is on another machine, or this is a container. `root`
-    /// is that of the file system. A process whose cgroup does not name the container is another one.
+    /// Finds the cgroup of the process `pid`, in the file system below `root`. Returns `None` when the cgroup is not visible,
+    /// as in a container, and when its name lacks the container's id: then the pid belongs to another process.
     pub(crate) fn find(root: &Path, pid: u32, container_id: &str) -> Option<Self> {
         let groups = read(&root.join(format!("proc/{pid}/cgroup")))?;
         let top = root.join("sys/fs/cgroup");
-        let at = |line: Option<&str>, file: &str, below: &Path| {
+        let at = |group: Option<&str>, file: &str, below: &Path| {
             let group =
-                line.filter(|group| !container_id.is_empty() && group.contains(container_id))?;
+                group.filter(|group| !container_id.is_empty() && group.contains(container_id))?;
             let file = below.join(group.trim_start_matches('/')).join(file);
             (!group.contains("..")).then_some(file)
         };
-        // A machine with both has the memory controller in the first generation.
-        let first = groups.lines().find_map(|line| controller(line, "memory"));
-        let second = groups.lines().find_map(|line| line.strip_prefix("0::"));
-        let file = match first {
+        // A machine with both versions has its memory controller in version 1.
+        let v1 = groups.lines().find_map(|line| group_of_controller(line, "memory"));
+        let v2 = groups.lines().find_map(|line| line.strip_prefix("0::"));
+        let file = match v1 {
             Some(group) => at(Some(group), "memory.oom_control", &top.join("memory")),
-            None => at(second, "memory.events", &top),
+            None => at(v2, "memory.events", &top),
         };
         let counter = Self { file: file? };
         counter.count().map(|_| counter)
     }
 
-    /// None when the cgroup is gone.
-    pub(crate) fn count(&self) -> Option<u64> {
+    /// Returns the count, or `None` when the cgroup is gone.
+    fn count(&self) -> Option<u64> {
         let text = read(&self.file)?;
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.find(|(key, _)| *key == KEY)?.1.trim().parse().ok()
     }
 }
 
-/// Of `4:cpu,memory:/docker/ID` the last part, if the controller is one of those.
-fn controller<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
+/// Returns the group of a line such as `4:cpu,memory:/docker/ID`, if the line is about the controller `wanted`.
+fn group_of_controller<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
     let mut parts = line.splitn(3, ':');
     let controllers = parts.nth(1)?;
     controllers.split(',').any(|controller| controller == wanted).then(|| parts.next())?
@@ -139,7 +140,7 @@ fn controller<'a>(line: &'a str, wanted: &str) -> Option<&'a str> {
 
 fn read(path: &Path) -> Option<String> {
     let mut text = String::new();
-    File::open(path).ok()?.take(MAX_FILE).read_to_string(&mut text).ok()?;
+    File::open(path).ok()?.take(MAX_KERNEL_FILE).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

@@ -1,37 +1,95 @@
-//! A name for the steps' uid. Without one `whoami`, Java, Node and Python's `getpass` fail in ways that look
-//! like the project's fault.
+//! The `/etc/passwd` of the steps' container. An image may lack a line for the caller's uid; `whoami`, Java, Node and
+//! Python's `getpass` then fail in ways that look like the project's fault.
 
-use bollard::query_parameters::UploadToContainerOptions;
-use bytes::Bytes;
-
+use crate::container::{Guard, creation_failed};
 use crate::docker_error::{EngineError, Phase};
 use crate::engine::{Engine, WORK};
+use crate::image::ResolvedImage;
+use crate::request::ContainerRequest;
+use act_core::verification::{ErrorType, InfraError};
+use act_records::artifacts::ArtifactDir;
+use bollard::query_parameters::DownloadFromContainerOptions;
+use futures_util::StreamExt;
+use std::collections::HashMap;
+use std::io::Read;
 
 pub(crate) const PASSWD: &str = "/etc/passwd";
+/// Maximum size of the image's file in bytes. A larger one is neither read nor replaced.
+const MAX_PASSWD: usize = 1024 * 1024;
 
-/// Replaces a file of a created container by one that root owns and everybody may read.
-pub(crate) async fn put_file(
+/// Returns the image's `/etc/passwd`, empty if it has none, or `None` when it is too large or not a regular file. A container
+/// called `name` is created to read it, once for each image.
+///
+/// # Errors
+/// `container_creation` when the image has no shell, else trouble with the engine.
+pub(crate) async fn passwd_of(
     engine: &Engine,
-    container: &str,
-    path: &str,
-    content: &[u8],
-) -> Result<(), EngineError> {
-    let Some(archive) = archive(path, content) else { return Ok(()) };
-    let options = UploadToContainerOptions {
-        path: "/".to_owned(),
-        // Some engines would otherwise make the container's user the owner.
-        copy_uidgid: Some("false".to_owned()),
-        ..UploadToContainerOptions::default()
+    image: &ResolvedImage,
+    artifacts: &ArtifactDir,
+    name: &str,
+    labels: HashMap<String, String>,
+) -> Result<Option<Vec<u8>>, InfraError> {
+    if let Some(known) = artifacts.image_passwd(&image.id) {
+        return Ok(Some(known));
+    }
+    let guard = Guard::arm(engine, name, vec![]);
+    let request = ContainerRequest::helper(image, vec![], 1, labels);
+    let read = async {
+        let created = engine.create(name, request.body()).await;
+        created.map_err(|error| creation_failed(image, error))?;
+        // Engines differ in what they do when a container without a shell is started.
+        if !engine.has_path(name, "/bin/sh").await? {
+            return Err(InfraError::new(
+                ErrorType::ContainerCreation,
+                format!(
+                    "image {} has no /bin/sh, which every step needs; use an image with a shell",
+                    image.reference
+                ),
+            ));
+        }
+        let reading = async { Ok(read(engine, name).await) };
+        Ok(engine.call(Phase::Prepare, WORK, reading).await??)
     };
-    let upload = engine.docker.upload_to_container(
-        container,
-        Some(options),
-        bollard::body_full(Bytes::from(archive)),
-    );
-    engine.call(Phase::Prepare, WORK, upload).await
+    let passwd = read.await;
+    let removed = guard.remove().await;
+    let passwd = passwd?;
+    removed?;
+    if let Some(text) = &passwd {
+        artifacts
+            .remember_passwd(&image.id, text)
+            .map_err(|error| InfraError::from_io("keep what is known of the image", &error))?;
+    }
+    Ok(passwd)
 }
 
-/// The file with a line for `uid`; None when it has one.
+async fn read(engine: &Engine, container: &str) -> Result<Option<Vec<u8>>, EngineError> {
+    let options = DownloadFromContainerOptions { path: PASSWD.to_owned() };
+    let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
+    let mut bytes = vec![];
+    while let Some(chunk) = stream.next().await {
+        match chunk.map_err(|error| EngineError::new(Phase::Prepare, &error)) {
+            Ok(chunk) => bytes.extend_from_slice(&chunk),
+            Err(error) if error.status() == Some(404) => return Ok(Some(vec![])),
+            Err(error) => return Err(error),
+        }
+        if bytes.len() > 2 * MAX_PASSWD {
+            return Ok(None);
+        }
+    }
+    Ok(single_file(&bytes))
+}
+
+/// Returns the content of an archive that holds one regular file. The image chooses these bytes, so nothing is unpacked.
+fn single_file(archive: &[u8]) -> Option<Vec<u8>> {
+    let limit = MAX_PASSWD as u64;
+    let mut archive = tar::Archive::new(archive);
+    let entry = archive.entries().ok()?.next()?.ok()?;
+    let regular = entry.header().entry_type().is_file() && entry.size() <= limit;
+    let mut text = vec![];
+    (regular && entry.take(limit).read_to_end(&mut text).is_ok()).then_some(text)
+}
+
+/// Adds a line for `uid`. Returns `None` when the file has one.
 pub(crate) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u8>> {
     let wanted = uid.to_string();
     let known = passwd
@@ -47,19 +105,10 @@ pub(crate) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u
     Some(passwd)
 }
 
-/// `path` is absolute.
-pub(crate) fn archive(path: &str, content: &[u8]) -> Option<Vec<u8>> {
-    let mut header = tar::Header::new_ustar();
-    header.set_size(content.len() as u64);
-    header.set_mode(0o644);
-    let mut archive = tar::Builder::new(vec![]);
-    archive.append_data(&mut header, path.trim_start_matches('/'), content).ok()?;
-    archive.into_inner().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::archive_of;
 
     // VERIFIER-7
     #[test]
@@ -78,5 +127,17 @@ mod tests {
             format!("n:x:17:7::/:/bin/sh\n{line}")
         );
         assert_eq!(add("node:x:7:7::/home/node:/bin/sh\n", 7), None);
+    }
+
+    #[test]
+    fn only_one_regular_file_is_read_from_what_the_image_sends() {
+        assert_eq!(single_file(&archive_of(PASSWD, b"x\n").unwrap()), Some(b"x\n".to_vec()));
+        assert_eq!(single_file(b"not an archive"), None);
+        let mut link = tar::Header::new_ustar();
+        link.set_entry_type(tar::EntryType::Symlink);
+        link.set_size(0);
+        let mut builder = tar::Builder::new(vec![]);
+        builder.append_link(&mut link, "passwd", "/etc/shadow").unwrap();
+        assert_eq!(single_file(&builder.into_inner().unwrap()), None);
     }
 }

@@ -1,27 +1,24 @@
-//! What a run's steps amount to: order, stop at the first failure, verdict. Knows no engine.
+//! The pure part of a run: the order of the steps, the stop at the first failure, and the verdict.
 
-use std::time::Duration;
-
-use futures_util::future::BoxFuture;
-
-use crate::source_writes::{Writes, listed};
 use act_config::{Config, Pipeline, SourceWrites, Step};
 use act_core::verification::{
     CommandExecuted, ErrorType, FailReason, InfraError, Verdict, Warning, WarningCode,
 };
+use futures_util::future::BoxFuture;
+use std::time::Duration;
 
-/// What a run judges by: `agent.yaml` as it stood when the task started.
+/// The part of `agent.yaml` that a verification uses, as it was when the task started.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Gate {
+pub struct VerificationConfig {
     pub pipeline: Pipeline,
     pub step_timeout: Duration,
     /// Directory of the repository in which the steps run.
     pub package: Option<String>,
-    /// Digest of the `agent.yaml` that all of this came from.
+    /// Digest of `agent.yaml`.
     pub sha256: String,
 }
 
-impl Gate {
+impl VerificationConfig {
     pub fn of(config: &Config) -> Self {
         Self {
             pipeline: config.pipeline.clone(),
@@ -32,118 +29,80 @@ impl Gate {
     }
 }
 
-/// Runs one step; `pipeline` decides what its end means.
+/// Runs single steps. The container of a run is one implementation, the script of a test another.
 pub(crate) trait StepRunner: Send {
-    /// `number` counts from 1.
-    fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport>;
+    /// Runs a step, whose `number` counts from 1, and returns its record with its [verdict](judge). Returns `None` when the
+    /// run was cancelled.
+    fn run<'a>(
+        &'a mut self,
+        number: usize,
+        step: &'a Step,
+    ) -> BoxFuture<'a, Option<(CommandExecuted, Verdict)>>;
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StepReport {
-    pub end: StepEnd,
-    /// The kernel killed a process for memory while the step ran.
-    pub oom: bool,
-    pub duration: Duration,
-    pub(crate) writes: Writes,
-    /// What else the host noticed.
-    pub(crate) warnings: Vec<Warning>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum StepEnd {
-    /// By itself, in a container that was alive.
-    Exited(i64),
-    TimedOut,
-    Cancelled,
-    Infra(InfraError),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StepResults {
-    pub verdict: Verdict,
-    pub commands: Vec<CommandExecuted>,
-    pub warnings: Vec<Warning>,
-}
-
-/// Exit code of a process killed by SIGKILL, as a shell reports it.
+/// The exit code that a shell reports for a process that SIGKILL ended.
 pub(crate) const KILLED: i64 = 137;
 
-/// Runs the steps in order; the first one that does not succeed is the last one that runs. Returns `None` when the run
-/// was cancelled.
+/// Runs the steps in order and appends their records to `commands`; the first step that does not pass is the last that
+/// runs. Returns `None` when the run was cancelled.
 pub(crate) async fn run_steps(
     pipeline: &Pipeline,
     runner: &mut dyn StepRunner,
-) -> Option<StepResults> {
-    let warnings = cut_off_warning(pipeline).into_iter().collect();
-    let mut judged = StepResults { verdict: Verdict::Pass, commands: vec![], warnings };
+    commands: &mut Vec<CommandExecuted>,
+) -> Option<Verdict> {
     for (number, step) in (1..).zip(&pipeline.steps) {
-        let mut report = runner.run(number, step).await;
-        judged.commands.push(record(step, &report));
-        judged.verdict = judge(pipeline, step, &report)?;
-        if report.oom && !matches!(judged.verdict, Verdict::Infra(_)) {
-            judged.warnings.push(oom_warning(Some(step)));
-        }
-        if !report.writes.told.is_empty() {
-            judged.warnings.push(Warning {
-                code: WarningCode::SourceWrites,
-                step: Some(step.name.clone()),
-                message: format!(
-                    "step {:?} wrote to the source: {}",
-                    step.name,
-                    listed(&report.writes)
-                ),
-            });
-        }
-        judged.warnings.append(&mut report.warnings);
-        if judged.verdict != Verdict::Pass {
-            break;
+        let (command, verdict) = runner.run(number, step).await?;
+        commands.push(command);
+        if verdict != Verdict::Pass {
+            return Some(verdict);
         }
     }
-    Some(judged)
+    Some(Verdict::Pass)
 }
 
-/// What the end of one step makes of the run; `None` when it was cancelled.
-fn judge(pipeline: &Pipeline, step: &Step, report: &StepReport) -> Option<Verdict> {
-    let wrote = !report.writes.told.is_empty();
-    Some(match &report.end {
-        StepEnd::Exited(0) if wrote && pipeline.source_writes == SourceWrites::Fail => {
+/// Returns the verdict of one step. `trouble` is what the machine failed with while the step ran. A warning about memory is
+/// appended to `warnings`.
+pub(crate) fn judge(
+    pipeline: &Pipeline,
+    command: &CommandExecuted,
+    trouble: Option<InfraError>,
+    warnings: &mut Vec<Warning>,
+) -> Verdict {
+    let wrote = !command.source_writes.is_empty();
+    let verdict = match (trouble, command.exit_code) {
+        (Some(error), _) => Verdict::Infra(error),
+        (None, None) => Verdict::Fail(FailReason::Timeout),
+        (None, Some(0)) if wrote && pipeline.source_writes == SourceWrites::Fail => {
             Verdict::Fail(FailReason::SourceWrites)
         }
-        StepEnd::Exited(0) => Verdict::Pass,
-        // 137 alone is any SIGKILL, the step's own included; memory takes the kernel's word as well.
-        StepEnd::Exited(KILLED) if report.oom => Verdict::Infra(InfraError::new(
+        (None, Some(0)) => Verdict::Pass,
+        // A step may send SIGKILL to itself, so the exit code proves nothing without the kernel's report.
+        (None, Some(KILLED)) if command.oom => Verdict::Infra(InfraError::new(
             ErrorType::ResourceExhaustion,
             format!(
                 "step {:?} was killed at the memory limit of {} MiB; raise verification.limits.memory_mb \
                  in agent.yaml",
-                step.name, pipeline.limits.memory_mb
+                command.name, pipeline.limits.memory_mb
             ),
         )),
-        StepEnd::Exited(_) => Verdict::Fail(FailReason::StepFailed),
-        StepEnd::TimedOut => Verdict::Fail(FailReason::Timeout),
-        StepEnd::Cancelled => return None,
-        StepEnd::Infra(error) => Verdict::Infra(error.clone()),
-    })
+        (None, Some(_)) => Verdict::Fail(FailReason::StepFailed),
+    };
+    if command.oom && !matches!(verdict, Verdict::Infra(_)) {
+        warnings.push(oom_warning(Some(&command.name)));
+    }
+    verdict
 }
 
-fn record(step: &Step, report: &StepReport) -> CommandExecuted {
-    CommandExecuted {
-        name: step.name.clone(),
-        command: step.command.clone(),
-        exit_code: match report.end {
-            StepEnd::Exited(code) => Some(code),
-            _ => None,
-        },
-        duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
-        timed_out: report.end == StepEnd::TimedOut,
-        oom: report.oom,
-        network: if step.network { "on" } else { "off" }.to_owned(),
-        source_writes: report.writes.told.clone(),
+/// Returns the verdict after the tree was read again. The steps passed on a tree that does not exist if it has changed.
+pub(crate) fn after_run(verdict: Verdict, digest_before: &str, digest_after: &str) -> Verdict {
+    match verdict {
+        Verdict::Pass if digest_before != digest_after => Verdict::Fail(FailReason::TreeChanged),
+        other => other,
     }
 }
 
-/// A step that fails for want of a network says so in its own words, and those name another cause.
-fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
+/// Returns the warning about steps that lost their network to `policy.toml`. Their own output would name another cause.
+pub(crate) fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
     let steps: Vec<_> = pipeline.cut_off.iter().map(|name| format!("{name:?}")).collect();
     (!steps.is_empty()).then(|| Warning {
         code: WarningCode::NetworkCutOff,
@@ -155,22 +114,13 @@ fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
     })
 }
 
-pub(crate) fn oom_warning(step: Option<&Step>) -> Warning {
+pub(crate) fn oom_warning(step: Option<&str>) -> Warning {
     Warning {
         code: WarningCode::Oom,
-        step: step.map(|step| step.name.clone()),
-        message:
-            "the kernel killed a process at the memory limit; raise verification.limits.memory_mb \
-                  in agent.yaml if that was not meant"
-                .to_owned(),
-    }
-}
-
-/// A green run of a tree that changed under it says nothing about either tree.
-pub(crate) fn settle(verdict: Verdict, before: &str, after: &str) -> Verdict {
-    match verdict {
-        Verdict::Pass if before != after => Verdict::Fail(FailReason::TreeChanged),
-        other => other,
+        step: step.map(str::to_owned),
+        message: "the kernel killed a process at the memory limit; raise verification.limits.memory_mb in \
+                  agent.yaml if that was not meant"
+            .to_owned(),
     }
 }
 
@@ -179,22 +129,63 @@ mod tests {
     use super::*;
     use act_config::{Limits, User, Workspace};
     use act_core::verification::SourceWrite;
+    use futures_util::FutureExt;
+
+    /// How a step ends: its exit code, or `None` when its time is up, and whether the kernel killed a process for memory.
+    type End = (Option<i64>, bool);
 
     struct Script {
-        ends: Vec<(StepEnd, bool)>,
-        writes: Writes,
+        pipeline: Pipeline,
+        ends: Vec<End>,
+        writes: Vec<SourceWrite>,
         ran: Vec<String>,
+        warnings: Vec<Warning>,
     }
 
     impl StepRunner for Script {
-        fn run<'a>(&'a mut self, number: usize, step: &'a Step) -> BoxFuture<'a, StepReport> {
+        fn run<'a>(
+            &'a mut self,
+            number: usize,
+            step: &'a Step,
+        ) -> BoxFuture<'a, Option<(CommandExecuted, Verdict)>> {
             Box::pin(async move {
                 self.ran.push(step.name.clone());
-                let (end, oom) = self.ends[number - 1].clone();
-                let duration = Duration::from_millis(7);
-                StepReport { end, oom, duration, writes: self.writes.clone(), warnings: vec![] }
+                let (exit_code, oom) = self.ends[number - 1];
+                let command = CommandExecuted {
+                    name: step.name.clone(),
+                    command: step.command.clone(),
+                    exit_code,
+                    duration_ms: 7,
+                    timed_out: exit_code.is_none(),
+                    oom,
+                    network: "off".to_owned(),
+                    source_writes: self.writes.clone(),
+                };
+                let verdict = judge(&self.pipeline, &command, None, &mut self.warnings);
+                Some((command, verdict))
             })
         }
+    }
+
+    struct Run {
+        verdict: Verdict,
+        commands: Vec<CommandExecuted>,
+        ran: Vec<String>,
+        warnings: Vec<Warning>,
+    }
+
+    fn run(ends: Vec<End>, writes: Vec<SourceWrite>, policy: SourceWrites) -> Run {
+        let pipeline = Pipeline { source_writes: policy, ..pipeline(ends.len()) };
+        let mut script =
+            Script { pipeline: pipeline.clone(), ends, writes, ran: vec![], warnings: vec![] };
+        let mut commands = vec![];
+        let verdict = run_steps(&pipeline, &mut script, &mut commands).now_or_never();
+        let verdict = verdict.unwrap().unwrap();
+        Run { verdict, commands, ran: script.ran, warnings: script.warnings }
+    }
+
+    fn run_of(ends: Vec<End>) -> Run {
+        run(ends, vec![], SourceWrites::Fail)
     }
 
     fn pipeline(steps: usize) -> Pipeline {
@@ -212,109 +203,85 @@ mod tests {
         }
     }
 
+    const GREEN: End = (Some(0), false);
+
     // CAPABILITY-40
     #[test]
     fn steps_without_the_network_that_they_were_given_are_named() {
-        let mut script =
-            Script { ends: vec![GREEN, GREEN], writes: Writes::default(), ran: vec![] };
         let mut pipeline = pipeline(2);
+        assert_eq!(cut_off_warning(&pipeline), None);
         pipeline.cut_off();
-        let judged =
-            futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        let judged = judged.unwrap().unwrap();
-        assert!(judged.commands.iter().all(|command| command.network == "off"));
-        assert_eq!(judged.warnings.len(), 1);
-        assert_eq!(judged.warnings[0].code, WarningCode::NetworkCutOff);
-        assert!(judged.warnings[0].message.ends_with("gives it to \"s1\""));
-    }
-
-    fn wrote(policy: SourceWrites, end: StepEnd) -> StepResults {
-        let told = vec![SourceWrite { path: "a.snap".into(), change: "new".into() }];
-        let writes = Writes { told, more: 0 };
-        let mut script = Script { ends: vec![(end, false)], writes, ran: vec![] };
-        let pipeline = Pipeline { source_writes: policy, ..pipeline(1) };
-        let judged =
-            futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        judged.unwrap().unwrap()
+        assert!(pipeline.steps.iter().all(|step| !step.network));
+        let warning = cut_off_warning(&pipeline).unwrap();
+        assert_eq!(warning.code, WarningCode::NetworkCutOff);
+        assert!(warning.message.ends_with("gives it to \"s1\""));
     }
 
     // VERIFIER-25
     #[test]
     fn a_write_to_the_source_fails_a_green_step_or_warns() {
-        let failed = wrote(SourceWrites::Fail, StepEnd::Exited(0));
+        let write = SourceWrite { path: "a.snap".into(), change: "new".into() };
+        let wrote = |policy, code| run(vec![(Some(code), false)], vec![write.clone()], policy);
+        let failed = wrote(SourceWrites::Fail, 0);
         assert_eq!(failed.verdict, Verdict::Fail(FailReason::SourceWrites));
         assert_eq!(failed.commands[0].source_writes[0].path, "a.snap");
-        assert_eq!(failed.warnings[0].message, "step \"s1\" wrote to the source: a.snap (new)");
-        let warned = wrote(SourceWrites::Warn, StepEnd::Exited(0));
-        assert_eq!((warned.verdict, warned.warnings), (Verdict::Pass, failed.warnings));
-        let red = wrote(SourceWrites::Fail, StepEnd::Exited(1));
+        assert_eq!(wrote(SourceWrites::Warn, 0).verdict, Verdict::Pass);
+        let red = wrote(SourceWrites::Fail, 1);
         assert_eq!(red.verdict, Verdict::Fail(FailReason::StepFailed));
         assert_eq!(red.commands[0].source_writes.len(), 1);
     }
 
-    fn judged(ends: Vec<(StepEnd, bool)>) -> (StepResults, Vec<String>) {
-        let mut script = Script { ends, writes: Writes::default(), ran: vec![] };
-        let pipeline = pipeline(script.ends.len());
-        let judged =
-            futures_util::future::FutureExt::now_or_never(run_steps(&pipeline, &mut script));
-        (judged.unwrap().unwrap(), script.ran)
-    }
-
-    const GREEN: (StepEnd, bool) = (StepEnd::Exited(0), false);
-
     // VERIFIER-11
     #[test]
     fn passes_when_every_step_exits_with_zero_in_order() {
-        let (judged, ran) = judged(vec![GREEN, GREEN]);
-        assert_eq!(judged.verdict, Verdict::Pass);
-        assert_eq!(ran, ["s1", "s2"]);
-        let networks: Vec<_> = judged.commands.iter().map(|c| c.network.as_str()).collect();
-        assert_eq!(networks, ["on", "off"]);
-        assert_eq!(judged.commands[0].exit_code, Some(0));
+        let run = run_of(vec![GREEN, GREEN]);
+        assert_eq!(run.verdict, Verdict::Pass);
+        assert_eq!(run.ran, ["s1", "s2"]);
+        assert_eq!(run.commands[0].exit_code, Some(0));
     }
 
     // VERIFIER-11
     #[test]
     fn the_first_failing_step_is_the_last_that_runs() {
-        let (judged, ran) = judged(vec![GREEN, (StepEnd::Exited(3), false), GREEN]);
-        assert_eq!(judged.verdict, Verdict::Fail(FailReason::StepFailed));
-        assert_eq!(ran, ["s1", "s2"]);
-        assert_eq!(judged.commands.len(), 2);
-        assert_eq!(judged.commands[1].exit_code, Some(3));
+        let run = run_of(vec![GREEN, (Some(3), false), GREEN]);
+        assert_eq!(run.verdict, Verdict::Fail(FailReason::StepFailed));
+        assert_eq!(run.ran, ["s1", "s2"]);
+        assert_eq!(run.commands.len(), 2);
+        assert_eq!(run.commands[1].exit_code, Some(3));
     }
 
     // VERIFIER-14
     #[test]
     fn a_timeout_fails_and_skips_what_follows() {
-        let (judged, ran) = judged(vec![(StepEnd::TimedOut, false), GREEN]);
-        assert_eq!(judged.verdict, Verdict::Fail(FailReason::Timeout));
-        assert_eq!(ran, ["s1"]);
-        assert!(judged.commands[0].timed_out);
-        assert_eq!(judged.commands[0].exit_code, None);
+        let run = run_of(vec![(None, false), GREEN]);
+        assert_eq!(run.verdict, Verdict::Fail(FailReason::Timeout));
+        assert_eq!(run.ran, ["s1"]);
+        assert_eq!(run.commands[0].exit_code, None);
     }
 
     // VERIFIER-21, security line 99
     #[test]
     fn only_137_together_with_an_oom_is_resource_exhaustion() {
-        let verdict = |code, oom| judged(vec![(StepEnd::Exited(code), oom)]).0;
-        let exhausted = verdict(137, true);
+        let exhausted = run_of(vec![(Some(137), true)]);
         assert!(
             matches!(&exhausted.verdict, Verdict::Infra(error)
                 if error.error_type == ErrorType::ResourceExhaustion
                     && error.message.contains("8192 MiB")),
-            "{exhausted:?}"
+            "{:?}",
+            exhausted.verdict
         );
-        assert!(exhausted.commands[0].oom);
-        assert_eq!(verdict(137, false).verdict, Verdict::Fail(FailReason::StepFailed));
+        assert!(exhausted.commands[0].oom && exhausted.warnings.is_empty());
+        let killed = run_of(vec![(Some(137), false)]);
+        assert_eq!(killed.verdict, Verdict::Fail(FailReason::StepFailed));
     }
 
     // VERIFIER-21, security line 100
     #[test]
     fn an_oom_that_the_step_survives_is_a_warning() {
-        let (green, _) = judged(vec![(StepEnd::Exited(0), true), GREEN]);
+        let green = run_of(vec![(Some(0), true), GREEN]);
         assert_eq!(green.verdict, Verdict::Pass);
-        assert_eq!(green.warnings, [oom_warning(Some(&pipeline(1).steps[0]))]);
-        let (red, _) = judged(vec![(StepEnd::Exited(1), true)]);
+        assert_eq!(green.warnings, [oom_warning(Some("s1"))]);
+        let red = run_of(vec![(Some(1), true)]);
         assert_eq!(red.verdict, Verdict::Fail(FailReason::StepFailed));
         assert_eq!(red.warnings.len(), 1);
     }
@@ -322,10 +289,10 @@ mod tests {
     // VERIFIER-12
     #[test]
     fn a_green_run_of_a_changed_tree_fails_and_a_red_one_keeps_its_reason() {
-        let changed = |verdict| settle(verdict, "before", "after");
+        let changed = |verdict| after_run(verdict, "before", "after");
         assert_eq!(changed(Verdict::Pass), Verdict::Fail(FailReason::TreeChanged));
         let timeout = Verdict::Fail(FailReason::Timeout);
         assert_eq!(changed(timeout.clone()), timeout);
-        assert_eq!(settle(Verdict::Pass, "same", "same"), Verdict::Pass);
+        assert_eq!(after_run(Verdict::Pass, "same", "same"), Verdict::Pass);
     }
 }

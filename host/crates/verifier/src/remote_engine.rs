@@ -1,108 +1,75 @@
-//! An engine that does not see the files of this machine: how it is recognised, the volumes that take the place of
-//! directories of this machine, and the archives that fill and empty them.
+//! An engine that does not mount directories of this machine: how it is recognised, the volumes that take the place of
+//! directories, and the archives that fill and empty them.
 
-use crate::blocking::blocking;
 use crate::ca_bundle;
-use crate::container::Guard;
-use crate::container_audit;
-use crate::copy_view;
-use crate::docker_error::EngineError;
-use crate::docker_error::Phase;
-use crate::docker_verifier::Downloads;
-use crate::docker_verifier::unrecorded;
-use crate::engine::Engine;
-use crate::engine::QUICK;
-use crate::engine::WORK;
-use crate::environment::CA_BUNDLE;
+use crate::container::{Guard, requested};
+use crate::copy::{self, Destination, Packer, holds_at_most};
+use crate::docker_error::{EngineError, Phase};
+use crate::docker_verifier::{DockerVerifier, Downloads, blocking, container_name, unrecorded};
+use crate::engine::{Engine, QUICK, WORK, owner_labels};
 use crate::image::ResolvedImage;
-use crate::owner;
-use crate::pack::Packer;
-use crate::pack::bytes_within;
-use crate::prepare::LENT_GIT;
-use crate::prepare::Prepared;
-use crate::prepare::RunSpec;
-use crate::prepare::choose_view;
-use crate::prepare::git_elsewhere;
-use crate::prepare::git_pointer;
-use crate::prepare::sources;
-use crate::request::ContainerRequest;
-use crate::request::artifacts_tmpfs;
-use crate::request::bind;
-use crate::request::new_volume;
-use crate::request::volume;
-use crate::source_writes::Backing;
-use crate::source_writes::TreeDiff;
-use crate::view::COPY;
-use crate::view::View;
-use crate::view::WORKSPACE;
-use crate::view::overlay_obstacle;
-use act_audit::Audit;
-use act_core::process;
-use act_core::process::Process;
-use act_core::verification::ErrorType;
-use act_core::verification::InfraError;
-use act_core::verification::Warning;
-use act_records::artifacts::RunDir;
-use act_records::artifacts::STEP_PARTS;
-use act_records::artifacts::cache_names;
-use act_records::artifacts::tidying_script;
-use act_workspace::CopySet;
-use act_workspace::GitPlace;
-use act_workspace::digest;
-use act_workspace::git_place;
-use act_workspace::head_commit;
+use crate::request::{
+    CA_BUNDLE, ContainerRequest, artifacts_tmpfs, bind, new_volume, volume,
+};
+use crate::source_writes::{Backing, TreeDiff};
+use crate::workspace::{
+    COPY, LINKED_GIT, View, WORKSPACE, Workspace, choose_view, git_failed, git_pointer,
+    git_warning, overlay_obstacle, sources,
+};
+use act_core::process::{self, Process};
+use act_core::verification::{ErrorType, InfraError};
+use act_records::artifacts::{RunDir, STEP_PARTS, cache_names, tidying_script};
+use act_workspace::{GitPlace, PathGlobs, digest, git_place};
 use bollard::errors::Error;
-use bollard::models::ContainerCreateBody;
-use bollard::models::Mount;
-use bollard::query_parameters::ContainerArchiveInfoOptions;
-use bollard::query_parameters::DownloadFromContainerOptions;
-use bollard::query_parameters::InspectContainerOptions;
-use bollard::query_parameters::ListVolumesOptions;
-use bollard::query_parameters::StartContainerOptions;
-use bollard::query_parameters::UploadToContainerOptions;
-use bollard::query_parameters::WaitContainerOptions;
+use bollard::models::{ContainerCreateBody, Mount};
+use bollard::query_parameters::{
+    DownloadFromContainerOptions, UploadToContainerOptions, WaitContainerOptions,
+};
 use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-const SEEN_AT: &str = "/act-sight";
+/// Where a container that tests the engine mounts a file.
+const PROBE_TARGET: &str = "/act-sight";
 
-/// What is known, or believed until it is disproved.
+/// Whether an engine mounts directories of this machine: known, or assumed until a mount fails.
 #[derive(Debug, Default)]
 pub(crate) struct FileSharing {
     known: OnceLock<bool>,
-    /// Nobody asks before something goes wrong.
-    believed: bool,
+    assumed: bool,
 }
 
 impl FileSharing {
-    pub(crate) fn of(host: &str, podman: bool, hostname: Option<&str>) -> Self {
-        let known = |sees: bool| Self { known: OnceLock::from(sees), believed: false };
+    /// Judges an engine by its address. `hostname` is the name of the engine's machine.
+    pub(crate) fn new(host: &str, podman: bool, hostname: Option<&str>) -> Self {
+        let known = |shares: bool| Self { known: OnceLock::from(shares), assumed: false };
         if host.starts_with("unix://") {
-            // Podman makes a directory where it finds nothing to mount, on a machine that is not ours: it is
-            // never asked. On other systems every engine is in a virtual machine, which has our files.
-            let far = podman && cfg!(target_os = "linux") && hostname != Some(&process::hostname());
-            return if far { known(false) } else { Self { believed: true, ..Self::default() } };
+            // Podman creates a directory where the source of a mount is missing, so it is never probed. Outside Linux every
+            // engine runs in a virtual machine, which mounts our directories.
+            let remote =
+                podman && cfg!(target_os = "linux") && hostname != Some(&process::hostname());
+            return if remote {
+                known(false)
+            } else {
+                Self { assumed: true, ..Self::default() }
+            };
         }
         if podman || !is_loopback(host) { known(false) } else { Self::default() }
     }
 
     fn so_far(&self) -> Option<bool> {
-        self.known.get().copied().or(self.believed.then_some(true))
+        self.known.get().copied().or(self.assumed.then_some(true))
     }
 }
 
@@ -114,32 +81,38 @@ fn is_loopback(host: &str) -> bool {
         None => address.split(':').next(),
     };
     name.is_some_and(|name| {
-        name == "localhost" || name.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+        name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     })
 }
 
 impl Engine {
-    /// As far as it is known or believed.
-    pub(crate) fn sees_files(&self) -> bool {
+    /// Returns whether the engine is known or assumed to mount directories of this machine.
+    pub(crate) fn is_known_to_share_files(&self) -> bool {
         self.sharing.so_far() == Some(true)
     }
 
-    /// Asked once per engine, if at all. `run` lends the file, whose directory has a name that no other machine
-    /// has.
+    /// Returns whether the engine mounts directories of this machine. An engine for which that is not known is probed once,
+    /// with a file of `run`, whose path exists on no other machine.
+    ///
+    /// # Errors
+    /// The engine does not answer.
     pub(crate) async fn shares_files(
         &self,
         run: &RunDir,
         image: &ResolvedImage,
     ) -> Result<bool, InfraError> {
         match self.sharing.so_far() {
-            Some(sees) => Ok(sees),
-            None => self.look(run, image).await,
+            Some(shares) => Ok(shares),
+            None => self.probe(run, image).await,
         }
     }
 
-    /// After the engine could not make a container with our files: whether it was wrong to believe that it
-    /// sees them.
-    pub(crate) async fn shares_no_files(
+    /// Returns whether the engine was assumed to mount directories of this machine and does not. Call this when the engine
+    /// could not create a container.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub(crate) async fn turned_out_remote(
         &self,
         run: &RunDir,
         image: &ResolvedImage,
@@ -147,306 +120,233 @@ impl Engine {
         if self.is_podman() || self.sharing.known.get().is_some() {
             return Ok(false);
         }
-        self.look(run, image).await.map(|sees| !sees)
+        Ok(!self.probe(run, image).await?)
     }
 
-    async fn look(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
-        let sees = self.show(run, image).await?;
-        Ok(*self.sharing.known.get_or_init(|| sees))
-    }
-
-    async fn show(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
+    /// Creates a container that mounts a file of `run`, and asks whether it holds the file.
+    async fn probe(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
         let file = run
             .lend_file("sight", b"seen")
             .map_err(|error| InfraError::from_io("show the engine a file", &error))?;
         let name = format!("act-{}-sight", run.id());
         let guard = Guard::arm(self, &name, vec![]);
         let deadline = act_core::clock::now().timestamp();
-        let mounts = vec![bind(&file, SEEN_AT, true)?];
-        let labels = owner::labels(Process::this(), run.id().as_str(), deadline);
+        let mounts = vec![bind(&file, PROBE_TARGET, true)?];
+        let labels = owner_labels(Process::this(), run.id().as_str(), deadline);
         let request = ContainerRequest::helper(image, mounts, 1, labels);
-        let seen = match self.create(&name, request.body()).await {
-            Ok(()) => {
-                let options = ContainerArchiveInfoOptions { path: SEEN_AT.to_owned() };
-                let look = self.docker.get_container_archive_info(&name, Some(options));
-                match self.call(Phase::Prepare, QUICK, look).await {
-                    Ok(_) => Ok(true),
-                    Err(error) if error.status() == Some(404) => Ok(false),
-                    Err(error) => Err(error),
-                }
-            }
-            // What it is to mount does not exist there.
+        let shares = match self.create(&name, request.body()).await {
+            Ok(()) => self.has_path(&name, PROBE_TARGET).await,
+            // The source of the mount does not exist there.
             Err(error) if error.status() == Some(400) => Ok(false),
             Err(error) => Err(error),
         };
         guard.remove().await?;
-        Ok(seen?)
+        let shares = shares?;
+        Ok(*self.sharing.known.get_or_init(|| shares))
     }
 }
 
-/// A larger git directory is not sent. It travels piece by piece, so this bounds a wait and a disk, no memory.
+/// Maximum size of a git directory that is sent, in bytes. It bounds the time and the disk; a git directory is streamed and
+/// takes little memory.
 const MAX_GIT: u64 = 4 << 30;
 
-/// What is read on this machine before anything is sent.
-struct Plan {
-    set: CopySet,
-    view: View,
-    certificates: Option<String>,
-    git: Git,
-    commit: Option<String>,
-    warnings: Vec<Warning>,
-}
-
-enum Git {
-    None,
-    /// The repository's own.
-    Whole(PathBuf),
-    /// That of which the repository is a linked worktree, and the text of its `.git` file there.
-    Linked(PathBuf, String),
-}
-
-/// `ids` are whom the steps run as. None when cancelled; what was sent until then is gone.
-pub(crate) async fn prepare_remote(
-    engine: &Engine,
-    image: &ResolvedImage,
-    order: RunSpec,
+/// Sends the tree to the engine and lists what the container mounts. Returns `None` when cancelled; the volumes are removed
+/// then.
+///
+/// # Errors
+/// `container_creation` when the view is impossible on this engine or the git directory is too large, else trouble with the
+/// files or the engine.
+pub(crate) async fn prepare(
+    verifier: &DockerVerifier,
     run: &Arc<RunDir>,
-    ids: (u32, u32),
-    audit: &Audit,
+    include: &Arc<PathGlobs>,
     cancel: &CancellationToken,
-) -> Result<Option<Prepared>, InfraError> {
-    let (name, labels, package) =
-        (order.name.clone(), order.labels.clone(), order.gate.package.clone());
-    let (repo, downloads) = (order.repo.clone(), order.downloads);
-    let there = run.clone();
-    let planned = blocking(move || Ok(plan(&order, &there))).await;
-    let plan = planned.map_err(|error| InfraError::from_io("prepare the run", &error))??;
-    // To its end: removing what the engine is still making would miss it.
-    let mut store = VolumeStore::create(engine, &name, image, labels.clone(), ids).await?;
-    if downloads == Downloads::Kept
-        && let Some(cache) = RemoteCache::hold(engine, image, &repo, &labels, ids, audit).await?
-    {
-        store.keep(cache);
-    }
-    let filled = tokio::select! {
-        biased;
-        () = cancel.cancelled() => None,
-        filled = fill(&store, plan, package, ids, cancel) => Some(filled),
-    };
-    match filled {
-        Some(prepared) => Ok(Some(Prepared { store: Some(store), ..prepared? })),
-        None => {
-            store.remove().await?;
-            Ok(None)
-        }
-    }
-}
-
-async fn fill(
-    store: &VolumeStore,
-    plan: Plan,
-    package: Option<String>,
-    ids: (u32, u32),
-    cancel: &CancellationToken,
-) -> Result<Prepared, InfraError> {
-    let Plan { set, view, certificates, git, commit, warnings } = plan;
-    let pointer = match &git {
-        Git::Linked(_, pointer) => Some(pointer.clone()),
-        Git::None | Git::Whole(_) => None,
-    };
-    let (mountpoint, stop) = (matches!(git, Git::Whole(_)), cancel.clone());
-    let sent = store.send_tree(ids, move |packer| {
-        // What must exist whatever the tree holds: where the steps work, and where git is mounted.
-        if let Some(package) = &package {
-            packer.directory(package.as_ref())?;
-        }
-        if mountpoint {
-            packer.directory(".git".as_ref())?;
-        }
-        if let Some(pointer) = pointer {
-            packer.text(".git", pointer.as_bytes())?;
-        }
-        let tree = copy_view::copy(&set, packer, &stop)?;
-        Ok((set, tree))
+) -> Result<Option<Workspace>, InfraError> {
+    // Everything on this machine is read before anything is sent.
+    let (owned, dir, globs) = (verifier.clone(), run.clone(), include.clone());
+    let read = blocking(move || {
+        let read = || {
+            let (repo, pipeline) = (owned.repo.path(), &owned.config.pipeline);
+            let set = sources(repo, &globs)?;
+            let obstacle = overlay_obstacle(dir.path(), false);
+            let view = choose_view(pipeline.workspace, &set, obstacle)?;
+            let certificates =
+                pipeline.ca_bundle.as_deref().map(ca_bundle::certificates).transpose()?;
+            let git = git_place(repo).map_err(|error| git_failed(error.into()))?;
+            if let Some(directory) = git_directory(repo, &git) {
+                require_sendable(&directory, MAX_GIT)?;
+            }
+            Ok::<_, InfraError>((set, view, certificates, git))
+        };
+        Ok(read())
     });
-    let (set, tree) = sent.await?;
-    let targets = git_targets(&git, view);
-    if let Git::Whole(path) | Git::Linked(path, _) = git {
-        store.send_git(ids, move |packer| packer.all_of(open(&path)?)).await?;
+    let (set, view, certificates, git) =
+        read.await.map_err(|error| InfraError::from_io("prepare the run", &error))??;
+
+    let ids = verifier.user().ids();
+    // Not cancelled: the removal of a volume that the engine is still creating would miss it.
+    let mut volumes = VolumeStore::create(verifier, run, ids).await?;
+    if verifier.downloads == Downloads::Shared {
+        volumes.cache = RemoteCache::lock(verifier, run, ids).await?;
     }
-    let place = if view == View::Readonly { Backing::ReadOnly } else { Backing::Remote };
+    let sent = cancel.run_until_cancelled(async {
+        let (package, place, pointer) =
+            (verifier.config.package.clone(), git.clone(), git_pointer(&git));
+        let stop = cancel.clone();
+        let send = volumes.send(TREE, ids, move |packer| {
+            packer.top()?;
+            copy::create_mount_points(package.as_deref(), &place, pointer.as_deref(), packer)?;
+            let tree = copy::copy(&set, packer, &stop)?;
+            Ok((set, tree))
+        });
+        let (set, tree) = send.await?;
+        if let Some(directory) = git_directory(verifier.repo.path(), &git) {
+            let send = volumes.send(GIT, ids, move |packer| {
+                packer.top()?;
+                packer.all_of(open(&directory)?)
+            });
+            send.await?;
+        }
+        Ok::<_, InfraError>((set, tree))
+    });
+    let Some(sent) = sent.await else {
+        volumes.remove().await?;
+        return Ok(None);
+    };
+    let (set, tree) = sent?;
+    let backing = if view == View::Readonly { Backing::ReadOnly } else { Backing::Remote };
     let digest = tree.digest.clone();
-    let watch = TreeDiff::new(set, tree, place)
+    let diff = TreeDiff::new(set, tree, backing)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
-    Ok(Prepared {
+    let mut workspace = Workspace {
         view,
-        watch,
-        mounts: store.mounts(view, &targets),
-        volume: None,
-        files: certificates.map(|text| (CA_BUNDLE, text.into_bytes())).into_iter().collect(),
-        cache: None,
         digest,
-        commit,
-        warnings,
-        store: None,
-    })
-}
-
-fn plan(order: &RunSpec, run: &RunDir) -> Result<Plan, InfraError> {
-    let set = sources(order)?;
-    let view = choose_view(order, &set, overlay_obstacle(run.path(), false))?;
-    let certificates = order.gate.pipeline.ca_bundle.as_deref().map(ca_bundle::certificates);
-    let mut warnings = vec![];
-    let git = lend_git(&order.repo, &mut warnings)
-        .map_err(|error| InfraError::from_io("lend the repository's .git", &error))?;
-    require_sendable(&git, MAX_GIT)?;
-    let commit = head_commit(&order.repo);
-    Ok(Plan { set, view, certificates: certificates.transpose()?, git, commit, warnings })
-}
-
-/// A gate without the history that it has here would be another gate.
-fn require_sendable(git: &Git, most: u64) -> Result<(), InfraError> {
-    let (Git::Whole(path) | Git::Linked(path, _)) = git else { return Ok(()) };
-    let within = open(path).and_then(|git| bytes_within(git, most));
-    match within.map_err(|error| InfraError::from_io("measure the git directory", &error))? {
-        Some(_) => Ok(()),
-        None => Err(InfraError::new(
-            ErrorType::ContainerCreation,
-            format!(
-                "{} holds more than {} MiB, too much to send to an engine that does not see our files; \
-                 run `git gc`, or use an engine of this machine",
-                path.display(),
-                most >> 20
-            ),
-        )),
+        diff: Some(diff),
+        mounts: volumes.mounts(view, &git_targets(&git, view)),
+        overlay: None,
+        files: vec![],
+        cache: None,
+        volumes: Some(volumes),
+        warnings: git_warning(&git).into_iter().collect(),
+    };
+    if let Some(certificates) = certificates {
+        workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
     }
+    Ok(Some(workspace))
 }
 
-fn lend_git(repo: &Path, warnings: &mut Vec<Warning>) -> io::Result<Git> {
-    Ok(match git_place(repo)? {
-        GitPlace::None => Git::None,
-        GitPlace::Elsewhere => {
-            warnings.push(git_elsewhere());
-            Git::None
-        }
-        GitPlace::Directory => Git::Whole(repo.join(".git")),
-        GitPlace::Linked { common, inside } => Git::Linked(common, git_pointer(&inside)),
-    })
-}
-
-/// Where the git directory is mounted, read-only.
-fn git_targets(git: &Git, view: View) -> Vec<String> {
-    let roots = [view.root(), WORKSPACE];
+/// Returns the git directory that the steps need, or `None` for a tree without one.
+fn git_directory(repo: &Path, git: &GitPlace) -> Option<PathBuf> {
     match git {
-        Git::None => vec![],
-        Git::Linked(..) => vec![LENT_GIT.to_owned()],
-        Git::Whole(_) => {
-            let different = if view == View::Copy { &roots[..] } else { &roots[..1] };
-            different.iter().map(|root| format!("{root}/.git")).collect()
-        }
+        GitPlace::None | GitPlace::Elsewhere => None,
+        GitPlace::Directory => Some(repo.join(".git")),
+        GitPlace::Linked { common, .. } => Some(common.clone()),
     }
 }
 
-fn open(path: &Path) -> io::Result<std::os::fd::OwnedFd> {
+/// Refuses a git directory that is too large. Steps without the history would verify something else than on this machine.
+fn require_sendable(git: &Path, most: u64) -> Result<(), InfraError> {
+    let within = open(git).and_then(|directory| holds_at_most(directory, most));
+    if within.map_err(|error| InfraError::from_io("measure the git directory", &error))? {
+        return Ok(());
+    }
+    Err(InfraError::new(
+        ErrorType::ContainerCreation,
+        format!(
+            "{} holds more than {} MiB, too much to send to an engine that does not see our files; run `git gc`, or \
+             use an engine of this machine",
+            git.display(),
+            most >> 20
+        ),
+    ))
+}
+
+/// Returns the paths at which the git directory is mounted, read-only.
+fn git_targets(git: &GitPlace, view: View) -> Vec<String> {
+    match git {
+        GitPlace::None | GitPlace::Elsewhere => vec![],
+        GitPlace::Linked { .. } => vec![LINKED_GIT.to_owned()],
+        GitPlace::Directory if view == View::Copy => {
+            vec![format!("{COPY}/.git"), format!("{WORKSPACE}/.git")]
+        }
+        GitPlace::Directory => vec![format!("{}/.git", view.root())],
+    }
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(File::open(path)?.into())
 }
 
-/// Where the container that never starts has the volumes.
+/// Where the container that is never started mounts the volumes.
 const FILES: &str = "/act";
-/// Each part is a volume of its own, as it is a mount of its own on an engine of this machine.
+/// Each part is a volume of its own, because the steps get it as a mount of its own.
 const PARTS: &str = "/act/artifacts";
-/// Of a run that shares none.
+/// The cache of a run that shares none.
 const CACHE: &str = "cache";
 const TREE: &str = "/act/tree";
 const GIT: &str = "/act/git";
 
+/// The volumes that hold the files of one run, and the container through which they are read and written.
 pub(crate) struct VolumeStore {
     engine: Engine,
-    /// Of the container that holds the volumes, and of the volumes but for their endings.
+    /// Name of the container. The name of a volume begins with it.
     name: String,
     guard: Guard,
-    /// None where the run has a cache of its own.
+    /// The shared cache. `None` when the run has a cache of its own.
     cache: Option<RemoteCache>,
 }
 
-/// What steps write into.
+/// Returns the names of the parts that steps write.
 fn parts() -> impl Iterator<Item = &'static str> {
     STEP_PARTS.into_iter().chain([CACHE])
 }
 
 impl VolumeStore {
-    /// Makes the volumes and what steps write into: `tree`, empty, belongs to `ids`, as do the parts. The labels
-    /// are those of the run, so that whoever finds it left over knows whose it was.
-    pub(crate) async fn create(
-        engine: &Engine,
-        run: &str,
-        image: &ResolvedImage,
-        labels: std::collections::HashMap<String, String>,
+    /// Creates the volumes. The steps' user owns the parts and the empty tree. The labels name the run, so that a later
+    /// start of `act` can remove what a dead process leaves.
+    async fn create(
+        verifier: &DockerVerifier,
+        run: &RunDir,
         ids: (u32, u32),
     ) -> Result<Self, InfraError> {
-        let name = format!("{run}-files");
-        let places: Vec<_> = parts()
+        let (engine, labels) = (&verifier.engine, verifier.labels(run));
+        let name = format!("{}-files", container_name(run));
+        let paths: Vec<_> = parts()
             .map(|part| (part, format!("{PARTS}/{part}")))
             .chain([("tree", TREE.to_owned()), ("git", GIT.to_owned())])
-            .map(|(end, place)| (format!("{name}-{end}"), place))
+            .map(|(end, path)| (format!("{name}-{end}"), path))
             .collect();
-        let volumes = places.iter().map(|(volume, _)| volume.clone()).collect();
+        let volumes = paths.iter().map(|(volume, _)| volume.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let store = Self { engine: engine.clone(), name, guard, cache: None };
-        for (volume, _) in &places {
+        for (volume, _) in &paths {
             engine.create_volume(new_volume(volume, labels.clone())).await?;
         }
-        let mounts = places.iter().map(|(name, place)| volume(name, place, false)).collect();
-        let request = ContainerRequest::helper(image, mounts, 1, labels);
+        let mounts = paths.iter().map(|(name, path)| volume(name, path, false)).collect();
+        let request = ContainerRequest::helper(&verifier.image, mounts, 1, labels);
         engine.create(&store.name, request.body()).await?;
-        // The root of a volume is made by the engine, and some engines let nobody name its owner but from
-        // above.
+        // Some engines change the owner of a volume's root only when the archive names it from the directory above.
         store
             .send(FILES, ids, |packer| {
                 packer.directory("tree".as_ref())?;
                 parts()
                     .try_for_each(|part| packer.directory(format!("artifacts/{part}").as_ref()))?;
-                // Where the copy is mounted.
+                // The copy is mounted here.
                 packer.directory("artifacts/build/tree".as_ref())
             })
             .await?;
         Ok(store)
     }
 
-    /// Given back when the store is removed.
-    fn keep(&mut self, cache: RemoteCache) {
-        self.cache = Some(cache);
-    }
-
-    /// The tree that the steps work in, once.
-    async fn send_tree<T: Send + 'static>(
-        &self,
-        ids: (u32, u32),
-        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<T> + Send + 'static,
-    ) -> Result<T, InfraError> {
-        self.send(TREE, ids, pack).await
-    }
-
-    async fn send_git(
-        &self,
-        ids: (u32, u32),
-        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<()> + Send + 'static,
-    ) -> Result<(), InfraError> {
-        self.send(GIT, ids, pack).await
-    }
-
+    /// Unpacks the archive that `pack` writes at `path`. Everything in it belongs to `ids`.
     async fn send<T: Send + 'static>(
         &self,
         path: &str,
         ids: (u32, u32),
-        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> std::io::Result<T> + Send + 'static,
+        pack: impl FnOnce(&mut Packer<&mut dyn Write>) -> io::Result<T> + Send + 'static,
     ) -> Result<T, InfraError> {
-        let root = path != FILES;
         upload(&self.engine, &self.name, path, move |to| {
             let mut packer = Packer::new(to, ids);
-            if root {
-                packer.top()?;
-            }
             let packed = pack(&mut packer)?;
             packer.finish()?;
             Ok(packed)
@@ -454,96 +354,100 @@ impl VolumeStore {
         .await
     }
 
-    /// What the container of the steps gets: the same places as on an engine of this machine. `git` is where
-    /// the git directory is wanted.
-    pub(crate) fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
-        let of = |end: &str| format!("{}-{end}", self.name);
-        let mut mounts = vec![artifacts_tmpfs(), volume(&of("tree"), WORKSPACE, true)];
+    /// Returns the mounts of the steps' container, at the same paths as on an engine of this machine. `git` are the paths
+    /// of the git directory.
+    fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
+        let name = |end: &str| format!("{}-{end}", self.name);
+        let mut mounts = vec![artifacts_tmpfs(), volume(&name("tree"), WORKSPACE, true)];
         let own = parts().filter(|part| *part != CACHE || self.cache.is_none());
-        mounts.extend(own.map(|part| volume(&of(part), &format!("/artifacts/{part}"), false)));
+        mounts.extend(own.map(|part| volume(&name(part), &format!("/artifacts/{part}"), false)));
         if view == View::Copy {
-            mounts.push(volume(&of("tree"), COPY, false));
+            mounts.push(volume(&name("tree"), COPY, false));
         }
-        mounts.extend(self.cache.iter().map(RemoteCache::mount));
-        mounts.extend(git.iter().map(|target| volume(&of("git"), target, true)));
+        mounts.extend(self.cache.iter().map(|cache| volume(&cache.name, "/artifacts/cache", false)));
+        mounts.extend(git.iter().map(|target| volume(&name("git"), target, true)));
         mounts
     }
 
-    /// The tree as it is now, archived below `tree/`.
+    /// Reads the tree as it is now, as an archive below `tree/`.
+    ///
+    /// # Errors
+    /// The engine fails, or `read` does.
     pub(crate) async fn read_tree<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
+        read: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
     ) -> Result<T, InfraError> {
         download(&self.engine, &self.name, TREE, read).await
     }
 
-    /// One of the parts that steps write, archived below its name. The tree is not in it.
+    /// Reads one of the parts that steps write, as an archive below its name.
+    ///
+    /// # Errors
+    /// The engine fails, or `read` does.
     pub(crate) async fn read_part<T: Send + 'static>(
         &self,
         part: &str,
-        read: impl FnOnce(&mut dyn Read) -> std::io::Result<T> + Send + 'static,
+        read: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
     ) -> Result<T, InfraError> {
         download(&self.engine, &self.name, &format!("{PARTS}/{part}"), read).await
     }
 
-    /// Only after the container of the steps is gone.
+    /// Removes the volumes and releases the shared cache. Call this after the container of the steps is gone.
     pub(crate) async fn remove(self) -> Result<(), EngineError> {
         let released = match self.cache {
-            Some(cache) => cache.release().await,
+            Some(cache) => cache.guard.remove().await,
             None => Ok(()),
         };
         self.guard.remove().await.and(released)
     }
 }
 
-/// Whose it is; what `act cache` looks for.
+/// Labels of a cache volume, by which `act cache` finds it.
 const OWNER: &str = "act.cache.owner";
 const IMAGE: &str = "act.cache.image";
 const REPO: &str = "act.cache.repo";
 
-const PLACE: &str = "/act-cache";
-/// Where steps have it.
-const TARGET: &str = "/artifacts/cache";
+/// Where the container that tidies a cache mounts it.
+const TIDY_TARGET: &str = "/act-cache";
 
+/// A download cache on a remote engine, locked by a container of its name.
 struct RemoteCache {
     name: String,
     guard: Guard,
 }
 
 impl RemoteCache {
-    /// None where another run holds it, or where it can be had in no good state. The labels are those of the
-    /// run, so that whoever finds its holder left over knows whose it was.
-    pub(crate) async fn hold(
-        engine: &Engine,
-        image: &ResolvedImage,
-        repo: &Path,
-        labels: &HashMap<String, String>,
+    /// Locks the cache of this repository in this image, and removes from it what is no download. Returns `None` when
+    /// another run holds the lock, and when the cache cannot be tidied even after it was created anew.
+    async fn lock(
+        verifier: &DockerVerifier,
+        run: &RunDir,
         ids: (u32, u32),
-        audit: &Audit,
     ) -> Result<Option<Self>, InfraError> {
-        let (image_name, repo_name) = cache_names(&image.digest, repo);
+        let DockerVerifier { engine, image, .. } = verifier;
+        let (image_name, repo_name) = cache_names(&image.digest, verifier.repo.path());
         let owner = owner();
-        let name = name(&image_name, &repo_name, &owner);
-        // Once more from nothing, if what is there cannot be made good.
+        let name = cache_name(&image_name, &repo_name, &owner);
         for _ in 0..2 {
-            let whose = [(OWNER, &owner), (IMAGE, &image_name), (REPO, &repo_name)];
-            let whose = whose.map(|(label, value)| (label.to_owned(), value.clone()));
-            engine.create_volume(new_volume(&name, HashMap::from(whose))).await?;
-            let body = holder(image, &name, labels.clone(), ids);
-            audit.append(container_audit::requested(&name, &body)).map_err(unrecorded)?;
+            let labels = [(OWNER, &owner), (IMAGE, &image_name), (REPO, &repo_name)];
+            let labels = labels.map(|(label, value)| (label.to_owned(), value.clone()));
+            engine.create_volume(new_volume(&name, HashMap::from(labels))).await?;
+            let mounts = vec![volume(&name, TIDY_TARGET, false)];
+            let request = ContainerRequest::helper(image, mounts, 1, verifier.labels(run));
+            let script = tidying_script(TIDY_TARGET, ids);
+            let body = ContainerCreateBody { cmd: Some(vec![script]), ..request.body() };
+            verifier.audit.append(requested(&name, &body)).map_err(unrecorded)?;
             if let Err(error) = engine.create(&name, body).await {
-                // Engines say differently that a name is taken.
-                let inspect =
-                    engine.docker.inspect_container(&name, None::<InspectContainerOptions>);
-                engine.call(Phase::Inspect, QUICK, inspect).await.map_err(|_| error)?;
+                // Engines report in different ways that a name is taken.
+                engine.inspect(&name).await.map_err(|_| error)?;
                 return Ok(None);
             }
-            // Not before: it would remove another run's.
-            let held = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
-            if tidy(engine, &name).await? {
-                return Ok(Some(held));
+            // The guard is not armed earlier, because it would remove the container of another run.
+            let cache = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
+            if run_to_success(engine, &name).await? {
+                return Ok(Some(cache));
             }
-            held.release().await?;
+            cache.guard.remove().await?;
             match engine.remove_volume(&name).await {
                 Err(error) if error.status() == Some(409) => return Ok(None),
                 removed => removed?,
@@ -551,34 +455,14 @@ impl RemoteCache {
         }
         Ok(None)
     }
-
-    pub(crate) fn mount(&self) -> Mount {
-        volume(&self.name, TARGET, false)
-    }
-
-    /// Only after the container of the steps is gone.
-    async fn release(self) -> Result<(), EngineError> {
-        self.guard.remove().await
-    }
 }
 
-fn holder(
-    image: &ResolvedImage,
-    name: &str,
-    labels: HashMap<String, String>,
-    ids: (u32, u32),
-) -> ContainerCreateBody {
-    let request = ContainerRequest::helper(image, vec![volume(name, PLACE, false)], 1, labels);
-    ContainerCreateBody { cmd: Some(vec![tidying_script(PLACE, ids)]), ..request.body() }
-}
-
-/// Whether nothing but downloads is in it now.
-async fn tidy(engine: &Engine, name: &str) -> Result<bool, EngineError> {
-    let start = engine.docker.start_container(name, None::<StartContainerOptions>);
-    engine.call(Phase::Start, WORK, start).await?;
-    // Not by looking at its state: Podman has words for that which the client does not know.
+/// Starts a container and returns whether it ends with exit code 0.
+async fn run_to_success(engine: &Engine, container: &str) -> Result<bool, EngineError> {
+    engine.start(container).await?;
+    // The call waits, instead of polling the state: Podman has states that the client cannot parse.
     let ended = async {
-        let wait = engine.docker.wait_container(name, None::<WaitContainerOptions>);
+        let wait = engine.docker.wait_container(container, None::<WaitContainerOptions>);
         match Box::pin(wait).next().await {
             Some(Ok(ended)) => Ok(ended.status_code == 0),
             Some(Err(Error::DockerContainerWaitError { .. })) | None => Ok(false),
@@ -588,17 +472,17 @@ async fn tidy(engine: &Engine, name: &str) -> Result<bool, EngineError> {
     tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
 }
 
-/// Two users of one engine, or of two machines, do not share what they download.
-pub(crate) fn owner() -> String {
+/// Returns the user and the machine. Two users of one engine, or two machines, do not share their downloads.
+fn owner() -> String {
     format!("{}@{}", geteuid().as_raw(), process::hostname())
 }
 
-fn name(image: &str, repo: &str, owner: &str) -> String {
+fn cache_name(image: &str, repo: &str, owner: &str) -> String {
     let digest = digest([image, repo, owner].join("\n").as_bytes());
     format!("act-cache-{}", &digest[..24])
 }
 
-/// A download cache in a volume of the engine; its size only the engine's machine knows.
+/// A download cache in a volume of the engine. Its size is known only to the engine's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheVolume {
     pub volume: String,
@@ -607,14 +491,13 @@ pub struct CacheVolume {
 }
 
 impl Engine {
+    /// Lists the cache volumes of this user and machine, by image and repository.
+    ///
+    /// # Errors
+    /// The engine does not answer.
     pub async fn cache_volumes(&self) -> Result<Vec<CacheVolume>, InfraError> {
-        let filters = HashMap::from([("label".to_owned(), vec![format!("{OWNER}={}", owner())])]);
-        let options = ListVolumesOptions { filters: Some(filters) };
-        let list = self.docker.list_volumes(Some(options));
-        let listed = self.call(Phase::Inspect, QUICK, list).await?;
+        let listed = self.labelled_volumes(format!("{OWNER}={}", owner())).await?;
         let mut found: Vec<_> = listed
-            .volumes
-            .unwrap_or_default()
             .into_iter()
             .map(|mut volume| CacheVolume {
                 image: volume.labels.remove(IMAGE).unwrap_or_default(),
@@ -626,7 +509,10 @@ impl Engine {
         Ok(found)
     }
 
-    /// Removes all that no run holds; what was removed and how many are in use.
+    /// Removes the cache volumes that no run uses. Returns the removed ones and the number of those in use.
+    ///
+    /// # Errors
+    /// The engine does not answer, or refuses a removal for another reason.
     pub async fn clear_cache_volumes(&self) -> Result<(Vec<CacheVolume>, usize), InfraError> {
         let (mut cleared, mut busy) = (vec![], 0);
         for cache in self.cache_volumes().await? {
@@ -640,29 +526,30 @@ impl Engine {
     }
 }
 
+/// Size of the pieces of an upload, in bytes.
 const PIECE: usize = 128 * 1024;
-/// Pieces on their way at once.
-const IN_FLIGHT: usize = 8;
-/// In seconds: the client's own limit counts from the first byte sent. Ours is on silence.
-const NO_LIMIT: u64 = 24 * 60 * 60;
+/// Number of pieces between the thread that packs and the connection.
+const PIECES_IN_FLIGHT: usize = 8;
+/// Time limit of the client library for a whole upload. The limit that counts is [`WORK`] without any progress.
+const UPLOAD_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Sends what `pack` writes, an archive, to be unpacked at `path`; the engine obeys the owners in it.
-pub(crate) async fn upload<T: Send + 'static>(
+/// Sends the archive that `pack` writes, to be unpacked at `path` with the owners that it names.
+async fn upload<T: Send + 'static>(
     engine: &Engine,
     container: &str,
     path: &str,
     pack: impl FnOnce(&mut dyn Write) -> io::Result<T> + Send + 'static,
 ) -> Result<T, InfraError> {
-    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(IN_FLIGHT);
-    let moved = Arc::new(AtomicU64::new(0));
-    let counter = moved.clone();
+    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(PIECES_IN_FLIGHT);
+    let sent_bytes = Arc::new(AtomicU64::new(0));
+    let counter = sent_bytes.clone();
     let packing = blocking(move || {
-        let mut sending = Sending { pieces: sender, buffer: vec![], moved: counter };
-        match pack(&mut sending).and_then(|packed| sending.flush().map(|()| packed)) {
+        let mut writer = PieceWriter { pieces: sender, buffer: vec![], sent_bytes: counter };
+        match pack(&mut writer).and_then(|packed| writer.flush().map(|()| packed)) {
             Ok(packed) => Ok(packed),
             Err(error) => {
-                // Else what was sent so far would look like all of it.
-                let _ = sending.pieces.blocking_send(Err(io::ErrorKind::Interrupted.into()));
+                // Without an error in the stream, the engine would take the archive for complete.
+                let _ = writer.pieces.blocking_send(Err(io::ErrorKind::Interrupted.into()));
                 Err(error)
             }
         }
@@ -672,44 +559,43 @@ pub(crate) async fn upload<T: Send + 'static>(
     });
     let options = UploadToContainerOptions {
         path: path.to_owned(),
-        // Else some engines give everything to the container's user, its `/etc/passwd` included.
+        // Without this, some engines make the container's user the owner of everything.
         copy_uidgid: Some("false".to_owned()),
         ..UploadToContainerOptions::default()
     };
     let mut docker = engine.docker.clone();
-    docker.set_timeout(std::time::Duration::from_secs(NO_LIMIT));
+    docker.set_timeout(UPLOAD_LIMIT);
     let body = bollard::body_try_stream(pieces);
     let sent = async {
         tokio::select! {
             sent = docker.upload_to_container(container, Some(options), body) => {
                 sent.map_err(|error| EngineError::new(Phase::Prepare, &error))
             }
-            () = silence(&moved) => Err(EngineError::silent(Phase::Prepare)),
+            () = stalled(&sent_bytes) => Err(EngineError::silent(Phase::Prepare)),
         }
     };
-    let (packed, sent) = tokio::join!(packing, sent);
-    match (packed, sent) {
+    match tokio::join!(packing, sent) {
         (Ok(packed), Ok(())) => Ok(packed),
-        // The thread ends with this because nobody listens any more.
+        // The packing thread fails this way because the connection has ended.
         (Err(error), Err(sent)) if error.kind() == io::ErrorKind::BrokenPipe => Err(sent.into()),
         (Err(error), _) => Err(InfraError::from_io("send the tree to the engine", &error)),
         (Ok(_), Err(sent)) => Err(sent.into()),
     }
 }
 
-/// Hands the archive of `path` to `unpack`, which need not read all of it.
-pub(crate) async fn download<T: Send + 'static>(
+/// Hands the archive of `path` to `unpack`, which need not read it to its end.
+async fn download<T: Send + 'static>(
     engine: &Engine,
     container: &str,
     path: &str,
     unpack: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
 ) -> Result<T, InfraError> {
-    let (sender, receiver) = mpsc::channel::<Bytes>(IN_FLIGHT);
+    let (sender, receiver) = mpsc::channel::<Bytes>(PIECES_IN_FLIGHT);
     let reading =
-        blocking(move || unpack(&mut Receiving { pieces: receiver, piece: Bytes::new() }));
+        blocking(move || unpack(&mut PieceReader { pieces: receiver, piece: Bytes::new() }));
     let options = DownloadFromContainerOptions { path: path.to_owned() };
     let mut pieces = Box::pin(engine.docker.download_from_container(container, Some(options)));
-    let pumping = async move {
+    let receiving = async move {
         loop {
             let piece = match tokio::time::timeout(WORK, pieces.next()).await {
                 Ok(Some(Ok(piece))) => piece,
@@ -722,8 +608,7 @@ pub(crate) async fn download<T: Send + 'static>(
             }
         }
     };
-    let (read, pumped) = tokio::join!(reading, pumping);
-    match (read, pumped) {
+    match tokio::join!(reading, receiving) {
         (_, Err(error)) => Err(error.into()),
         (read, Ok(())) => {
             read.map_err(|error| InfraError::from_io("read what the engine sends", &error))
@@ -731,25 +616,25 @@ pub(crate) async fn download<T: Send + 'static>(
     }
 }
 
-/// Ends when nothing has moved for as long as an engine may think.
-async fn silence(moved: &AtomicU64) {
-    let mut seen = None;
+/// Returns when no byte was sent for [`WORK`].
+async fn stalled(sent_bytes: &AtomicU64) {
+    let mut before = None;
     loop {
-        let now = moved.load(Ordering::Relaxed);
-        if seen.replace(now) == Some(now) {
+        let now = sent_bytes.load(Ordering::Relaxed);
+        if before.replace(now) == Some(now) {
             return;
         }
         tokio::time::sleep(WORK).await;
     }
 }
 
-struct Sending {
+struct PieceWriter {
     pieces: mpsc::Sender<io::Result<Bytes>>,
     buffer: Vec<u8>,
-    moved: Arc<AtomicU64>,
+    sent_bytes: Arc<AtomicU64>,
 }
 
-impl Write for Sending {
+impl Write for PieceWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= PIECE {
@@ -763,19 +648,19 @@ impl Write for Sending {
             return Ok(());
         }
         let piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(2 * PIECE));
-        self.moved.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        self.sent_bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         let sent = self.pieces.blocking_send(Ok(Bytes::from(piece)));
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-/// Ends where the engine's stream does; whether that was the archive's end, the archive says.
-struct Receiving {
+/// Ends where the engine's stream does. The reader of the archive recognises an archive that was cut.
+struct PieceReader {
     pieces: mpsc::Receiver<Bytes>,
     piece: Bytes,
 }
 
-impl Read for Receiving {
+impl Read for PieceReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
             match self.pieces.blocking_recv() {
@@ -797,7 +682,7 @@ mod tests {
     // VERIFIER-33
     #[test]
     fn a_socket_is_believed_an_address_elsewhere_is_not_and_loopback_is_tried() {
-        let of = |host: &str| FileSharing::of(host, false, Some("any")).so_far();
+        let of = |host: &str| FileSharing::new(host, false, Some("any")).so_far();
         assert_eq!(of("unix:///x.sock"), Some(true));
         for host in ["tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"] {
             assert_eq!(of(host), None, "{host}");
@@ -812,7 +697,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn podman_is_never_shown_anything_and_is_here_when_its_machine_has_our_name() {
-        let of = |host: &str, name: &str| FileSharing::of(host, true, Some(name)).so_far();
+        let of = |host: &str, name: &str| FileSharing::new(host, true, Some(name)).so_far();
         assert_eq!(of("unix:///x.sock", &process::hostname()), Some(true));
         assert_eq!(of("unix:///x.sock", "some-other-machine"), Some(false));
         assert_eq!(of("tcp://127.0.0.1:1", &process::hostname()), Some(false));
@@ -823,22 +708,21 @@ mod tests {
     fn a_git_directory_beyond_the_limit_is_refused_with_a_way_out() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("pack"), vec![0; 2 << 20]).unwrap();
-        let git = Git::Whole(dir.path().to_owned());
-        assert!(require_sendable(&git, 2 << 20).is_ok());
-        let refused = require_sendable(&git, (2 << 20) - 1).unwrap_err();
+        assert!(require_sendable(dir.path(), 2 << 20).is_ok());
+        let refused = require_sendable(dir.path(), (2 << 20) - 1).unwrap_err();
         assert_eq!(refused.error_type, ErrorType::ContainerCreation);
         assert!(refused.message.contains("more than 1 MiB") && refused.message.contains("git gc"));
-        assert!(require_sendable(&Git::None, 0).is_ok());
+        assert_eq!(git_directory(dir.path(), &GitPlace::None), None);
     }
 
     // VERIFIER-29, VERIFIER-36
     #[test]
     fn a_cache_belongs_to_one_user_and_one_repository_in_one_image() {
-        let first = name("aa", "app-1", "7@here");
-        assert_eq!(first, name("aa", "app-1", "7@here"));
+        let first = cache_name("aa", "app-1", "7@here");
+        assert_eq!(first, cache_name("aa", "app-1", "7@here"));
         for other in [("bb", "app-1", "7@here"), ("aa", "app-2", "7@here"), ("aa", "app-1", "8@x")]
         {
-            assert_ne!(first, name(other.0, other.1, other.2));
+            assert_ne!(first, cache_name(other.0, other.1, other.2));
         }
     }
 }

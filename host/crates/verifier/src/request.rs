@@ -1,32 +1,31 @@
-//! What the engine is asked for: one container, closed by default. Plain data, so a test can read it.
-
-use std::collections::HashMap;
-use std::path::Path;
-
-use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
-    MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
-};
+//! The request for a container, closed by default, and the environment of the steps. Both are plain data that a test can
+//! read.
 
 use crate::image::ResolvedImage;
 use act_config::Limits;
 use act_core::verification::{ErrorType, InfraError};
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
+    MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
+};
+use std::collections::HashMap;
+use std::path::Path;
 
-/// The scheduler's period; the quota says how much of it the container gets.
+/// Period of the CPU scheduler in microseconds. The quota is the part of it that the container gets.
 const CPU_PERIOD: i64 = 100_000;
 const MIB: u64 = 1024 * 1024;
 
-/// What root needs to install packages, and no more.
+/// The capabilities that root needs to install packages.
 const ROOT_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"];
 
-/// Whom the steps run as.
+/// The user that the steps run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepUser {
     Ids {
         uid: u32,
         gid: u32,
     },
-    /// Root in an engine without privileges of its own, which is nobody but the caller.
+    /// Root in a rootless engine, which has only the rights of the caller.
     Rootless,
     /// Root, because `agent.yaml` asks for it.
     Root,
@@ -39,34 +38,26 @@ impl StepUser {
             Self::Rootless | Self::Root => (0, 0),
         }
     }
-
-    /// Whose name the container's `/etc/passwd` must know.
-    pub(crate) fn named(self) -> Option<(u32, u32)> {
-        match self {
-            Self::Ids { uid, gid } => Some((uid, gid)),
-            Self::Rootless | Self::Root => None,
-        }
-    }
 }
 
 pub(crate) struct ContainerRequest {
     pub(crate) image_id: String,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) environment: Vec<String>,
-    /// Made before the container and removed after it.
+    /// A volume that is created before the container and removed after it.
     pub(crate) volume: Option<VolumeCreateRequest>,
-    /// Paths and contents, written into the container before it starts, where it cannot mount them.
+    /// Paths and contents of files that are written into the container before it starts.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     pub(crate) user: StepUser,
     pub(crate) limits: Limits,
     pub(crate) network: bool,
-    /// The container ends by itself after this long, should nobody be left to remove it.
+    /// The container ends by itself after this time, in case its process dies and cannot remove it.
     pub(crate) lifetime_seconds: u64,
     pub(crate) labels: HashMap<String, String>,
 }
 
 impl ContainerRequest {
-    /// For a task of our own beside the steps: root, without network, and as small as such a task needs.
+    /// Requests a container for work of `act` itself: root without network, with small limits.
     pub(crate) fn helper(
         image: &ResolvedImage,
         mounts: Vec<Mount>,
@@ -87,17 +78,18 @@ impl ContainerRequest {
         }
     }
 
+    /// Returns the body of the API call.
     pub(crate) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
         let capabilities =
             (self.user == StepUser::Root).then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
         let (uid, gid) = self.user.ids();
         let host = HostConfig {
-            // Not `NanoCpus`: engines refuse more of those than the machine has cores.
+            // `NanoCpus` would be simpler, but engines refuse a value above the number of cores.
             cpu_period: Some(CPU_PERIOD),
             cpu_quota: Some((self.limits.cpus * CPU_PERIOD as f64) as i64),
             memory: Some(memory),
-            // Equal to memory, else the engine grants as much swap again.
+            // Equal to `memory`, because the engine would otherwise add as much swap.
             memory_swap: Some(memory),
             pids_limit: Some(i64::try_from(self.limits.pids).unwrap_or(i64::MAX)),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -105,11 +97,11 @@ impl ContainerRequest {
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
             privileged: Some(false),
             ipc_mode: Some("private".to_owned()),
-            // Reaps orphans and makes PID 1 obey signals.
+            // An init process reaps orphans and forwards signals.
             init: Some(true),
             network_mode: (!self.network).then(|| "none".to_owned()),
             mounts: Some(self.mounts),
-            // Step output comes by exec; a log driver would only hold a second, inexact copy.
+            // The output of steps arrives by exec; a log driver would store a second, inexact copy.
             log_config: Some(HostConfigLogConfig {
                 typ: Some("none".to_owned()),
                 ..HostConfigLogConfig::default()
@@ -125,7 +117,7 @@ impl ContainerRequest {
             cmd: Some(vec![keepalive(self.lifetime_seconds)]),
             working_dir: Some("/".to_owned()),
             labels: Some(self.labels),
-            // An image's own check would be a command that no step asked for.
+            // The health check of an image would run a command that no step asked for.
             healthcheck: Some(HealthConfig {
                 test: Some(vec!["NONE".to_owned()]),
                 ..HealthConfig::default()
@@ -136,17 +128,19 @@ impl ContainerRequest {
     }
 }
 
-/// Outlives what test scripts do to a `sleep` or to everything they may signal; only SIGKILL ends it early.
+/// Returns the shell script of PID 1, which sleeps. Test scripts that kill every `sleep`, or every process that they may
+/// signal, do not end it; only SIGKILL does.
 fn keepalive(seconds: u64) -> String {
     const SLICE: u64 = 15;
     let slices = seconds.div_ceil(SLICE);
-    // What is ignored stays ignored in the `sleep`.
+    // The `sleep` inherits the ignored signals.
     format!(
         "trap '' HUP INT TERM USR1 USR2; n={slices}; while [ $n -gt 0 ]; do sleep {SLICE}; n=$((n-1)); done"
     )
 }
 
-/// What the places in `/artifacts` are mounted in: a mount point cannot be moved away, not by root either.
+/// Mounts a small tmpfs at `/artifacts`. The directories in it are mount points, which the steps cannot move away, even as
+/// root.
 pub(crate) fn artifacts_tmpfs() -> Mount {
     Mount {
         typ: Some(MountType::TMPFS),
@@ -160,7 +154,7 @@ pub(crate) fn artifacts_tmpfs() -> Mount {
     }
 }
 
-/// A volume that the engine is to make.
+/// Requests a new volume of the engine.
 pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeCreateRequest {
     VolumeCreateRequest {
         name: Some(name.to_owned()),
@@ -170,7 +164,7 @@ pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeC
     }
 }
 
-/// A volume of ours, as it is: an engine would otherwise copy the image's directory into it.
+/// Mounts a volume as it is. Without `no_copy`, an engine fills an empty volume from the image's directory.
 pub(crate) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::VOLUME),
@@ -185,7 +179,11 @@ pub(crate) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
     }
 }
 
-/// Always `Mounts`: `Binds` would create a missing source on the host, as root.
+/// Mounts a file or directory of this machine. `Mounts` is used and not `Binds`, which would create a missing source on
+/// the host, as root.
+///
+/// # Errors
+/// `container_creation` when the path is not valid UTF-8.
 pub(crate) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount, InfraError> {
     let source = source.to_str().ok_or_else(|| {
         InfraError::new(
@@ -205,6 +203,76 @@ pub(crate) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount
         }),
         ..Mount::default()
     })
+}
+
+/// `PATH` of a container whose image sets none.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The variables of every step, besides `PATH` and those of the image. The repository is read-only at `/workspace`, so
+/// tools get paths below `/artifacts`, and tools that rewrite snapshots get a variable that forbids it.
+const FIXED: [(&str, &str); 26] = [
+    ("CI", "1"),
+    ("HOME", "/artifacts/home"),
+    ("TMPDIR", "/artifacts/tmp"),
+    ("TEST_DB_PATH", "/artifacts/db"),
+    ("SNAPSHOT_DIR", "/artifacts/snapshots"),
+    ("INSTA_UPDATE", "no"),
+    ("XDG_CACHE_HOME", "/artifacts/cache/xdg"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PIP_CACHE_DIR", "/artifacts/cache/pip"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("UV_CACHE_DIR", "/artifacts/cache/uv"),
+    ("npm_config_cache", "/artifacts/cache/npm"),
+    // pnpm would otherwise create its store beside the project.
+    ("npm_config_store_dir", "/artifacts/cache/pnpm"),
+    // This cache would hold builds, and `/artifacts/cache` is for downloads only.
+    ("npm_config_side_effects_cache", "false"),
+    ("npm_config_update_notifier", "false"),
+    ("YARN_CACHE_FOLDER", "/artifacts/cache/yarn"),
+    ("CARGO_HOME", "/artifacts/cache/cargo"),
+    ("GOCACHE", "/artifacts/cache/go-build"),
+    ("GOMODCACHE", "/artifacts/cache/go-mod"),
+    ("GRADLE_USER_HOME", "/artifacts/cache/gradle"),
+    ("MAVEN_OPTS", "-Dmaven.repo.local=/artifacts/cache/maven"),
+    // The tree may belong to another user than the steps, which git refuses by default.
+    ("GIT_CONFIG_COUNT", "1"),
+    ("GIT_CONFIG_KEY_0", "safe.directory"),
+    ("GIT_CONFIG_VALUE_0", "*"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+];
+
+/// Variables for a read-only tree: tools that can build elsewhere do so.
+const READONLY: [(&str, &str); 3] = [
+    ("CARGO_TARGET_DIR", "/artifacts/build/target"),
+    ("PYTEST_ADDOPTS", "-pno:cacheprovider"),
+    ("PYTHONPYCACHEPREFIX", "/artifacts/build/pycache"),
+];
+
+/// The path of the certificates that `ca_bundle` names, and the variables that programs read it from.
+pub(crate) const CA_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+const CA_VARIABLES: [&str; 7] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",
+    "NODE_EXTRA_CA_CERTS",
+    "CARGO_HTTP_CAINFO",
+    "GIT_SSL_CAINFO",
+];
+
+/// Returns the environment of every step as `NAME=value`. It adds to the image's own; nothing of the host's is in it.
+pub(crate) fn step_environment(
+    image_path: Option<&str>,
+    readonly: bool,
+    ca_bundle: bool,
+) -> Vec<String> {
+    // Programs that pip installed for a user without root are found first.
+    let path = format!("PATH=/artifacts/home/.local/bin:{}", image_path.unwrap_or(DEFAULT_PATH));
+    let readonly = READONLY.iter().filter(|_| readonly);
+    let fixed = FIXED.iter().chain(readonly).map(|(name, value)| format!("{name}={value}"));
+    let ca = CA_VARIABLES.iter().filter(|_| ca_bundle).map(|name| format!("{name}={CA_BUNDLE}"));
+    fixed.chain(ca).chain([path]).collect()
 }
 
 #[cfg(test)]
@@ -263,6 +331,23 @@ mod tests {
         assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
         assert_eq!(host.cap_add.unwrap(), ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]);
         assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
-        assert_eq!(StepUser::Rootless.named(), None);
+        assert_eq!(StepUser::Rootless.ids(), (0, 0));
+    }
+
+    // VERIFIER-9
+    #[test]
+    fn keeps_the_images_path_behind_the_users_own_programs() {
+        let of = |path| step_environment(path, false, false).pop().unwrap();
+        assert_eq!(of(Some("/opt/bin")), "PATH=/artifacts/home/.local/bin:/opt/bin");
+        assert!(of(None).ends_with(":/usr/bin:/sbin:/bin"));
+    }
+
+    // VERIFIER-9
+    #[test]
+    fn a_readonly_view_and_a_ca_bundle_add_what_they_need() {
+        let all = step_environment(None, true, true);
+        assert!(all.contains(&"CARGO_TARGET_DIR=/artifacts/build/target".to_owned()));
+        assert!(all.contains(&format!("NODE_EXTRA_CA_CERTS={CA_BUNDLE}")));
+        assert_eq!(step_environment(None, false, false).len(), FIXED.len() + 1);
     }
 }

@@ -16,7 +16,7 @@ use act_config::Config;
 use act_core::Failure;
 use act_core::event::{Events, Sink};
 use act_core::verification::{InfraError, Verification};
-use act_verifier::{Engine, FoundImage, Named, RecordedImage, ResolvedImage};
+use act_verifier::{Engine, FoundImage, NameNow, RecordedImage, ResolvedImage};
 use act_workspace::{PathGlobs, tree_digest};
 
 /// None when cancelled. Refused, before anything runs, where gate or tree are not what they were, or the image is not to
@@ -99,8 +99,8 @@ impl Claim {
         let recorded = RecordedImage { name, id: run.image_id.as_deref(), digest };
         let id = recorded.id.unwrap_or(digest);
         let (image, named) = match engine.recorded_image(recorded, events, cancel).await {
-            Ok(Some(FoundImage::There(image, named))) => (*image, named),
-            Ok(Some(FoundImage::Gone(why))) => {
+            Ok(Some(FoundImage::Found(image, named))) => (*image, named),
+            Ok(Some(FoundImage::Unavailable(why))) => {
                 let message =
                     format!("the image of the claim is gone: {id}, which was {name}: {why}");
                 return Err(Failure::refused("claim_image_gone", message).hint(format!(
@@ -111,11 +111,11 @@ impl Claim {
             Err(error) => return Ok(Err(error)),
         };
         let note = match named {
-            Named::This => None,
-            Named::Other(now) => {
+            NameNow::Same => None,
+            NameNow::Other(now) => {
                 Some(format!("{name} is {now} by now; the claim's image was taken, {id}"))
             }
-            Named::Nothing => {
+            NameNow::Missing => {
                 Some(format!("nothing is {name} any more; the claim's image was taken, {id}"))
             }
         };

@@ -1,0 +1,493 @@
+//! The workspace of a run: the view of the repository that the steps work in, with everything else that is mounted into
+//! their container.
+//!
+//! A view is a copy, an overlay or the repository itself, read-only. [`Workspace::local`] prepares it on an engine that
+//! mounts directories of this machine; `remote_engine::prepare` sends it to any other engine.
+
+use crate::ca_bundle;
+use crate::copy::{self, Directory};
+use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
+use crate::remote_engine::VolumeStore;
+use crate::request::{CA_BUNDLE, artifacts_tmpfs, bind, new_volume, volume};
+use crate::source_writes::{Backing, TreeDiff};
+use act_config::Workspace as Wanted;
+use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
+use act_records::artifacts::{Cache, RunDir, STEP_PARTS};
+use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, special};
+use bollard::models::{Mount, VolumeCreateRequest};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use tokio_util::sync::CancellationToken;
+
+/// Where the repository, or the overlay over it, is mounted.
+pub(crate) const WORKSPACE: &str = "/workspace";
+/// Where the copy is mounted.
+pub(crate) const COPY: &str = "/artifacts/build/tree";
+/// Where the git directory of a linked worktree is mounted.
+pub(crate) const LINKED_GIT: &str = "/artifacts/git";
+
+/// Maximum number of sockets and FIFOs that are hidden one by one. A repository with more is not a source tree.
+const MAX_HIDDEN: usize = 64;
+
+/// What the container of a run is built from. It lives until the container is gone.
+pub(crate) struct Workspace {
+    pub(crate) view: View,
+    /// Digest of the tree that the steps get.
+    pub(crate) digest: String,
+    /// Compares the view with the source after each step. `None` while another thread does so.
+    pub(crate) diff: Option<TreeDiff>,
+    pub(crate) mounts: Vec<Mount>,
+    /// The volume of an overlay, which is created before the container and removed after it.
+    pub(crate) overlay: Option<VolumeCreateRequest>,
+    /// Paths and contents of files that a remote engine cannot mount.
+    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    /// The download cache on this machine, locked for this run.
+    pub(crate) cache: Option<Cache>,
+    /// The volumes that hold the files of the run on a remote engine.
+    pub(crate) volumes: Option<VolumeStore>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+impl Workspace {
+    /// Prepares the view on this machine and lists what the container mounts.
+    ///
+    /// # Errors
+    /// `container_creation` when the view is impossible for this repository, else trouble with the files. A cancelled call
+    /// fails as well.
+    pub(crate) fn local(
+        verifier: &DockerVerifier,
+        run: &RunDir,
+        include: &PathGlobs,
+        with_overlay: bool,
+        cancel: &CancellationToken,
+    ) -> Result<Self, InfraError> {
+        let DockerVerifier { repo, config, .. } = verifier;
+        let repo = repo.path();
+        let set = sources(repo, include)?;
+        let special = special(repo).map_err(|error| unreadable(error.into()))?;
+        let other_file_system = sources_on_other_file_system(&set, &special);
+        let obstacle = if with_overlay {
+            other_file_system.clone().or_else(|| overlay_obstacle(run.path(), true))
+        } else {
+            Some("the engine cannot mount an overlay here".to_owned())
+        };
+        let view = choose_view(config.pipeline.workspace, &set, obstacle)?;
+        if view == View::Readonly
+            && let Some(why) = other_file_system
+        {
+            return Err(InfraError::new(ErrorType::ContainerCreation, why));
+        }
+        let git = git_place(repo).map_err(|error| git_failed(error.into()))?;
+
+        let mut mounts = vec![artifacts_tmpfs()];
+        let mut overlay = None;
+        if view != View::Overlay {
+            mounts.push(bind(repo, WORKSPACE, true)?);
+        }
+        let (backing, tree) = match view {
+            View::Copy => {
+                let copied = || -> io::Result<_> {
+                    let (handle, path) = run.create_view()?;
+                    let mut directory = Directory::new(handle.try_clone()?);
+                    let tree = copy::copy(&set, &mut directory, cancel)?;
+                    let pointer = git_pointer(&git);
+                    let package = config.package.as_deref();
+                    copy::create_mount_points(package, &git, pointer.as_deref(), &mut directory)?;
+                    Ok((handle, path, tree))
+                };
+                let (handle, path, tree) =
+                    copied().map_err(failed_to("copy the repository for the run"))?;
+                mounts.push(bind(&path, COPY, false)?);
+                (Backing::Copy(handle), tree)
+            }
+            View::Overlay => {
+                let layers = run.create_overlay(repo).map_err(failed_to("make the overlay"))?;
+                let name = container_name(run);
+                mounts.push(volume(&name, WORKSPACE, false));
+                overlay = Some(overlay_volume(&name, &layers.path, verifier.labels(run)));
+                (Backing::OverlayUpper(layers.upper), read_tree(&set)?)
+            }
+            View::Readonly => (Backing::ReadOnly, read_tree(&set)?),
+        };
+        for part in STEP_PARTS {
+            mounts.push(bind(&run.path().join(part), &format!("/artifacts/{part}"), false)?);
+        }
+        let cache = lock_cache(verifier, run).map_err(failed_to("open the cache"))?;
+        mounts.push(bind(cache.path(), "/artifacts/cache", false)?);
+
+        let digest = tree.digest.clone();
+        let diff = TreeDiff::new(set, tree, backing)
+            .map_err(failed_to("copy the repository for the run"))?;
+        let mut workspace = Self {
+            view,
+            digest,
+            diff: Some(diff),
+            mounts,
+            overlay,
+            files: vec![],
+            cache: Some(cache),
+            volumes: None,
+            warnings: git_warning(&git).into_iter().collect(),
+        };
+        workspace.mount_git(repo, &git, run)?;
+        // The overlay has sockets and FIFOs of its own in place of the repository's.
+        if view != View::Overlay {
+            let git_in_copy = view == View::Copy && git == GitPlace::Directory;
+            workspace.hide_channels(run, &special, git_in_copy)?;
+        }
+        // A copy holds the files of every file system.
+        if view != View::Copy {
+            workspace.warnings.extend(hidden_mounts(&special));
+        }
+        if let Some(path) = &config.pipeline.ca_bundle {
+            let certificates = ca_bundle::certificates(path)?;
+            workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
+        }
+        Ok(workspace)
+    }
+
+    /// Adds a read-only file at an absolute path of the container: a mount, or a file that is written into a container of a
+    /// remote engine.
+    ///
+    /// # Errors
+    /// The file cannot be written into the directory of the run.
+    pub(crate) fn add_file(
+        &mut self,
+        run: &RunDir,
+        path: &'static str,
+        content: Vec<u8>,
+    ) -> Result<(), InfraError> {
+        if self.volumes.is_some() {
+            self.files.push((path, content));
+            return Ok(());
+        }
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let file = run.lend_file(name, &content).map_err(failed_to("write a file for the run"))?;
+        self.mounts.push(bind(&file, path, true)?);
+        Ok(())
+    }
+
+    /// Mounts the git directory, read-only, where the view does not hold it.
+    fn mount_git(
+        &mut self,
+        repo: &Path,
+        git: &GitPlace,
+        run: &RunDir,
+    ) -> Result<(), InfraError> {
+        let target = format!("{}/.git", self.view.root());
+        if *git == GitPlace::Directory && self.view == View::Copy {
+            self.mounts.push(bind(&repo.join(".git"), &target, true)?);
+        }
+        if let (GitPlace::Linked { common, .. }, Some(pointer)) = (git, git_pointer(git)) {
+            let pointer = run.lend_file("git-pointer", pointer.as_bytes()).map_err(git_failed)?;
+            self.mounts.push(bind(common, LINKED_GIT, true)?);
+            self.mounts.push(bind(&pointer, &target, true)?);
+        }
+        Ok(())
+    }
+
+    /// Mounts an empty file over every socket and FIFO, because a read-only mount does not close them.
+    fn hide_channels(
+        &mut self,
+        run: &RunDir,
+        special: &Special,
+        git_in_copy: bool,
+    ) -> Result<(), InfraError> {
+        if special.channels.is_empty() && !special.cut {
+            return Ok(());
+        }
+        if special.channels.len() > MAX_HIDDEN || special.cut {
+            let first = special.channels.first().or(special.mounts.first());
+            return Err(InfraError::new(
+                ErrorType::ContainerCreation,
+                format!(
+                    "the repository holds more sockets, FIFOs or names than can be kept from the steps (the first: \
+                     {}); remove them",
+                    first.map_or_else(String::new, |path| path.display().to_string())
+                ),
+            ));
+        }
+        let empty = run.lend_file("empty", b"").map_err(failed_to("cover a socket"))?;
+        for channel in &special.channels {
+            let in_copy = git_in_copy && channel.starts_with(".git");
+            for root in [Some(WORKSPACE), in_copy.then_some(COPY)].into_iter().flatten() {
+                let target = Path::new(root).join(channel);
+                let Some(target) = target.to_str() else {
+                    return Err(InfraError::new(
+                        ErrorType::ContainerCreation,
+                        format!(
+                            "{} is a socket or FIFO whose name is not valid UTF-8; remove it",
+                            channel.display()
+                        ),
+                    ));
+                };
+                self.mounts.push(bind(&empty, target, true)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed_to(what: &'static str) -> impl Fn(io::Error) -> InfraError {
+    move |error| InfraError::from_io(what, &error)
+}
+
+fn unreadable(error: io::Error) -> InfraError {
+    InfraError::from_io("read the repository", &error)
+}
+
+pub(crate) fn git_failed(error: io::Error) -> InfraError {
+    InfraError::from_io("lend the repository's .git", &error)
+}
+
+/// Lists the files that the verification is about.
+pub(crate) fn sources(repo: &Path, include: &PathGlobs) -> Result<CopySet, InfraError> {
+    CopySet::of(repo, include).map_err(|error| unreadable(io::Error::other(error)))
+}
+
+fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
+    set.tree().map_err(|error| unreadable(io::Error::other(error)))
+}
+
+/// Locks the cache of this repository in this image. A run gets a cache of its own while another run holds the lock.
+fn lock_cache(verifier: &DockerVerifier, run: &RunDir) -> io::Result<Cache> {
+    if verifier.downloads == Downloads::Private {
+        return run.private_cache();
+    }
+    match verifier.artifacts.cache_of(&verifier.image.digest, verifier.repo.path()) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
+        other => other,
+    }
+}
+
+/// Returns the text of the `.git` file that the steps of a linked worktree see.
+pub(crate) fn git_pointer(git: &GitPlace) -> Option<String> {
+    match git {
+        GitPlace::Linked { inside, .. } => {
+            Some(format!("gitdir: {LINKED_GIT}/{}\n", inside.display()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the warning about a `.git` that cannot be mounted.
+pub(crate) fn git_warning(git: &GitPlace) -> Option<Warning> {
+    (*git == GitPlace::Elsewhere).then(|| Warning {
+        code: WarningCode::GitUnavailable,
+        step: None,
+        message: ".git points elsewhere (a submodule, or a link?); steps have no git history here"
+            .to_owned(),
+    })
+}
+
+/// Explains why only a copy is possible: sources on another file system count for the digest of the tree, but a mount of
+/// the repository does not show them.
+fn sources_on_other_file_system(set: &CopySet, special: &Special) -> Option<String> {
+    let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
+    let mount = special.mounts.iter().find(holds)?;
+    Some(format!(
+        "{} is another file system mounted in the repository, and what is in it is not there in this view; use \
+         `workspace: copy`, or let git ignore it",
+        mount.display()
+    ))
+}
+
+fn hidden_mounts(special: &Special) -> Option<Warning> {
+    let first = special.mounts.first()?;
+    Some(Warning {
+        code: WarningCode::MountHidden,
+        step: None,
+        message: format!(
+            "{} (of {}) is another file system mounted in the repository; steps do not see what is in it",
+            first.display(),
+            special.mounts.len()
+        ),
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    Copy,
+    Overlay,
+    Readonly,
+}
+
+impl View {
+    /// Returns the word of `agent.yaml` and of the manifest.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Overlay => "overlay",
+            Self::Readonly => "readonly",
+        }
+    }
+
+    /// Returns the directory in the container that the steps work in.
+    pub(crate) fn root(self) -> &'static str {
+        match self {
+            Self::Copy => COPY,
+            Self::Overlay | Self::Readonly => WORKSPACE,
+        }
+    }
+}
+
+/// `auto` copies trees up to these limits. A larger tree gets an overlay, because every run would copy it anew.
+const MAX_COPIED_FILES: usize = 50_000;
+const MAX_COPIED_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Chooses the view of a tree; `obstacle` says why an overlay is impossible.
+///
+/// # Errors
+/// `container_creation` when `agent.yaml` asks for an overlay and there is an obstacle.
+pub(crate) fn choose_view(
+    wanted: Wanted,
+    set: &CopySet,
+    obstacle: Option<String>,
+) -> Result<View, InfraError> {
+    choose(wanted, (set.entries.len(), set.bytes()), obstacle.as_deref())
+        .map_err(|why| InfraError::new(ErrorType::ContainerCreation, why))
+}
+
+fn choose(
+    wanted: Wanted,
+    (files, bytes): (usize, u64),
+    obstacle: Option<&str>,
+) -> Result<View, String> {
+    let large = files > MAX_COPIED_FILES || bytes > MAX_COPIED_BYTES;
+    match (wanted, obstacle) {
+        (Wanted::Copy, _) => Ok(View::Copy),
+        (Wanted::Readonly, _) => Ok(View::Readonly),
+        (Wanted::Auto, None) if large => Ok(View::Overlay),
+        (Wanted::Auto, _) => Ok(View::Copy),
+        (Wanted::Overlay, None) => Ok(View::Overlay),
+        (Wanted::Overlay, Some(why)) => {
+            Err(format!("{why}; set verification.workspace in agent.yaml to copy"))
+        }
+    }
+}
+
+/// Makes the paths of a log relative to the repository, wherever the view is mounted.
+pub(crate) fn relative_to_repo(text: &str) -> String {
+    let shortened = without_root(text, COPY);
+    without_root(&shortened, WORKSPACE)
+}
+
+fn without_root(text: &str, root: &str) -> String {
+    let part_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(root) {
+        let (before, found) = rest.split_at(at);
+        let after = &found[root.len()..];
+        out.push_str(before);
+        // `file:///workspace/x` holds the root, and `/x/workspace` is another directory.
+        let starts = !before.ends_with(part_of_name) || before.ends_with("://");
+        match after.strip_prefix('/') {
+            Some(inside) if starts && inside.starts_with(|c: char| part_of_name(c) && c != '/') => {
+                rest = inside;
+            }
+            _ if starts && !after.starts_with(|c: char| part_of_name(c) && c != '/') => {
+                out.push('.');
+                rest = after;
+            }
+            _ => {
+                out.push_str(root);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Characters that have a meaning in mount options. No way of escaping works on all kernels.
+const SYNTAX: [char; 5] = [',', ':', '\\', '"', '\n'];
+
+/// Explains why the directory of the run cannot hold the upper layer of an overlay. The path of the repository does not
+/// matter, because the lower layer is a link in the directory of the run.
+pub(crate) fn overlay_obstacle(run: &Path, local_engine: bool) -> Option<String> {
+    if !cfg!(target_os = "linux") {
+        return Some("an overlay needs Linux".to_owned());
+    }
+    if !local_engine {
+        return Some("an overlay needs an engine behind a socket of this machine".to_owned());
+    }
+    match run.to_str() {
+        None => Some("the artifact directory's path is not valid UTF-8".to_owned()),
+        Some(path) if path.contains(SYNTAX) => {
+            Some(format!("an overlay cannot lie in {path:?} because of its `,`, `:`, `\"` or `\\`"))
+        }
+        Some(_) => None,
+    }
+}
+
+/// Requests the volume of an overlay whose layers are `lower`, `upper` and `work` in `layers`. The option `userxattr` lets a
+/// user without root read the upper layer.
+fn overlay_volume(
+    name: &str,
+    layers: &Path,
+    labels: HashMap<String, String>,
+) -> VolumeCreateRequest {
+    let layers = layers.display();
+    let layers =
+        format!("lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work,userxattr");
+    let options = [("type", "overlay"), ("device", "overlay"), ("o", layers.as_str())];
+    VolumeCreateRequest {
+        driver_opts: Some(
+            options.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(),
+        ),
+        ..new_volume(name, labels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // VERIFIER-4
+    #[test]
+    fn auto_is_a_copy_and_for_large_trees_an_overlay_where_there_can_be_one() {
+        let small = (MAX_COPIED_FILES, MAX_COPIED_BYTES);
+        let many = (MAX_COPIED_FILES + 1, 0);
+        let big = (1, MAX_COPIED_BYTES + 1);
+        assert_eq!(choose(Wanted::Auto, small, None), Ok(View::Copy));
+        for large in [many, big] {
+            assert_eq!(choose(Wanted::Auto, large, None), Ok(View::Overlay));
+            assert_eq!(choose(Wanted::Auto, large, Some("no")), Ok(View::Copy));
+            assert_eq!(choose(Wanted::Copy, large, None), Ok(View::Copy));
+        }
+        assert_eq!(choose(Wanted::Readonly, big, None), Ok(View::Readonly));
+        assert_eq!(choose(Wanted::Overlay, small, None), Ok(View::Overlay));
+        assert!(choose(Wanted::Overlay, small, Some("no")).unwrap_err().starts_with("no; set"));
+    }
+
+    // VERIFIER-16
+    #[test]
+    fn paths_in_the_view_are_shown_relative_to_the_repository() {
+        for (text, shown) in [
+            ("/artifacts/build/tree/src/a.py:3: error", "src/a.py:3: error"),
+            ("rootdir: /artifacts/build/tree", "rootdir: ."),
+            ("rootdir: /workspace\nx", "rootdir: .\nx"),
+            ("at (/workspace/a.js:1:2)", "at (a.js:1:2)"),
+            ("file:///workspace/a.js", "file://a.js"),
+            ("cd /workspace/", "cd ./"),
+            ("/artifacts/build/trees/x", "/artifacts/build/trees/x"),
+            ("/my/workspace/x", "/my/workspace/x"),
+            ("/workspaces", "/workspaces"),
+            ("/artifacts/build/tree//x", ".//x"),
+        ] {
+            assert_eq!(relative_to_repo(text), shown);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_overlay_is_refused_where_its_path_would_be_misread() {
+        assert_eq!(overlay_obstacle(Path::new("/a/runs/x y"), true), None);
+        for path in ["/a,b/runs", "/a:b/runs", "/a\\b"] {
+            assert!(overlay_obstacle(Path::new(path), true).unwrap().contains("overlay"), "{path}");
+        }
+        assert!(overlay_obstacle(Path::new("/a"), false).is_some());
+    }
+}
