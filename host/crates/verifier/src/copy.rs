@@ -5,7 +5,9 @@
 
 use act_fs::{Entry, READ, Walk};
 use act_records::artifacts::Descent;
-use act_workspace::{CopyEntry, CopyError, CopySet, GitPlace, Kind, READ_AT_ONCE, Tree, TreeBuilder};
+use act_workspace::{
+    CopyEntry, CopyError, CopySet, GitPlace, Kind, READ_AT_ONCE, Tree, TreeBuilder,
+};
 use rustix::fs::{FileType, Mode, fchmod, fstat, openat, symlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -168,7 +170,8 @@ impl Destination for Directory {
     }
 
     fn text(&mut self, path: &Path, text: &[u8]) -> io::Result<()> {
-        self.create(path, Mode::from_raw_mode(0o444))?.map_or(Ok(()), |mut file| file.write_all(text))
+        self.create(path, Mode::from_raw_mode(0o444))?
+            .map_or(Ok(()), |mut file| file.write_all(text))
     }
 
     fn link(&mut self, path: &Path, target: &OsStr) -> io::Result<()> {

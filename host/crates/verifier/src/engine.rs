@@ -9,8 +9,9 @@ use act_workspace::digest;
 use bollard::errors::Error;
 use bollard::exec::{StartExecOptions, StartExecResults};
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, EndpointSettings, ExecConfig, ExecInspectResponse,
-    NetworkConnectRequest, NetworkDisconnectRequest, Volume, VolumeCreateRequest,
+    ContainerCreateBody, ContainerInspectResponse, EndpointSettings, ExecConfig,
+    ExecInspectResponse, NetworkConnectRequest, NetworkDisconnectRequest, Volume,
+    VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
@@ -511,8 +512,7 @@ fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
         let directory = set("DOCKER_CERT_PATH").map(PathBuf::from).or(client);
         return Address { host, certificates: directory.filter(|_| wanted) };
     }
-    if let Some(address) =
-        client.and_then(|client| context_address(&client, set("DOCKER_CONTEXT")))
+    if let Some(address) = client.and_then(|client| context_address(&client, set("DOCKER_CONTEXT")))
     {
         return address;
     }
@@ -646,7 +646,9 @@ mod tests {
             async |address: Address| Engine::connect_at(&address).await.unwrap_err().to_string();
         let ssh = refused(Address::plain("ssh://me@box")).await;
         assert!(ssh.contains("ssh -nNT -L") && ssh.contains("DOCKER_HOST"), "{ssh}");
-        assert!(refused(Address::plain("ftp://x")).await.contains("unix://PATH or tcp://HOST:PORT"));
+        assert!(
+            refused(Address::plain("ftp://x")).await.contains("unix://PATH or tcp://HOST:PORT")
+        );
         let empty = tempfile::tempdir().unwrap();
         let certificates = Some(empty.path().to_owned());
         let tls = refused(Address { host: "tcp://127.0.0.1:1".to_owned(), certificates }).await;

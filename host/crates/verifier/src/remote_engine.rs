@@ -6,11 +6,9 @@ use crate::container::{Guard, requested};
 use crate::copy::{self, Destination, Packer, holds_at_most};
 use crate::docker_error::{EngineError, Phase};
 use crate::docker_verifier::{DockerVerifier, Downloads, blocking, container_name, unrecorded};
-use crate::engine::{Engine, QUICK, WORK, owner_labels};
+use crate::engine::{Engine, WORK, owner_labels};
 use crate::image::ResolvedImage;
-use crate::request::{
-    CA_BUNDLE, ContainerRequest, artifacts_tmpfs, bind, new_volume, volume,
-};
+use crate::request::{CA_BUNDLE, ContainerRequest, artifacts_tmpfs, bind, new_volume, volume};
 use crate::source_writes::{Backing, TreeDiff};
 use crate::workspace::{
     COPY, LINKED_GIT, View, WORKSPACE, Workspace, choose_view, git_failed, git_pointer,
@@ -59,11 +57,7 @@ impl FileSharing {
             // engine runs in a virtual machine, which mounts our directories.
             let remote =
                 podman && cfg!(target_os = "linux") && hostname != Some(&process::hostname());
-            return if remote {
-                known(false)
-            } else {
-                Self { assumed: true, ..Self::default() }
-            };
+            return if remote { known(false) } else { Self { assumed: true, ..Self::default() } };
         }
         if podman || !is_loopback(host) { known(false) } else { Self::default() }
     }
@@ -364,7 +358,8 @@ impl VolumeStore {
         if view == View::Copy {
             mounts.push(volume(&name("tree"), COPY, false));
         }
-        mounts.extend(self.cache.iter().map(|cache| volume(&cache.name, "/artifacts/cache", false)));
+        mounts
+            .extend(self.cache.iter().map(|cache| volume(&cache.name, "/artifacts/cache", false)));
         mounts.extend(git.iter().map(|target| volume(&name("git"), target, true)));
         mounts
     }

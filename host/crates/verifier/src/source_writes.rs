@@ -200,8 +200,8 @@ impl TreeDiff {
             path: String::from_utf8_lossy(path).into_owned(),
             change: change.as_str().to_owned(),
         });
-        let more = new.len().saturating_sub(MAX_LISTED)
-            + found.more_new.saturating_sub(self.known_more);
+        let more =
+            new.len().saturating_sub(MAX_LISTED) + found.more_new.saturating_sub(self.known_more);
         let writes = Writes { listed: listed.collect(), more };
         self.known.extend(new);
         self.known_more = self.known_more.max(found.more_new);
@@ -694,7 +694,11 @@ mod tests {
         let fetched = repository.remote.compare_archive(&archived(&repository.view)[..]).unwrap();
         let compared = repository.diff.compare().unwrap();
         assert_eq!(fetched, compared);
-        compared.listed.into_iter().map(|write| format!("{} {}", write.change, write.path)).collect()
+        compared
+            .listed
+            .into_iter()
+            .map(|write| format!("{} {}", write.change, write.path))
+            .collect()
     }
 
     fn writes(diff: &mut TreeDiff) -> Vec<String> {
@@ -724,7 +728,11 @@ mod tests {
                 "new tests/__snapshots__/a.snap",
             ]
         );
-        assert_eq!(writes_of_both(&mut repository), Vec::<String>::new(), "a later step is not blamed");
+        assert_eq!(
+            writes_of_both(&mut repository),
+            Vec::<String>::new(),
+            "a later step is not blamed"
+        );
         fs::remove_file(repository.view.join("top")).unwrap();
         assert_eq!(writes_of_both(&mut repository), ["deleted top"]);
     }
@@ -804,9 +812,14 @@ mod tests {
         fs::write(at("src/new.rs"), "x").unwrap();
         fs::write(at("top"), "x").unwrap();
         let deep = fs::File::open(at("src/deep")).unwrap();
-        let opaque =
-            rustix::fs::fsetxattr(&deep, "user.overlay.opaque", b"y", rustix::fs::XattrFlags::empty());
-        repository.diff.backing = Backing::OverlayUpper(fs::File::open(upper.path()).unwrap().into());
+        let opaque = rustix::fs::fsetxattr(
+            &deep,
+            "user.overlay.opaque",
+            b"y",
+            rustix::fs::XattrFlags::empty(),
+        );
+        repository.diff.backing =
+            Backing::OverlayUpper(fs::File::open(upper.path()).unwrap().into());
         repository.diff.stamps.clear();
         let mut expected = vec!["changed top", "new src/new.rs"];
         if opaque.is_ok() {

@@ -169,12 +169,7 @@ impl Workspace {
     }
 
     /// Mounts the git directory, read-only, where the view does not hold it.
-    fn mount_git(
-        &mut self,
-        repo: &Path,
-        git: &GitPlace,
-        run: &RunDir,
-    ) -> Result<(), InfraError> {
+    fn mount_git(&mut self, repo: &Path, git: &GitPlace, run: &RunDir) -> Result<(), InfraError> {
         let target = format!("{}/.git", self.view.root());
         if *git == GitPlace::Directory && self.view == View::Copy {
             self.mounts.push(bind(&repo.join(".git"), &target, true)?);
