@@ -29,7 +29,7 @@ pub(crate) struct Container {
     guard: Guard,
 }
 
-/// What the engine reports about a container.
+/// The state of a container, as the engine reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) running: bool,

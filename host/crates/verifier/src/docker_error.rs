@@ -21,7 +21,7 @@ impl From<EngineUnavailable> for InfraError {
     }
 }
 
-/// What the engine was asked to do when it failed.
+/// The request that the engine failed at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Connect,

@@ -50,7 +50,7 @@ const RECLAIM_LIFETIME: u64 = 600;
 pub enum Downloads {
     /// Those of earlier runs of this repository in this image; later runs find those of this one.
     Shared,
-    /// None, so that no step of an earlier run influences this one. The downloads of this run are deleted.
+    /// No earlier ones, so that no step of an earlier run influences this one. The downloads of this run are deleted.
     Private,
 }
 
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
         include: &Arc<PathGlobs>,
     ) -> Result<Option<(Workspace, Container)>, InfraError> {
         let DockerVerifier { engine, image, audit, config, .. } = self.verifier;
-        // Not cancelled: the removal of a container that the engine is still creating would miss it.
+        // The probe is not cancelled: the removal of a container that the engine is still creating would miss it.
         self.remote = !engine.shares_files(&self.dir, image).await?;
         let passwd = self.passwd().await?;
         if self.cancel.is_cancelled() {

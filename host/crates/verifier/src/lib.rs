@@ -19,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! Only the program's own crate uses this one; the agent knows it as a `Verifier`. No other crate names `bollard`, the client
-//! of the engine.
+//! The program's own crate is the only user; the agent knows a `Verifier`. No other crate names `bollard`, the client of the
+//! engine.
 //!
 //! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the container,
 //! `steps` for the commands in it, and `pipeline` for the verdict. `remote_engine` replaces mounts by archives for an engine on

@@ -38,10 +38,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Where a container that tests the engine mounts a file.
+/// The path at which the probe of an engine mounts a file.
 const PROBE_TARGET: &str = "/act-sight";
 
-/// Whether an engine mounts directories of this machine: known, or assumed until a mount fails.
+/// Remembers whether an engine mounts directories of this machine: known, or assumed until a mount fails.
 #[derive(Debug, Default)]
 pub(crate) struct FileSharing {
     known: OnceLock<bool>,
@@ -178,7 +178,7 @@ pub(crate) async fn prepare(
         read.await.map_err(|error| InfraError::from_io("prepare the run", &error))??;
 
     let ids = verifier.user().ids();
-    // Not cancelled: the removal of a volume that the engine is still creating would miss it.
+    // The creation is not cancelled: the removal of a volume that the engine is still creating would miss it.
     let mut volumes = VolumeStore::create(verifier, run, ids).await?;
     if verifier.downloads == Downloads::Shared {
         volumes.cache = RemoteCache::lock(verifier, run, ids).await?;
@@ -271,7 +271,7 @@ fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(File::open(path)?.into())
 }
 
-/// Where the container that is never started mounts the volumes.
+/// The path at which a container that is never started mounts the volumes.
 const FILES: &str = "/act";
 /// Each part is a volume of its own, because the steps get it as a mount of its own.
 const PARTS: &str = "/act/artifacts";
@@ -402,7 +402,7 @@ const OWNER: &str = "act.cache.owner";
 const IMAGE: &str = "act.cache.image";
 const REPO: &str = "act.cache.repo";
 
-/// Where the container that tidies a cache mounts it.
+/// The path at which a container mounts the cache that it tidies.
 const TIDY_TARGET: &str = "/act-cache";
 
 /// A download cache on a remote engine, locked by a container of its name.

@@ -52,7 +52,7 @@ impl Change {
     }
 }
 
-/// Where the writes of the steps are found.
+/// The place in which the writes of the steps are found.
 pub(crate) enum Backing {
     /// The view is read-only, so there are none.
     ReadOnly,
@@ -395,7 +395,7 @@ impl TreeDiff {
     }
 }
 
-/// What the walk through a view visits.
+/// An entry that the walk through a view visits.
 enum Visited<'a> {
     /// Anything but a directory.
     File { parent: BorrowedFd<'a>, name: &'a CStr, path: &'a [u8], stat: &'a Stat },
@@ -689,7 +689,7 @@ mod tests {
         archive.into_inner().unwrap()
     }
 
-    /// Whether it is compared at here or fetched, the same is found.
+    /// Compares both ways, which must find the same writes.
     fn writes_of_both(repository: &mut Repository) -> Vec<String> {
         let fetched = repository.remote.compare_archive(&archived(&repository.view)[..]).unwrap();
         let compared = repository.diff.compare().unwrap();
@@ -766,7 +766,7 @@ mod tests {
 
     // VERIFIER-25
     #[test]
-    fn an_executable_bit_and_a_kept_time_do_not_hide_a_change() {
+    fn an_executable_bit_and_a_restored_time_do_not_hide_a_change() {
         let mut repository = repository();
         let top = repository.view.join("top");
         let before = fs::metadata(&top).unwrap().modified().unwrap();
@@ -778,7 +778,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_or_a_directory_in_a_files_place_is_a_change_and_blocks_nobody() {
+    fn a_fifo_or_a_directory_in_a_files_place_is_a_change_and_does_not_block() {
         let mut repository = repository();
         let (top, link) = (repository.view.join("top"), repository.view.join("link"));
         fs::remove_file(&top).unwrap();
@@ -803,7 +803,7 @@ mod tests {
 
     /// The test builds an upper layer as the kernel writes it. Deletions need root, so the container tests cover them.
     #[test]
-    fn an_upper_layer_shows_changed_and_new_files_and_of_replaced_directories() {
+    fn an_upper_layer_shows_changed_and_new_files_and_replaced_directories() {
         let mut repository = repository();
         let upper = tempfile::tempdir().unwrap();
         let at = |path: &str| upper.path().join(path);
@@ -862,7 +862,7 @@ mod tests {
 
     // VERIFIER-25
     #[test]
-    fn names_of_new_files_are_kept_up_to_a_bound_and_counted_beyond_it() {
+    fn names_of_new_files_are_stored_up_to_a_bound_and_counted_beyond_it() {
         let mut found = Differences::default();
         let name = |n: usize| format!("{n:04}{}", "x".repeat((1 << 20) - 4)).into_bytes();
         (0..10).for_each(|n| found.new_file(&name(n)));

@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// The exit code that a shell reports for a command that cannot be executed.
 const NOT_EXECUTABLE: i64 = 126;
-/// Below this, in bytes, a failed step is blamed on the full disk of the artifact directory.
+/// Free space in bytes below which a failed step is blamed on the full disk of the artifact directory.
 const FREE_SPACE: u64 = 1024 * 1024;
 
 /// Runs the steps in the container of the run.

@@ -20,17 +20,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
-/// Where the repository, or the overlay over it, is mounted.
+/// The path at which the repository, or the overlay over it, is mounted.
 pub(crate) const WORKSPACE: &str = "/workspace";
-/// Where the copy is mounted.
+/// The path at which the copy is mounted.
 pub(crate) const COPY: &str = "/artifacts/build/tree";
-/// Where the git directory of a linked worktree is mounted.
+/// The path at which the git directory of a linked worktree is mounted.
 pub(crate) const LINKED_GIT: &str = "/artifacts/git";
 
 /// Maximum number of sockets and FIFOs that are hidden one by one. A repository with more is not a source tree.
 const MAX_HIDDEN: usize = 64;
 
-/// What the container of a run is built from. It lives until the container is gone.
+/// Everything that the container of a run is built from. It lives until the container is gone.
 pub(crate) struct Workspace {
     pub(crate) view: View,
     /// Digest of the tree that the steps get.
