@@ -19,6 +19,8 @@ pub struct Slice {
     pub length: Option<u64>,
     /// Needed to edit; the whole file is read for it.
     pub with_version: bool,
+    /// Maximum size in bytes of a file that is read for its version, below [`MAX_READ`].
+    pub version_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +85,11 @@ pub fn read(
         return Err(ReadError::Binary { path });
     }
     view.note(&path);
-    // One byte more than allowed tells that there is more, whatever the size said a moment ago.
-    let now = file.metadata().map_err(failed)?.len();
-    let whole = read_at(&file, 0, now.min(MAX_READ + 1)).map_err(failed)?;
-    if whole.len() as u64 > MAX_READ {
-        return Err(ReadError::TooLarge { path, size: said });
+    let size = file.metadata().map_err(failed)?.len();
+    if size > want.version_bytes.unwrap_or(MAX_READ).min(MAX_READ) {
+        return Err(ReadError::TooLarge { path, size });
     }
+    let whole = read_at(&file, 0, size).map_err(failed)?;
     let version = match versions {
         Some(versions) => versions.observe(&path, &digest(&whole)),
         None => Version { number: 1, digest: digest(&whole) },

@@ -20,8 +20,8 @@ use crate::limits::Limits;
 use crate::meter::{Count, Meter};
 use crate::values::value;
 use act_workspace::{
-    self, Kind, MAX_ENTRIES, ReadError, RepoView, SearchError, SelectionError, Version, Versions,
-    ViewError, is_at_or_below,
+    self, Kind, MAX_ENTRIES, MAX_READ, ReadError, RepoView, SearchError, SelectionError, Version,
+    Versions, ViewError, is_at_or_below,
 };
 
 /// Bytes that a hit costs beside its text, out of the bytes that may be read.
@@ -281,17 +281,22 @@ impl State {
             offset: slice.offset,
             length: Some(slice.length.unwrap_or(u64::MAX).min(allowed)),
             with_version: slice.with_version,
+            // A version is the digest of the whole file, so the whole file is paid for. `file_bytes` bounds only the
+            // bytes that are given away: the digest of a longer file reveals none of them.
+            version_bytes: Some(left),
         };
         let reading = self.reading(&want.path)?;
         match act_workspace::read(&reading.view, &want, reading.versions.as_ref()) {
             Ok(chunk) => {
                 let given = chunk.bytes.len() as u64;
-                // A version is the digest of the whole file.
                 let read = if want.with_version { chunk.size } else { given };
                 self.call.meters.repo_read.bytes.spend(read);
                 *room -= given.min(*room);
                 let version = chunk.version.map(version);
                 Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })
+            }
+            Err(ReadError::TooLarge { size, .. }) if size <= MAX_READ => {
+                Err(self.read_enough(&want.path))
             }
             Err(error) => Err(self.refuse_read(&want.path, error)),
         }

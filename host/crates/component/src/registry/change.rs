@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::grants::{Approval, Writing};
+use super::refused::components_command;
 use super::shelf::{Shelf, Taken};
 use super::toml_file::FileError;
 use crate::{Ceiling, ComponentName, Grant, Inspection, Kind, Sha256};
@@ -173,17 +174,18 @@ impl From<ChangeError> for act_core::Failure {
             .hint("make the artifact directory one that you can write"),
             ChangeError::Unknown(name) => {
                 Self::refused("component_unknown", format!("there is no component `{name}` here"))
-                    .hint("`act components` lists what there is")
+                    .hint(format!("`{}` lists what there is", components_command(&[])))
             }
             ChangeError::Rival(ref rival, _) => {
-                let hint = format!("`act components revoke {rival}` frees the place");
+                let revoke = components_command(&["revoke", rival.as_str()]);
+                let hint = format!("`{revoke}` frees the place");
                 Self::refused("component_conflict", error.to_string()).hint(hint)
             }
             ChangeError::AlreadyRevoked(_) => Self::refused("nothing_to_revoke", error.to_string())
                 .hint("nothing of it is loaded any more"),
             ChangeError::Unrecorded(error) => error.into(),
             ChangeError::Overtaken(_) => Self::refused("component_changed", error.to_string())
-                .hint("look again with `act components show NAME`"),
+                .hint(format!("look again with `{}`", components_command(&["show", "NAME"]))),
         }
     }
 }

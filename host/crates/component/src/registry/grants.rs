@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::toml_file::{self, FileError};
 use super::trusted::{self, Owner};
-use crate::{Capability, Ceiling, ComponentName, Grant, Kind, Sha256, builtin};
+use crate::{
+    Capability, Ceiling, ComponentName, Grant, Http, Kind, Limits, Llm, RepoRead, Sha256, builtin,
+};
 use act_audit::{GrantsSeen, NO_BYTES, Subject};
 use act_fs::lock::{self, Kind as LockKind};
 use act_fs::{Dir, Durability};
@@ -83,7 +85,22 @@ impl Grants {
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let grants: Self = toml_file::parse(text, path)?;
+        let mut grants: Self = toml_file::parse(text, path)?;
+        let tables: NarrowedTables = toml_file::parse(text, path)?;
+        let mut headers = text.match_indices("[[component]]").map(|(at, _)| at);
+        for (approval, tables) in grants.approvals.iter_mut().zip(tables.component) {
+            let header = headers.next().unwrap_or_default();
+            complete_narrowed(&mut approval.narrowed, tables.narrowed).map_err(
+                |(field, why)| {
+                    let after = |from: usize, word: &str| {
+                        text.get(from..).and_then(|rest| Some(from + rest.find(word)?))
+                    };
+                    let table = after(header, "narrowed").unwrap_or(header);
+                    let at = after(table, &field).unwrap_or(table);
+                    toml_file::malformed(text, path, at, &why)
+                },
+            )?;
+        }
         for (at, approval) in grants.approvals.iter().enumerate() {
             let malformed = |value: &str, why: String| {
                 let place = text.rfind(&format!("\"{value}\"")).unwrap_or_default();
@@ -198,6 +215,65 @@ impl Approval {
             before: before.as_ref().map(ToString::to_string),
         }
     }
+}
+
+/// The tables `narrowed` of the file as they are written, which shows the fields that are missing.
+#[derive(Deserialize)]
+struct NarrowedTables {
+    #[serde(default)]
+    component: Vec<NarrowedTable>,
+}
+
+#[derive(Deserialize)]
+struct NarrowedTable {
+    #[serde(default)]
+    narrowed: toml::Table,
+}
+
+/// Completes what was read from a table `narrowed`, which a person may have edited.
+///
+/// A number above its maximum is refused, and a number that is missing from one of the tables has the value that it has
+/// in a grant. Version 0.1.0 read the table so; a [`Ceiling`] alone would not limit the missing number.
+///
+/// # Errors
+///
+/// The name of the wrong field, and why it is wrong.
+fn complete_narrowed(
+    narrowed: &mut Ceiling,
+    mut written: toml::Table,
+) -> Result<(), (String, String)> {
+    written.retain(|_, value| value.is_table());
+    let usual = Grant {
+        repo_read: Some(RepoRead::default()),
+        llm: Some(Llm::default()),
+        http: Some(Http::default()),
+        ..Grant::default()
+    };
+    let usual = toml::Table::try_from(usual).unwrap_or_default();
+    for (part, fields) in &written {
+        for (field, number) in fields.as_table().into_iter().flatten() {
+            // A grant reads its numbers with their maxima, so the number takes its place in a grant.
+            let mut grant = usual.clone();
+            if let Some(toml::Value::Table(fields)) = grant.get_mut(part) {
+                fields.insert(field.clone(), number.clone());
+            }
+            grant.try_into::<Grant>().map_err(|error| {
+                (field.clone(), format!("`narrowed.{part}.{field}`: {}", error.message()))
+            })?;
+        }
+    }
+    let limits_are_written = written.contains_key("limits");
+    let part = written.keys().next().cloned().unwrap_or_default();
+    let mut bounds: Grant = written
+        .try_into()
+        .map_err(|error: toml::de::Error| (part, format!("`narrowed`: {}", error.message())))?;
+    if !limits_are_written {
+        bounds.limits = Limits::unlimited();
+    }
+    let withheld = narrowed.withheld.clone();
+    *narrowed = std::mem::take(narrowed).and(&bounds, Some(&Grant::everything()));
+    narrowed.withheld = withheld;
+    Ok(())
 }
 
 /// Names that mean something else: those of built-in components and those of a conversation.
@@ -344,5 +420,62 @@ mod tests {
             let refused = parse(&text).unwrap_err();
             assert!(refused.contains(says), "{refused}\n{text}");
         }
+    }
+
+    /// What an approval with this table `narrowed` gives to a component that needs everything.
+    fn narrowed(table: &str) -> Result<Grant, String> {
+        let grants = parse(&entry("x", &format!("[component.grants]\n{table}")))?;
+        Ok(grants.of("x").unwrap().narrowed.applied(Grant::everything(), &[]))
+    }
+
+    // CAPABILITY-46
+    #[test]
+    fn a_number_of_narrowed_above_its_maximum_is_refused_by_its_name() {
+        for (table, at, says) in [
+            (
+                "limits]\nhandles = 3\nmemory_bytes = 4294967297",
+                "9:1",
+                "`narrowed.limits.memory_bytes`: 4294967297 is more than is ever given; write at most 4294967296",
+            ),
+            (
+                "limits]\nwall_ms = 3600001",
+                "8:1",
+                "`narrowed.limits.wall_ms`: 3600001 is more than is ever given; write at most 3600000",
+            ),
+            ("llm]\ncalls = 10001\ntokens = 1", "8:1", "`narrowed.llm.calls`: 10001 is more"),
+            (
+                "\"repo.read\"]\nfile_bytes = 9007199254740992",
+                "8:1",
+                "`narrowed.repo.read.file_bytes`: 9007199254740992 is more",
+            ),
+        ] {
+            let refused = narrowed(&format!("[component.narrowed.{table}")).unwrap_err();
+            assert!(refused.starts_with(&format!("grants.toml:{at}: {says}")), "{refused}");
+        }
+        assert!(narrowed("[component.narrowed.limits]\nmemory_bytes = 4294967296").is_ok());
+    }
+
+    // CAPABILITY-44
+    #[test]
+    fn a_number_that_is_missing_from_a_table_of_narrowed_has_the_value_of_a_grant() {
+        let some = narrowed("[component.narrowed.limits]\nhandles = 3").unwrap();
+        assert_eq!(some.limits, Limits { handles: 3, ..Limits::default() });
+        let none = narrowed("[component.narrowed.limits]").unwrap();
+        assert_eq!(none.limits, Limits::default());
+        let read = narrowed("[component.narrowed.\"repo.read\"]\npaths = [\"src\"]").unwrap();
+        assert_eq!(read.limits, Limits::unlimited(), "the table `limits` is absent");
+        let read = read.repo_read.unwrap();
+        assert_eq!((read.file_bytes, read.query_bytes), (16 << 20, 512 << 20));
+        assert!(read.covers("src/a") && !read.covers("docs"));
+        let refused = narrowed("[component.narrowed.llm]\ncalls = 3").unwrap_err();
+        assert!(refused.contains("missing field `tokens`"), "{refused}");
+        let http = "[component.narrowed.http]\norigins = [\"https://a.example\"]\nmethods = [\"GET\"]\n\
+                    request_bytes = 1\nresponse_bytes = 2";
+        let http = narrowed(http).unwrap().http.unwrap();
+        assert_eq!((http.requests, http.at_once, http.query_bytes), (100, 8, 64 << 20));
+        // A value that grants nothing is a limit too, and what is not named is not limited.
+        let few = narrowed("[component.narrowed]\nenv = []\nclock = \"constant\"").unwrap();
+        assert!(few.env.is_empty() && !few.has(Capability::Clock));
+        assert_eq!(narrowed("").unwrap(), Grant::everything());
     }
 }

@@ -121,14 +121,14 @@ impl Refused {
         }
     }
 
-    /// The exact command where there is one.
+    /// What the user can do, with the exact command if one command does it.
     pub fn hint(&self) -> String {
         match self {
             Self::Unapproved { name, sha256, path, replaces } => {
-                approve(name, path, sha256, replaces.as_deref())
+                to_approve(name, path, sha256, replaces.as_deref(), &[])
             }
             Self::NeverApproved { path, sha256 } => {
-                format!("{} --here", approve("NAME", path, sha256, None))
+                to_approve("NAME", path, sha256, None, &["--here"])
             }
             Self::Changed { name, again: Some(again), .. } => format!(
                 "if that is no new version of your `{name}`, give it another name in agent.yaml; else this takes \
@@ -142,42 +142,68 @@ impl Refused {
             }
             Self::RevokedHere { again, .. } => again.hint(),
             Self::OtherFile { .. } => "correct sha256 in agent.yaml, or the file".to_owned(),
-            Self::Revoked { name, path: Some(path), sha256 } => approve(name, path, sha256, None),
-            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
-            Self::Missing { name, sha256 } => {
-                format!("act components approve FILE --name {name} --sha256 {sha256}")
+            Self::Revoked { name, path: Some(path), sha256 } => {
+                to_approve(name, path, sha256, None, &[])
             }
+            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
+            Self::Missing { name, sha256 } => approve_command("FILE", name, sha256, &[]),
             Self::OtherKind { .. } => "correct `kind` in agent.yaml".to_owned(),
             Self::OtherPlace { name, asked, path, sha256, .. } => {
-                approve(name, path, sha256, asked.as_deref())
+                to_approve(name, path, sha256, asked.as_deref(), &[])
             }
             Self::OtherManifest { name, .. } => {
-                format!("`act components revoke {name}`, then approve it anew")
+                format!("`{}`, then approve it anew", components_command(&["revoke", name]))
             }
-            Self::NoScout { .. } | Self::Elsewhere { .. } => {
-                "there are a and b; `act components` lists what else was approved".to_owned()
-            }
+            Self::NoScout { .. } | Self::Elsewhere { .. } => format!(
+                "there are a and b; `{}` lists what else was approved",
+                components_command(&[])
+            ),
             Self::HasPlace { place, .. } => {
-                let which = place.strip_prefix("scout-").unwrap_or(place);
-                format!("`act scout {which}` asks it")
+                let scout = place.strip_prefix("scout-").unwrap_or(place);
+                format!("`{}` asks it", command(&["act", "scout", scout]))
             }
-            Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
+            Self::NotAScout { .. } => {
+                format!("name a Scout; `{}` lists them", components_command(&[]))
+            }
             Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
-            Self::TwoReplace { second, .. } => format!("act components revoke {second}"),
+            Self::TwoReplace { second, .. } => components_command(&["revoke", second]),
             Self::NotAdmitted { .. } => {
-                "`act components inspect FILE` shows what it imports and needs".to_owned()
+                let inspect = components_command(&["inspect", "FILE"]);
+                format!("`{inspect}` shows what it imports and needs")
             }
             Self::Unreadable { .. } => "look at the file and its mode".to_owned(),
         }
     }
 }
 
-fn approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> String {
-    let replaces = replaces.map(|name| format!(" --replaces {name}")).unwrap_or_default();
-    format!(
-        "look at it with `act components inspect {path}`; to approve it: act components approve {path} --name {name} --sha256 {sha256}{replaces}",
-        path = shell_word(path)
-    )
+/// A command that a person can paste into a shell. Each word is quoted if the shell would read it as something else.
+fn command(words: &[&str]) -> String {
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// A command `act components …`.
+pub(super) fn components_command(words: &[&str]) -> String {
+    command(&[&["act", "components"], words].concat())
+}
+
+fn approve_command(file: &str, name: &str, sha256: &str, flags: &[&str]) -> String {
+    let words = ["approve", file, "--name", name, "--sha256", sha256];
+    components_command(&[&words, flags].concat())
+}
+
+/// The two commands that look at a file and approve it.
+fn to_approve(
+    name: &str,
+    path: &str,
+    sha256: &str,
+    replaces: Option<&str>,
+    flags: &[&str],
+) -> String {
+    let replaces = replaces.map(|builtin| ["--replaces", builtin]);
+    let flags = [replaces.as_ref().map_or(&[][..], |flag| flag), flags].concat();
+    let inspect = components_command(&["inspect", path]);
+    let approve = approve_command(path, name, sha256, &flags);
+    format!("look at it with `{inspect}`; to approve it: {approve}")
 }
 
 impl From<Refused> for act_core::Failure {
