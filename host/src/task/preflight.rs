@@ -106,25 +106,25 @@ pub(super) fn admitted(
     let repo = repo(Some(root))?;
     // The grants that are recorded are those that are acted on.
     let held =
-        matches!(audit_mode, AuditMode::All(_)).then(|| Grants::hold(Some(root))).transpose();
+        matches!(audit_mode, AuditMode::All(_)).then(|| Grants::lock(Some(root))).transpose();
     let opened = held.and_then(|held| Ok((held, Registry::open(place().as_deref(), repo)?)));
     let registry = match opened {
         Ok((held, registry)) => {
             if let AuditMode::All(audit) = audit_mode {
-                registry.note(audit)?;
+                registry.record_grants(audit)?;
             }
             drop(held);
             registry
         }
         Err(error) => {
-            tell(audit_mode, root, |audit| Registry::tell_unusable(audit, &error));
+            tell(audit_mode, root, |audit| Registry::record_unusable(audit, &error));
             return Err(error.into());
         }
     };
     match registry.members(requests) {
         Ok(members) => Ok((registry, members)),
         Err(refused) => {
-            tell(audit_mode, root, |audit| Registry::tell_refused(audit, &refused));
+            tell(audit_mode, root, |audit| Registry::record_refusal(audit, &refused));
             Err(refused.into())
         }
     }

@@ -88,7 +88,7 @@ pub(super) fn loaded(
         WhichScout::Named(name) => {
             let member = registry.scout(name, component_loader.members).inspect_err(|refused| {
                 // Refused it is in any case.
-                let _ = Registry::tell_refused(audit, refused);
+                let _ = Registry::record_refusal(audit, refused);
             })?;
             component_loader.load_member_scout(member, name)?
         }
@@ -176,7 +176,7 @@ impl Inquiry {
             // Before a model is looked for.
             registry.scout(name, &members).inspect_err(|refused| {
                 preflight::tell(AuditMode::Refusals, &root, |audit| {
-                    Registry::tell_refused(audit, refused)
+                    Registry::record_refusal(audit, refused)
                 });
             })?;
         }
@@ -208,7 +208,7 @@ impl Inquiry {
         });
         Ok(member.inspect_err(|refused| {
             // Refused it is in any case.
-            let _ = Registry::tell_refused(&self.audit, refused);
+            let _ = Registry::record_refusal(&self.audit, refused);
         })?)
     }
 

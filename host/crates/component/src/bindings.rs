@@ -1,7 +1,8 @@
-//! The generated bindings, one set for each world. Interfaces that both worlds import are generated once.
+//! The bindings that are generated from `wit/`, one set for each world. Interfaces that both worlds import are generated
+//! once.
 //!
-//! Host functions are plain ones: a store has a thread of its own, so they may block it. Only waiting for
-//! the model is asynchronous, because that happens on the caller's side. Every one may end the guest.
+//! Host functions are synchronous, because a store has its own thread, which they may block. Only `conversation.next` is
+//! asynchronous: the caller's side makes the request to the model. Every host function can end the call with a trap.
 
 pub(super) mod scout {
     wasmtime::component::bindgen!({
@@ -37,3 +38,11 @@ pub(super) use scout::agentcommand::progress::progress;
 pub(super) use scout::agentcommand::repo::{read, symbols};
 pub(super) use scout::agentcommand::types::types;
 pub(super) use tool::agentcommand::repo::edit;
+
+/// The text of a refusal for a component: the word of the reason, then a message.
+///
+/// The interfaces of version 1 have fewer cases than there are reasons, so components that were built against them read the
+/// word from the beginning of the text. The prefix stays for them.
+pub(super) fn refusal_text(reason: &str, message: impl std::fmt::Display) -> String {
+    format!("{reason}: {message}")
+}

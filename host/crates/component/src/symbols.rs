@@ -1,11 +1,12 @@
-//! `repo.symbols`: outlines of files, read through the same view and counted against the same bytes as reading.
+//! `repo.symbols`: outlines of files. They are read through the same view as `repo.read` and count against the same bytes.
 //!
-//! Files are read, and parsed if no earlier outline is stored, side by side. Answers, denials and records keep the
-//! order of the call.
+//! Several threads read the files, and parse those of which the index holds no outline. Answers, denials and records have
+//! the order of the call all the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use crate::bindings::refusal_text;
 use crate::bindings::symbols::{self as wit, Host};
 use crate::bindings::types::Refusal;
 use crate::call::State;
@@ -14,10 +15,15 @@ use crate::failure::Ended;
 use act_symbols::{Brief, Index, Key, Language, MAX_SOURCE, Outline, Summary, Wanted};
 use act_workspace::{ReadError, RepoView, Slice};
 
-/// Files between two looks into the index.
+/// Number of files that are looked up in the index at a time.
 const BATCH: usize = 64;
-/// Bytes of one answer that an entry uses beside its texts.
+/// Bytes that an entry adds to an answer beside its texts.
 const ENTRY: usize = 48;
+/// Maximum number of files that one call works on at a time.
+const AT_ONCE: usize = 4;
+/// Number of threads of one call. It is determined once, because the system reads a dozen files to count its processors.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE));
 
 impl Host for State {
     fn languages(&mut self) -> wasmtime::Result<Vec<String>> {
@@ -28,8 +34,8 @@ impl Host for State {
         &mut self,
         paths: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Outline, Refusal>>> {
-        let kept = |index: &Index, keys: &[Key]| index.get(keys);
-        self.outlined(&paths, &Ask { kept, made: |outline| outline })
+        let stored = |index: &Index, keys: &[Key]| index.get(keys);
+        self.outlined(&paths, &Query { stored, make: |outline| outline })
     }
 
     fn summaries(
@@ -40,28 +46,29 @@ impl Host for State {
         let wanted = match Wanted::new(&names) {
             Ok(wanted) => wanted,
             Err(error) => {
-                let refusal = || Refusal::Invalid(format!("bad_arguments: {error}"));
+                let refusal = || Refusal::Invalid(refusal_text("bad_arguments", &error));
                 return Ok(paths.iter().map(|_| Err(refusal())).collect());
             }
         };
-        let kept = |index: &Index, keys: &[Key]| index.summaries(keys, &wanted);
-        self.outlined(&paths, &Ask { kept, made: |outline| Summary::of(outline, &wanted) })
+        let stored = |index: &Index, keys: &[Key]| index.summaries(keys, &wanted);
+        self.outlined(&paths, &Query { stored, make: |outline| Summary::of(outline, &wanted) })
     }
 }
 
-/// What an answer says of one file.
+/// The answer for one file.
 trait Answer {
+    /// The record of the WIT interface.
     type Wit;
-    /// Bytes of one answer that the entry uses.
+    /// Bytes that the record adds to the answer of the call.
     fn cost(&self) -> usize;
-    fn answer(self, size: u64) -> Self::Wit;
+    fn into_wit(self, size: u64) -> Self::Wit;
 }
 
 impl State {
     fn outlined<T: Answer>(
         &mut self,
         paths: &[String],
-        ask: &Ask<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
+        query: &Query<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
     ) -> wasmtime::Result<Vec<Result<T::Wit, Refusal>>> {
         let Some(reading) = &self.call.read else {
             self.call.deny(Capability::RepoRead, "repo.symbols");
@@ -71,7 +78,7 @@ impl State {
         let work = Work {
             view: reading.view.clone(),
             meters: Arc::clone(&self.call.meters),
-            most: reading.caps.file_bytes,
+            file_bytes: reading.caps.file_bytes,
             index: self.call.outlines.clone(),
             stopped: &|| stop.is_cancelled(),
         };
@@ -79,8 +86,8 @@ impl State {
             usize::try_from(self.call.grant.limits.host_call_bytes).unwrap_or(usize::MAX);
         let mut answers = Vec::with_capacity(paths.len());
         for batch in paths.chunks(BATCH) {
-            let outlined = if room > 0 { work.each(batch, ask) } else { vec![] };
-            // A call that was stopped gets no part of an answer.
+            let outlined = if room > 0 { work.outline_all(batch, query) } else { vec![] };
+            // A stopped call gets no answer at all, not even for the files that were outlined.
             self.call.go_on()?;
             let outlined = outlined.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
             for (path, outlined) in batch.iter().zip(outlined) {
@@ -97,10 +104,10 @@ impl State {
         room: &mut usize,
     ) -> Result<Result<T::Wit, Refusal>, Ended> {
         Ok(match outlined {
-            Some(Ok(Outlined { said, size })) => match room.checked_sub(said.cost()) {
+            Some(Ok(Outlined { answer, size })) => match room.checked_sub(answer.cost()) {
                 Some(left) => {
                     *room = left;
-                    Ok(said.answer(size))
+                    Ok(answer.into_wit(size))
                 }
                 None => {
                     *room = 0;
@@ -109,11 +116,13 @@ impl State {
             },
             None => Err(no_room()),
             Some(Err(Unread::Spent)) => Err(self.read_enough(path)),
-            Some(Err(Unread::NoGrammar)) => {
-                Err(Refusal::Invalid("no_grammar: this language cannot be parsed here".to_owned()))
-            }
+            Some(Err(Unread::NoGrammar)) => Err(Refusal::Invalid(refusal_text(
+                "no_grammar",
+                "this language cannot be parsed here",
+            ))),
             Some(Err(Unread::TooLarge)) => {
-                Err(Refusal::Limit(format!("too_large: more than {MAX_SOURCE} bytes to parse")))
+                let why = format!("more than {MAX_SOURCE} bytes to parse");
+                Err(Refusal::Limit(refusal_text("too_large", why)))
             }
             Some(Err(Unread::Read(error))) => Err(self.refuse_read(path, error)),
             Some(Err(Unread::Stopped)) => return Err(Ended::Stopped),
@@ -122,7 +131,7 @@ impl State {
 }
 
 fn no_room() -> Refusal {
-    Refusal::Limit("call_bytes: too much for one answer; ask for these again".to_owned())
+    Refusal::Limit(refusal_text("call_bytes", "too much for one answer; ask for these again"))
 }
 
 impl Answer for Outline {
@@ -132,7 +141,7 @@ impl Answer for Outline {
         cost(&self.symbols, &self.imports)
     }
 
-    fn answer(self, size: u64) -> wit::Outline {
+    fn into_wit(self, size: u64) -> wit::Outline {
         let Outline { language, lines, symbols, imports, complete } = self;
         wit::Outline {
             language: language.word().to_owned(),
@@ -152,7 +161,7 @@ impl Answer for Summary {
         cost(&self.named, &self.brief.imports)
     }
 
-    fn answer(self, size: u64) -> wit::Summary {
+    fn into_wit(self, size: u64) -> wit::Summary {
         let Brief { language, lines, symbols, exported, tests, imports, complete, .. } = self.brief;
         wit::Summary {
             language: language.word().to_owned(),
@@ -192,24 +201,19 @@ fn symbol(symbol: act_symbols::Symbol) -> wit::Symbol {
 fn edge(import: act_symbols::Import) -> wit::Edge {
     wit::Edge { line: import.line, target: import.target, names: import.names }
 }
-/// Files that are worked on at a time in one call.
-const AT_ONCE: usize = 4;
-/// Threads of one call. Looked up once, because the system reads a dozen files to count its processors.
-static THREADS: LazyLock<usize> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE));
 
 /// The answer for a file, and the file's size.
 struct Outlined<T> {
-    said: T,
+    answer: T,
     size: u64,
 }
 
-/// What is asked about each file.
-struct Ask<K, M> {
-    /// Reads stored answers, in the order of the keys.
-    kept: K,
+/// How the answers of one function of the interface are made.
+struct Query<S, M> {
+    /// Reads stored answers from the index, in the order of the keys.
+    stored: S,
     /// Makes the answer from a new outline.
-    made: M,
+    make: M,
 }
 
 /// Why a file has no outline.
@@ -221,18 +225,18 @@ enum Unread {
     Read(ReadError),
 }
 
-/// What the threads of one call share.
+/// The state that the threads of one call share.
 struct Work<'q> {
     view: RepoView,
     meters: Arc<Meters>,
-    /// Bytes that may be read of one file.
-    most: u64,
+    /// Maximum number of bytes that may be read of one file.
+    file_bytes: u64,
     index: Option<Arc<Index>>,
     stopped: &'q (dyn Fn() -> bool + Sync),
 }
 
-/// What was read of a file.
-struct Got {
+/// A file that was read, whose bytes are not counted yet.
+struct ReadFile {
     size: u64,
     source: Result<Source, Unread>,
 }
@@ -246,18 +250,19 @@ struct Source {
 
 impl Work<'_> {
     /// One answer for each path, in their order.
-    fn each<T>(
+    fn outline_all<T>(
         &self,
         paths: &[String],
-        ask: &Ask<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
+        query: &Query<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
     ) -> Vec<Result<Outlined<T>, Unread>> {
-        let read = side_by_side(paths, |path| self.read(path));
+        let read = in_parallel(paths, |path| self.read(path));
         // Bytes are counted in the order of the call, so that threads do not decide which file is the last to fit.
-        let sources: Vec<_> = read.into_iter().map(|got| self.paid(got)).collect();
+        let sources: Vec<_> = read.into_iter().map(|file| self.count_bytes(file)).collect();
         let keys: Vec<_> =
             sources.iter().filter_map(|source| Some(source.as_ref().ok()?.key)).collect();
-        let kept = self.index.as_ref().map(|index| (ask.kept)(index, &keys)).unwrap_or_default();
-        let mut kept = kept.into_iter().chain(std::iter::repeat_with(|| None));
+        let stored =
+            self.index.as_ref().map(|index| (query.stored)(index, &keys)).unwrap_or_default();
+        let mut stored = stored.into_iter().chain(std::iter::repeat_with(|| None));
         let (mut answers, mut jobs, mut places) = (vec![], vec![], vec![]);
         for (path, source) in paths.iter().zip(sources) {
             let source = match source {
@@ -268,8 +273,8 @@ impl Work<'_> {
                 }
             };
             let size = source.bytes.len() as u64;
-            match kept.next().flatten() {
-                Some(said) => answers.push(Ok(Outlined { said, size })),
+            match stored.next().flatten() {
+                Some(answer) => answers.push(Ok(Outlined { answer, size })),
                 None => {
                     places.push((answers.len(), source.key, size));
                     jobs.push((path, source));
@@ -277,7 +282,7 @@ impl Work<'_> {
                 }
             }
         }
-        let parsed = side_by_side(&jobs, |(path, source)| {
+        let parsed = in_parallel(&jobs, |(path, source)| {
             act_symbols::outline(source.language, path, &source.bytes, self.stopped)
         });
         let mut fresh = vec![];
@@ -286,8 +291,8 @@ impl Work<'_> {
             if parsed.lasting {
                 fresh.push((key, parsed.outline.clone()));
             }
-            if let Some(answer) = answers.get_mut(at) {
-                *answer = Ok(Outlined { said: (ask.made)(parsed.outline), size });
+            if let Some(place) = answers.get_mut(at) {
+                *place = Ok(Outlined { answer: (query.make)(parsed.outline), size });
             }
         }
         if let Some(index) = &self.index {
@@ -297,16 +302,15 @@ impl Work<'_> {
     }
 
     /// Counts the bytes of a file. A file that was not read whole is not outlined.
-    fn paid(&self, got: Result<Got, Unread>) -> Result<Source, Unread> {
-        let Got { size, source } = got?;
-        if size > self.most || !self.meters.repo_read.bytes.take(size) {
+    fn count_bytes(&self, file: Result<ReadFile, Unread>) -> Result<Source, Unread> {
+        let ReadFile { size, source } = file?;
+        if size > self.file_bytes || !self.meters.repo_read.bytes.take(size) {
             return Err(Unread::Spent);
         }
         source
     }
 
-    /// Reads a file whose bytes are not counted yet.
-    fn read(&self, path: &str) -> Result<Got, Unread> {
+    fn read(&self, path: &str) -> Result<ReadFile, Unread> {
         if (self.stopped)() {
             return Err(Unread::Stopped);
         }
@@ -318,23 +322,23 @@ impl Work<'_> {
         if self.meters.repo_read.bytes.left() == 0 {
             return Err(Unread::Spent);
         }
-        let whole = slice(path, (MAX_SOURCE as u64).min(self.most).saturating_add(1));
+        let whole = slice(path, (MAX_SOURCE as u64).min(self.file_bytes).saturating_add(1));
         let chunk = act_workspace::read(&self.view, &whole, None).map_err(Unread::Read)?;
         let size = chunk.bytes.len() as u64;
-        // A file that does not fit any more is dropped at once: there may be many of them.
+        // A file that exceeds the bytes that are left is dropped at once, because many such files would fill the memory.
         if size > self.meters.repo_read.bytes.left() {
             return Err(Unread::Spent);
         }
         let source = match Language::of(&chunk.path, &chunk.bytes) {
             _ if chunk.bytes.len() > MAX_SOURCE => Err(Unread::TooLarge),
-            // The name that the path led to decides: a link may have any name.
+            // The real name decides, because a link may have any name.
             None => Err(Unread::NoGrammar),
             Some(language) => {
                 let key = act_symbols::Key::of(language, &chunk.path, &chunk.bytes);
                 Ok(Source { language, bytes: chunk.bytes, key })
             }
         };
-        Ok(Got { size, source })
+        Ok(ReadFile { size, source })
     }
 }
 
@@ -342,8 +346,8 @@ fn slice(path: &str, length: u64) -> Slice {
     Slice { path: path.to_owned(), length: Some(length), ..Slice::default() }
 }
 
-/// Applies `work` to all items, a few at a time. The results have the order of the items.
-fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Applies `work` to all items in several threads. The results have the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = (*THREADS).min(items.len());
     if threads < 2 {
         return items.iter().map(work).collect();
@@ -397,12 +401,13 @@ mod tests {
                     repo_read: Some(RepoRead { query_bytes: bytes, ..RepoRead::default() }),
                     ..Grant::default()
                 })),
-                most: u64::MAX,
+                file_bytes: u64::MAX,
                 index: None,
                 stopped: &|| false,
             };
-            let ask = Ask { kept: |_: &Index, _: &[Key]| vec![], made: |outline: Outline| outline };
-            let answers = work.each(&paths, &ask);
+            let query =
+                Query { stored: |_: &Index, _: &[Key]| vec![], make: |outline: Outline| outline };
+            let answers = work.outline_all(&paths, &query);
             let given: Vec<_> =
                 (0..40).filter(|n| answers.get(*n).is_some_and(Result::is_ok)).collect();
             let expected: Vec<_> = (0..20).chain([21, 23, 25]).collect();

@@ -9,7 +9,7 @@ use crate::cli::block_on;
 use crate::conformance::{self, Conformance, Options, Verdict};
 use crate::output::{Line, Output, Tone};
 use crate::task::cancelled_by_signals;
-use act_component::registry::read_file;
+use act_component::registry::read_component_file;
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_model::scripted::Script;
@@ -59,7 +59,7 @@ fn named(text: &str) -> Result<(String, String), &'static str> {
 
 impl Test {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let bytes = read_file(&self.file).map_err(|error| {
+        let bytes = read_component_file(&self.file).map_err(|error| {
             let message = format!("cannot read {}: {error}", self.file.display());
             Failure::refused("component_unreadable", message).hint("name a regular file")
         })?;
@@ -104,7 +104,7 @@ fn script(path: &std::path::Path) -> Result<Script, Failure> {
         Failure::refused("script_unusable", format!("{}: {why}", path.display()))
             .hint("its format is in specs/scripted-model.md")
     };
-    let bytes = read_file(path).map_err(|error| unusable(error.to_string()))?;
+    let bytes = read_component_file(path).map_err(|error| unusable(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8 text".to_owned()))?;
     Script::from_yaml(&text).map_err(|error| unusable(error.to_string()))
 }

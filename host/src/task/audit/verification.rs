@@ -101,8 +101,8 @@ pub fn audit_restart(start: &Path, events: &Events) -> Result<AuditRestarted, Fa
     let kept_as = audit.restart()?;
     let seq = audit.head().map_or(0, |head| head.seq);
     sent.map(|sent| sent.record(&audit)).transpose()?;
-    let held = Grants::hold(root.as_deref())?;
-    preflight::registry(root.as_deref())?.note(&audit)?;
+    let held = Grants::lock(root.as_deref())?;
+    preflight::registry(root.as_deref())?.record_grants(&audit)?;
     drop(held);
     anchoring::after(root.as_deref(), &audit, events);
     Ok(AuditRestarted { kept_as, seq })

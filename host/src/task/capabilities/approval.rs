@@ -8,7 +8,7 @@ use super::difference::{Difference, Terms, difference};
 use super::said::Said;
 use super::{Here, apply, component_file, component_name, not_a_component, used, what};
 use act_agent::scout::report_schema;
-use act_component::registry::{Approval, Change, ComponentDocument, Taken, is_reserved};
+use act_component::registry::{Approval, Change, ComponentDocument, is_reserved};
 use act_component::{
     self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut,
     Limits, Need, Parties, SuggestedLimits, ValueError, builtin, usual,
@@ -273,11 +273,9 @@ struct Earlier {
 
 impl Earlier {
     fn of(here: &Here, name: &ComponentName) -> Option<Self> {
-        let approval = here.registry.grants.of(name.as_str())?.clone();
-        let version = match here.registry.shelf.take(&approval.sha256) {
-            Taken::Bytes(bytes) => Inspection::of(bytes).ok(),
-            Taken::Missing | Taken::Changed(_) | Taken::Unreadable(_) => None,
-        };
+        let approval = here.registry.grants.get(name.as_str())?.clone();
+        let bytes = here.registry.store.load(&approval.sha256).ok();
+        let version = bytes.and_then(|bytes| Inspection::of(bytes).ok());
         Some(Self { approval, version })
     }
 

@@ -20,7 +20,9 @@ pub use why::{WhyDocument, why};
 
 use super::audit::anchoring;
 use super::preflight;
-use act_component::registry::{self, Change, ComponentDocument, ComponentList, Past, Registry};
+use act_component::registry::{
+    self, Change, ComponentDocument, ComponentList, Registry, UsageHistory,
+};
 use act_component::{ComponentName, Inspection, Kind, ValueError, builtin};
 use act_config::ComponentRequest;
 use act_core::Failure;
@@ -31,7 +33,7 @@ use act_records::artifacts::{ArtifactDir, newest_journals};
 const ALL: usize = 200;
 const LAST: usize = 20;
 
-type Used = std::collections::BTreeMap<(String, String), Past>;
+type Used = std::collections::BTreeMap<(String, String), UsageHistory>;
 
 /// Where a command was called: the registry as it stands, and what the repository asks for.
 struct Here {
@@ -58,34 +60,15 @@ impl Here {
     /// The bytes that count for a name, parsed.
     fn inspection(&self, name: &str) -> Result<Inspection, Failure> {
         let built_in = builtin::ALL.into_iter().find(|one| one.name == name);
-        let bytes = match (built_in, self.registry.grants.of(name)) {
+        let bytes = match (built_in, self.registry.grants.get(name)) {
             (Some(one), _) => {
                 return Inspection::of_builtin(one).map_err(|error| not_a_component(name, &error));
             }
-            (None, Some(approval)) => match self.registry.shelf.take(&approval.sha256) {
-                registry::Taken::Bytes(bytes) => bytes,
-                registry::Taken::Missing => {
-                    let sha256 = approval.sha256.to_string();
-                    return Err(registry::Refused::Missing { name: name.to_owned(), sha256 }.into());
-                }
-                registry::Taken::Changed(found) => {
-                    return Err(registry::Refused::Changed {
-                        name: name.to_owned(),
-                        approved: approval.sha256.to_string(),
-                        found: found.to_string(),
-                        again: None,
-                    }
-                    .into());
-                }
-                registry::Taken::Unreadable(why) => {
-                    return Err(registry::Refused::StoreDamaged {
-                        name: name.to_owned(),
-                        approved: approval.sha256.to_string(),
-                        why,
-                    }
-                    .into());
-                }
-            },
+            (None, Some(approval)) => self
+                .registry
+                .store
+                .load(&approval.sha256)
+                .map_err(|error| error.into_refused(name, approval.sha256.as_str()))?,
             (None, None) => return Err(unknown(name)),
         };
         Inspection::of(bytes).map_err(|error| not_a_component(name, &error))
@@ -113,7 +96,7 @@ pub fn revoke(start: &Path, name: &str, events: &Events) -> Result<ComponentDocu
 fn used(tasks: usize) -> Used {
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
-    registry::past(place.map(|place| newest_journals(&place, tasks)).unwrap_or_default())
+    registry::usage_history(place.map(|place| newest_journals(&place, tasks)).unwrap_or_default())
 }
 
 /// Carries a decision out.
@@ -139,7 +122,7 @@ fn component_name(name: &str) -> Result<ComponentName, Failure> {
 
 /// The bytes of a file that the user names as a component.
 pub(super) fn component_file(file: &Path) -> Result<Vec<u8>, Failure> {
-    registry::read_file(file).map_err(|error| {
+    registry::read_component_file(file).map_err(|error| {
         let message = format!("{} cannot be read as a component: {error}", file.display());
         Failure::refused("component_unreadable", message)
             .hint("name a regular file of at most 64 MiB")

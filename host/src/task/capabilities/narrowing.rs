@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::show::{never_used, past_of};
 use super::{ALL, Here, apply, component_name, used};
-use act_component::registry::{Change, ComponentDocument, Past, State};
+use act_component::registry::{Change, ComponentDocument, State, UsageHistory};
 use act_component::{Capability, Grant, Origin, RepoPart, Set, ValueError};
 use act_core::event::Events;
 use act_core::{Failure, shell_word};
@@ -40,7 +40,7 @@ impl Narrow {
 }
 
 /// Never used, or only a part of it. Pure.
-pub(super) fn proposal(grant: &Grant, past: &Past) -> Option<Narrow> {
+pub(super) fn proposal(grant: &Grant, past: &UsageHistory) -> Option<Narrow> {
     if past.queries == 0 {
         return None;
     }
@@ -142,12 +142,12 @@ mod tests {
     #[test]
     fn what_was_not_used_is_proposed_and_nothing_is_proposed_for_nothing() {
         let grant = Grant::builtin_scout();
-        assert_eq!(proposal(&grant, &Past::default()), None);
-        let past = Past {
+        assert_eq!(proposal(&grant, &UsageHistory::default()), None);
+        let past = UsageHistory {
             queries: 3,
             grants: ["repo.read".to_owned()].into(),
             parts: Some(["src".to_owned(), "it's".to_owned()].into()),
-            ..Past::default()
+            ..UsageHistory::default()
         };
         let narrow = proposal(&grant, &past).unwrap();
         assert_eq!(
@@ -159,8 +159,11 @@ mod tests {
         assert!(less.withheld.contains("llm"));
         let read = less.repo_read.as_ref().unwrap();
         assert!(read.covers("src/lib.rs") && !read.covers("docs"));
-        let all =
-            Past { grants: ["repo.read".to_owned(), "llm".to_owned()].into(), parts: None, ..past };
+        let all = UsageHistory {
+            grants: ["repo.read".to_owned(), "llm".to_owned()].into(),
+            parts: None,
+            ..past
+        };
         assert_eq!(proposal(&grant, &all), None);
     }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::not_a_component;
 use act_component::ManifestError;
-use act_component::registry::read_file;
+use act_component::registry::read_component_file;
 use act_core::Failure;
 use act_fs::NEW;
 use act_workspace::digest;
@@ -33,9 +33,10 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
         )
         .hint("name a regular file")
     };
-    let component = read_file(file).map_err(|error| unreadable(file, error))?;
-    let manifest_text =
-        read_file(manifest).map_err(|error| unreadable(manifest, error)).and_then(|text| {
+    let component = read_component_file(file).map_err(|error| unreadable(file, error))?;
+    let manifest_text = read_component_file(manifest)
+        .map_err(|error| unreadable(manifest, error))
+        .and_then(|text| {
             let fits = text.len() as u64 <= MAX_MANIFEST;
             let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
             fits.then_some(text).ok_or_else(large)

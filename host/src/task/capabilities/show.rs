@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::narrowing::{Narrow, proposal};
 use super::said::Said;
 use super::{ALL, Here, LAST, used};
-use act_component::registry::{ComponentDocument, Past, State};
+use act_component::registry::{ComponentDocument, State, UsageHistory};
 use act_component::{Capability, Grant};
 use act_core::Failure;
 
@@ -89,13 +89,13 @@ pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
 }
 
 /// These bytes in the last tasks. In the place of a built-in one it has that one's name there.
-pub(super) fn past_of(component: &ComponentDocument) -> Past {
+pub(super) fn past_of(component: &ComponentDocument) -> UsageHistory {
     let name = component.replaces.as_ref().unwrap_or(&component.name);
     used(LAST).remove(&(name.clone(), component.sha256.clone())).unwrap_or_default()
 }
 
 /// Nothing can be said of one that was never asked.
-pub(super) fn never_used(grant: &Grant, past: &Past) -> Vec<String> {
+pub(super) fn never_used(grant: &Grant, past: &UsageHistory) -> Vec<String> {
     let unused = |capability: &Capability| {
         past.queries > 0 && grant.has(*capability) && !past.grants.contains(capability.name())
     };
@@ -117,8 +117,12 @@ mod tests {
     #[test]
     fn never_used_is_only_said_of_one_that_was_asked() {
         let grant = Grant::builtin_scout();
-        assert!(never_used(&grant, &Past::default()).is_empty());
-        let asked = Past { queries: 1, grants: ["repo.read".to_owned()].into(), ..Past::default() };
+        assert!(never_used(&grant, &UsageHistory::default()).is_empty());
+        let asked = UsageHistory {
+            queries: 1,
+            grants: ["repo.read".to_owned()].into(),
+            ..UsageHistory::default()
+        };
         assert_eq!(never_used(&grant, &asked), ["llm"]);
     }
 }

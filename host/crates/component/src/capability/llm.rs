@@ -13,6 +13,7 @@ use super::{Access, Capability, Grant, Import, Metered, denied, table};
 use crate::bindings::chat::{
     self, Host, HostConversation, Stop, Tool, ToolCall, ToolResult, Turn, Usage,
 };
+use crate::bindings::refusal_text;
 use crate::bindings::types::Refusal;
 use crate::bounds::{at_most, bounds};
 use crate::call::State;
@@ -199,7 +200,7 @@ impl HostConversation for State {
         let spent = [&meters.calls, &meters.tokens].into_iter().find(|meter| meter.left() == 0);
         if let Some(meter) = spent {
             self.call.used_up(meter, "model.chat");
-            return Ok(Err(Refusal::Limit(format!("{}: used up", meter.name()))));
+            return Ok(Err(Refusal::Limit(refusal_text(meter.name(), "used up"))));
         }
         let (Some(session), Chat(conversation)) =
             (&mut self.call.model, self.table.get_mut(&chat)?)

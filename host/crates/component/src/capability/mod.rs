@@ -35,6 +35,7 @@ pub(crate) use llm::{ModelRequest, ModelSession};
 pub(crate) use repo_read::{ReadAccess, version};
 
 use crate::admission::{Access, Need};
+use crate::bindings::refusal_text;
 use crate::bindings::types::Refusal;
 use crate::bounds::{Bound, Limiting, Set};
 use crate::call::State;
@@ -210,7 +211,7 @@ impl<'a> Import<'a> {
 
 /// The refusal for a component that was not granted a capability.
 pub(crate) fn denied(capability: Capability) -> Refusal {
-    Refusal::Denied(format!("{}: not granted to this component", capability.name()))
+    Refusal::Denied(refusal_text(capability.name(), "not granted to this component"))
 }
 
 impl Grant {

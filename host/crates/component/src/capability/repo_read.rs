@@ -11,8 +11,8 @@ use super::{Access, Capability, Grant, Import, Metered, Need, denied, table};
 use crate::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
-use crate::bindings::symbols;
 use crate::bindings::types::{self, Refusal};
+use crate::bindings::{refusal_text, symbols};
 use crate::bounds::{Bound, Element, Set, at_most, bounds};
 use crate::call::State;
 use crate::files::{self, HasFiles};
@@ -254,7 +254,7 @@ impl State {
             _ => {}
         }
         match (error, error.word()) {
-            (_, Some(word)) => Refusal::Invalid(format!("{word}: {error}")),
+            (_, Some(word)) => Refusal::Invalid(refusal_text(word, error)),
             (ViewError::Io(_), None) => Refusal::Failed(error.to_string()),
             _ => Refusal::NotFound,
         }
@@ -263,7 +263,7 @@ impl State {
     fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
         match error {
             SelectionError::View(error) => self.refuse_view(None, error),
-            _ => Refusal::Invalid(format!("bad_arguments: {error}")),
+            _ => Refusal::Invalid(refusal_text("bad_arguments", error)),
         }
     }
 
@@ -333,8 +333,8 @@ impl State {
                 self.call.deny(Capability::RepoRead, &path);
                 Refusal::NotFound
             }
-            ReadError::NotAFile { .. } => Refusal::Invalid(format!("not_a_file: {error}")),
-            ReadError::TooLarge { .. } => Refusal::Limit(format!("too_large: {error}")),
+            ReadError::NotAFile { .. } => Refusal::Invalid(refusal_text("not_a_file", error)),
+            ReadError::TooLarge { .. } => Refusal::Limit(refusal_text("too_large", error)),
             ReadError::Failed { .. } => Refusal::Failed(error.to_string()),
         }
     }
@@ -377,8 +377,8 @@ impl Host for State {
         let whole = Slice { path: path.clone(), offset: 0, length: None, with_version: false };
         Ok(self.read_slice(whole, &mut room).and_then(|Chunk { bytes, size, .. }| {
             if (bytes.len() as u64) < size {
-                let told = format!("too_large: {path} has {size} bytes; read it in parts");
-                return Err(Refusal::Limit(told));
+                let why = format!("{path} has {size} bytes; read it in parts");
+                return Err(Refusal::Limit(refusal_text("too_large", why)));
             }
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         }))
@@ -410,14 +410,14 @@ impl Host for State {
             Ok(hits) => self.paid(hits),
             Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
             Err(error @ SearchError::Pattern(_)) => {
-                Err(Refusal::Invalid(format!("bad_arguments: {error}")))
+                Err(Refusal::Invalid(refusal_text("bad_arguments", error)))
             }
         })
     }
 }
 
 fn spent() -> Refusal {
-    Refusal::Limit("repo.read.bytes: no more may be read here".to_owned())
+    Refusal::Limit(refusal_text("repo.read.bytes", "no more may be read here"))
 }
 
 fn selection(want: Selection) -> act_workspace::Selection {

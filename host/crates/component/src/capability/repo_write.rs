@@ -6,6 +6,7 @@ use wasmtime::component::{HasSelf, Linker};
 
 use super::{Access, Bounds, Capability, Grant, Import, Metered, NoCeiling, version};
 use crate::bindings::edit::{self, EditError, Host, Operation};
+use crate::bindings::refusal_text;
 use crate::bindings::types::{self, Refusal};
 use crate::call::{CallContext, State};
 use crate::failure::Ended;
@@ -271,8 +272,7 @@ fn expected(version: types::Version) -> Version {
 
 fn refusal(error: act_workspace::EditError) -> EditError {
     use act_workspace::EditError as Error;
-    // Every text begins with the word of the refusal, which tools hand on.
-    let text = format!("{}: {error}", error.word().unwrap_or("failed"));
+    let text = refusal_text(error.word().unwrap_or("failed"), &error);
     match error {
         Error::Conflict { path, current } => EditError::Conflict((path, current.map(version))),
         Error::Exists { path } => EditError::Exists(path),

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::types::{Int, Type};
-use super::{lower, schema};
+use super::json::{arguments, parameters_schema};
+use super::{Int, Type};
 
 pub(super) fn names(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("name-{i}")).collect()
@@ -45,18 +45,18 @@ pub(super) fn types() -> impl Strategy<Value = Type> {
     })
 }
 
-/// As it is read: `list<u8>` is `Bytes`.
+/// A list as `read` returns it: `list<u8>` is `Bytes`.
 pub(super) fn list(of: Box<Type>) -> Type {
     if *of == Type::Int(Int::U8) { Type::Bytes } else { Type::List(of) }
 }
 
-/// Parameters as they are read from a component, under names that files often have.
+/// Parameters of a function, with names that parameters for files often have.
 #[derive(Debug)]
 pub struct Parameters(Vec<(String, Type)>);
 
 impl Parameters {
     pub fn any() -> impl Strategy<Value = Self> {
-        let deep = (types(), 0..8_usize).prop_map(|(of, times)| (0..times).fold(of, around));
+        let deep = (types(), 0..8_usize).prop_map(|(of, times)| (0..times).fold(of, wrap));
         let named = |types: Vec<Type>| {
             ["path", "notes_files", "it"].map(str::to_owned).into_iter().zip(types).collect()
         };
@@ -64,15 +64,15 @@ impl Parameters {
     }
 
     pub fn schema(&self) -> Value {
-        schema::parameters(&self.0)
+        parameters_schema(&self.0)
     }
 
-    pub fn convert(&self, arguments: &str) -> Result<(), String> {
-        lower::arguments(&self.0, arguments).map(drop).map_err(|misfit| misfit.to_string())
+    pub fn convert(&self, text: &str) -> Result<(), String> {
+        arguments(&self.0, text).map(drop).map_err(|error| error.to_string())
     }
 }
 
-pub(super) fn around(of: Type, turn: usize) -> Type {
+pub(super) fn wrap(of: Type, turn: usize) -> Type {
     match turn % 5 {
         0 => Type::Option(Box::new(of)),
         1 => Type::Tuple(vec![of]),

@@ -1,14 +1,12 @@
-//! Types, schemas and values without an engine; what a component's bytes say is read from the one that the build made.
+//! Types, schemas and values without an engine. The component whose type is read is made by the build.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use wasmtime::component::Val;
 
 use super::arbitrary::{names, types};
-use super::lift::lift;
-use super::read::read;
-use super::types::{Function, Int, Type};
-use super::{LeftOut, lower, schema, tools};
+use super::json::{self, parse, schema, to_json};
+use super::{Function, Int, LeftOut, MAX_FUNCTIONS, MAX_TOOLS, Type, read, tools};
 use crate::{Inspection, Manifest, ManifestError, custom_section};
 
 fn ordinary() -> Vec<u8> {
@@ -79,7 +77,7 @@ fn typed_values() -> impl Strategy<Value = (Type, Val)> {
 fn lowered(of: &Type, value: &Value) -> Result<Val, String> {
     let params = [("it".to_owned(), of.clone())];
     let given = json!({ "it": value }).to_string();
-    let values = lower::arguments(&params, &given).map_err(|misfit| misfit.to_string())?;
+    let values = json::arguments(&params, &given).map_err(|error| error.to_string())?;
     Ok(values.into_iter().next().unwrap())
 }
 
@@ -89,12 +87,11 @@ proptest! {
     // FOREIGN-4: by way of JSON text and back nothing is lost, and the schema allows what was written
     #[test]
     fn a_value_comes_back_as_it_was((of, value) in typed_values()) {
-        let written = lift(&of, &value).unwrap();
+        let written = to_json(&of, &value).unwrap();
         let back = lowered(&of, &written).unwrap();
         // As text: no NaN is itself, and only one of them is told.
         prop_assert_eq!(format!("{back:?}"), format!("{value:?}").replace("-NaN", "NaN"));
-        let schema = schema::schema(&of);
-        let schema = jsonschema::validator_for(&schema).unwrap();
+        let schema = jsonschema::validator_for(&schema(&of)).unwrap();
         prop_assert!(schema.is_valid(&written), "{} {}", of, written);
     }
 
@@ -102,9 +99,8 @@ proptest! {
     #[test]
     fn nothing_that_the_schema_forbids_is_let_in(of in types(), other in types().prop_flat_map(|of| values(&of).prop_map(move |value| (of.clone(), value)))) {
         let (other, value) = other;
-        let written = lift(&other, &value).unwrap();
-        let schema = schema::schema(&of);
-        let schema = jsonschema::validator_for(&schema).unwrap();
+        let written = to_json(&other, &value).unwrap();
+        let schema = jsonschema::validator_for(&schema(&of)).unwrap();
         if !schema.is_valid(&written) {
             prop_assert!(lowered(&of, &written).is_err(), "{} takes {}", of, written);
         }
@@ -120,11 +116,10 @@ fn a_misfit_says_where_and_what_was_expected() {
         ("note".to_owned(), Type::Option(Box::new(Type::String))),
     ]);
     let params = [("at".to_owned(), point), ("n".to_owned(), Type::Int(Int::U8))];
-    let misfit = |text: &str| {
-        lower::arguments(&params, text).map_err(|misfit| misfit.to_string()).unwrap_err()
-    };
+    let misfit =
+        |text: &str| json::arguments(&params, text).map_err(|error| error.to_string()).unwrap_err();
     let fits = r#"{"at":{"x":1,"tags":["name-1"]},"n":255.0}"#;
-    assert_eq!(lower::arguments(&params, fits).unwrap().len(), 2);
+    assert_eq!(json::arguments(&params, fits).unwrap().len(), 2);
     for (text, said) in [
         ("{", "no JSON"),
         ("[]", "expected an object, found an array"),
@@ -163,14 +158,14 @@ fn numbers_that_readers_of_json_round_are_written_as_digits() {
         (Type::Bytes, Val::List(vec![Val::U8(104), Val::U8(105)]), json!("hi")),
         (Type::Bytes, Val::List(vec![Val::U8(0)]), json!({"base64": "AA=="})),
     ] {
-        assert_eq!(lift(&of, &value), Some(written), "{of}");
+        assert_eq!(to_json(&of, &value), Some(written), "{of}");
     }
     let wide = Type::Int(Int::U64);
     assert_eq!(lowered(&wide, &json!(u64::MAX)), Ok(Val::U64(u64::MAX)));
     assert!(lowered(&wide, &json!("18446744073709551616")).unwrap_err().contains("not between"));
     for not in ["+5", "007", "-0", "", " 5", "1e3"] {
         assert!(lowered(&wide, &json!(not)).is_err(), "{not}");
-        let schema = jsonschema::validator_for(&schema::schema(&wide)).unwrap();
+        let schema = jsonschema::validator_for(&schema(&wide)).unwrap();
         assert!(!schema.is_valid(&json!(not)), "{not}");
     }
     assert_eq!(lowered(&Type::Int(Int::S64), &json!("-9")), Ok(Val::S64(-9)));
@@ -319,4 +314,79 @@ fn what_cannot_be_told_in_json_is_left_out_for_that_reason() {
 
 fn read_manifest(component: &[u8]) -> Result<Manifest, crate::ManifestError> {
     Manifest::of(component, &crate::inspect::Sections::of(component)?)
+}
+
+// FOREIGN-4
+#[test]
+fn it_reads_what_json_is_and_no_name_twice() {
+    let text = r#"{"a":[null,true,-1,18446744073709551615,1.5,"x\u0000"],"b":{"a":1,"b":{}}}"#;
+    assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
+    for twice in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"\u0061":2}}]"#] {
+        let error = parse(twice).unwrap_err().to_string();
+        assert!(error.starts_with("`a` stands there twice at line 1"), "{error}");
+    }
+    assert!(parse("{} x").is_err() && parse("[").is_err());
+    assert!(parse(&"[".repeat(200)).unwrap_err().to_string().contains("recursion"));
+}
+
+fn leb(mut n: usize) -> Vec<u8> {
+    let mut out = vec![];
+    loop {
+        let byte = u8::try_from(n & 0x7f).unwrap();
+        n >>= 7;
+        if n == 0 {
+            out.push(byte);
+            return out;
+        }
+        out.push(byte | 0x80);
+    }
+}
+
+fn sized(bytes: Vec<u8>) -> Vec<u8> {
+    [leb(bytes.len()), bytes].concat()
+}
+
+fn section(id: u8, items: &[Vec<u8>]) -> Vec<u8> {
+    [vec![id], sized([leb(items.len()), items.concat()].concat())].concat()
+}
+
+fn name(text: &str) -> Vec<u8> {
+    sized(text.as_bytes().to_vec())
+}
+
+/// One function with one parameter of that name, exported that often from an interface.
+fn exporting(times: usize, parameter: &str) -> Vec<u8> {
+    let core = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, &[b"\x60\x01\x7f\0".to_vec()]),
+        section(3, &[vec![0]]),
+        section(7, &[[name("f"), vec![0, 0]].concat()]),
+        section(10, &[b"\x02\0\x0b".to_vec()]),
+    ];
+    let exports: Vec<_> =
+        (0..times).map(|n| [vec![0], name(&format!("a{n}")), vec![1, 0]].concat()).collect();
+    let of = [vec![0x40], leb(1), name(parameter), vec![0x79, 1, 0]].concat();
+    [
+        b"\0asm\x0d\0\x01\0".to_vec(),
+        [vec![1], sized(core.concat())].concat(),
+        section(2, &[vec![0, 0, 0]]),
+        section(6, &[[vec![0, 0, 1, 0], name("f")].concat()]),
+        section(7, &[of]),
+        section(8, &[vec![0, 0, 0, 0, 0]]),
+        section(5, &[[vec![1], leb(times), exports.concat()].concat()]),
+        section(11, &[[vec![0], name("x:y/i"), vec![5, 0, 0]].concat()]),
+    ]
+    .concat()
+}
+
+// FOREIGN-2: one type is small in the file, however often it is exported
+#[test]
+fn only_so_many_functions_are_looked_at() {
+    let exports = ["x:y/i".to_owned()];
+    let found = read(&exporting(3, "p"), &exports).unwrap();
+    assert_eq!((found.functions.len(), found.left_out.len()), (3, 0));
+    let found = read(&exporting(MAX_FUNCTIONS + 500, "p"), &exports).unwrap();
+    assert_eq!(found.functions.len(), MAX_TOOLS);
+    assert_eq!(found.left_out.len(), MAX_FUNCTIONS - MAX_TOOLS + 1);
+    assert_eq!(found.left_out.last().unwrap().function, "500 functions");
 }

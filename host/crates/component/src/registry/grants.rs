@@ -1,29 +1,37 @@
-//! `grants.toml`: what the user granted, and to which bytes. The only document that can widen anything, and only
-//! the user's own commands write it.
+//! `grants.toml`: what the user granted, and to which bytes. It is the only file that widens what a component may do, and
+//! only the user's own commands write it.
+//!
+//! [`change`] is the one function that changes it. It records a decision in the audit log before it writes the file, and
+//! writes nothing if the record fails.
 
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::toml_file::{self, FileError};
-use super::trusted::{self, Owner};
+use super::components_command;
+use super::store::ComponentStore;
+use super::trusted::{self, FileError, Owner};
 use crate::{
-    Capability, Ceiling, ComponentName, Grant, Http, Kind, Limits, Llm, RepoRead, Sha256, builtin,
+    Capability, Ceiling, ComponentName, Grant, Http, Inspection, Kind, Limits, Llm, RepoRead,
+    Sha256, builtin,
 };
-use act_audit::{GrantsSeen, NO_BYTES, Subject};
+use act_audit::{Audit, AuditError, GrantsSeen, NO_BYTES, Subject};
+use act_core::Failure;
 use act_fs::lock::{self, Kind as LockKind};
 use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
 const NAME: &str = "grants.toml";
 const MAX_BYTES: u64 = 1 << 20;
-/// Maximum wait for the lock. A decision is recorded and written in milliseconds; reading the grants takes less.
+/// Maximum wait for the lock. A decision is recorded and written in milliseconds, and reading takes less. The bound exists
+/// because a stopped process can hold the lock for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const HEAD: &str = "# What components may do. Written by `act components`; each grant holds for these bytes alone.\n\n";
 
-/// All approvals, in the order in which they were given. A name stands there once.
+/// All approvals, in the order in which they were given. No two have the same name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grants {
@@ -31,14 +39,14 @@ pub struct Grants {
     pub approvals: Vec<Approval>,
 }
 
-/// A file as it was read.
+/// The path of a file that was read, and the digest of its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GrantsFile {
     pub path: PathBuf,
     pub sha256: String,
 }
 
-/// One component that the user let in, or has let in before.
+/// One component that the user approved, and maybe revoked later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Approval {
@@ -49,44 +57,46 @@ pub struct Approval {
     pub approved_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
-    /// Identity of the one repository that it holds for; none: for all.
+    /// Identity of the only repository for which the approval holds; `None` means all repositories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// The built-in component whose place it takes.
+    /// The built-in component that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ComponentName>,
     /// The bytes that had this name before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Sha256>,
     pub grants: Grant,
-    /// What the user took away from this name, for whatever bytes it means.
+    /// Limits that the user set for this name. They hold for later versions of the component too.
     #[serde(default, skip_serializing_if = "Ceiling::is_nothing")]
     pub narrowed: Ceiling,
 }
 
 impl Grants {
-    /// Of the user, and the file that says so; none where there is none. `repo` is the repository in use, in which
-    /// it must not lie.
+    /// Reads the grants of the user; without a file there are none. `repo` is the repository in use, in which the file
+    /// must not lie.
+    ///
+    /// # Errors
+    ///
+    /// A [`FileError`] if the file is not trusted or is malformed.
     pub fn read(repo: Option<&Path>) -> Result<(Self, Option<GrantsFile>), FileError> {
-        let Some(place) = directory_path() else { return Ok(Default::default()) };
-        let untrusted = |why| FileError::Untrusted { path: place.join(NAME), why };
-        let Some(dir) = trusted::directory(&place, repo, Owner::Caller).map_err(untrusted)? else {
-            return Ok(Default::default());
-        };
-        Self::read_in(&dir, &place.join(NAME))
+        match open_directory(repo)? {
+            Some((dir, path)) => Self::read_in(&dir, &path),
+            None => Ok(Default::default()),
+        }
     }
 
     fn read_in(dir: &Dir, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
         let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
-        let text = trusted::text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
+        let text = trusted::read_text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
         let Some(text) = text else { return Ok(Default::default()) };
         let file = GrantsFile { path: path.to_owned(), sha256: digest(text.as_bytes()) };
         Ok((Self::parse(&text, path)?, Some(file)))
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let mut grants: Self = toml_file::parse(text, path)?;
-        let tables: NarrowedTables = toml_file::parse(text, path)?;
+        let mut grants: Self = trusted::parse(text, path)?;
+        let tables: NarrowedTables = trusted::parse(text, path)?;
         let mut headers = text.match_indices("[[component]]").map(|(at, _)| at);
         for (approval, tables) in grants.approvals.iter_mut().zip(tables.component) {
             let header = headers.next().unwrap_or_default();
@@ -97,14 +107,14 @@ impl Grants {
                     };
                     let table = after(header, "narrowed").unwrap_or(header);
                     let at = after(table, &field).unwrap_or(table);
-                    toml_file::malformed(text, path, at, &why)
+                    trusted::malformed(text, path, at, &why)
                 },
             )?;
         }
         for (at, approval) in grants.approvals.iter().enumerate() {
             let malformed = |value: &str, why: String| {
-                let place = text.rfind(&format!("\"{value}\"")).unwrap_or_default();
-                Err(toml_file::malformed(text, path, place, &why))
+                let at = text.rfind(&format!("\"{value}\"")).unwrap_or_default();
+                Err(trusted::malformed(text, path, at, &why))
             };
             let name = approval.name.as_str();
             if grants.approvals.iter().take(at).any(|other| other.name == approval.name) {
@@ -117,52 +127,52 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Nobody decides anything as long as this is held; nothing where there is no directory for it.
-    pub fn hold(repo: Option<&Path>) -> Result<Option<Dir>, FileError> {
-        let Some(place) = directory_path() else { return Ok(None) };
-        let path = place.join(NAME);
-        let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
-        let dir = trusted::directory(&place, repo, Owner::Caller).map_err(untrusted)?;
-        let Some(dir) = dir else { return Ok(None) };
-        lock(&dir, LockKind::Shared)
-            .map_err(|why| FileError::Unwritable { path: path.clone(), why })?;
+    /// Takes a shared lock on the directory of the grants, so that no process changes them while it is held. Returns
+    /// `None` if there is no such directory.
+    ///
+    /// # Errors
+    ///
+    /// A [`FileError`] if the directory is not trusted, or another process holds the lock for too long.
+    pub fn lock(repo: Option<&Path>) -> Result<Option<Dir>, FileError> {
+        let Some((dir, path)) = open_directory(repo)? else { return Ok(None) };
+        wait_for_lock(&dir, LockKind::Shared).map_err(|why| FileError::Unwritable { path, why })?;
         Ok(Some(dir))
     }
 
-    /// For the record: the bytes that were read, none of them where there was no file, and what they give.
-    pub(super) fn seen<T>(
+    /// Calls `record` with the audit record of the grants in force and of the bytes that were read.
+    pub(super) fn with_record<T>(
         &self,
         file: Option<&GrantsFile>,
-        take: impl FnOnce(GrantsSeen<'_>) -> T,
+        record: impl FnOnce(GrantsSeen<'_>) -> T,
     ) -> T {
         let in_force = self.approvals.iter().filter(|approval| approval.revoked_at.is_none());
-        let approvals: Vec<_> = in_force.map(|approval| approval.told(None)).collect();
+        let approvals: Vec<_> = in_force.map(|approval| approval.record(None)).collect();
         let path = file.map(|file| file.path.clone());
         let path = path.or_else(|| Some(directory_path()?.join(NAME))).unwrap_or_default();
-        take(GrantsSeen {
+        record(GrantsSeen {
             path: &path.display().to_string(),
             sha256: file.map_or(NO_BYTES, |file| &file.sha256),
             approvals: &approvals,
         })
     }
 
-    pub fn of(&self, name: &str) -> Option<&Approval> {
+    pub fn get(&self, name: &str) -> Option<&Approval> {
         self.approvals.iter().find(|approval| approval.name.as_str() == name)
     }
 
-    /// Another one that has the same built-in component's place where this one is to have it.
-    pub(super) fn rival(&self, approval: &Approval) -> Option<&Approval> {
-        let counts = |one: &Approval| one.revoked_at.is_none() && one.replaces.is_some();
+    /// Another approval in force that replaces the same built-in component where this one would.
+    fn rival(&self, approval: &Approval) -> Option<&Approval> {
+        let replaces = |one: &Approval| one.revoked_at.is_none() && one.replaces.is_some();
         self.approvals.iter().find(|other| {
-            counts(approval)
-                && counts(other)
+            replaces(approval)
+                && replaces(other)
                 && other.name != approval.name
                 && other.replaces == approval.replaces
                 && (other.repo == approval.repo || other.repo.is_none() || approval.repo.is_none())
         })
     }
 
-    pub(super) fn put(&mut self, approval: Approval) {
+    fn put(&mut self, approval: Approval) {
         match self.approvals.iter_mut().find(|known| known.name == approval.name) {
             Some(known) => *known = approval,
             None => self.approvals.push(approval),
@@ -171,38 +181,37 @@ impl Grants {
 }
 
 impl Approval {
-    /// A value that no approval has, and why.
+    /// A value that no approval can have, and why.
     fn wrong(&self) -> Option<(String, String)> {
         let name = self.name.as_str();
         if is_reserved(name) {
             return Some((name.to_owned(), format!("`{name}` is a name of our own")));
         }
-        if let Some(place) = &self.replaces {
-            let place = place.as_str();
-            if !builtin::ALL.iter().any(|one| one.name == place) {
-                let why = format!("there is no built-in component `{place}` to replace");
-                return Some((place.to_owned(), why));
+        if let Some(builtin) = &self.replaces {
+            let builtin = builtin.as_str();
+            if !builtin::ALL.iter().any(|one| one.name == builtin) {
+                let why = format!("there is no built-in component `{builtin}` to replace");
+                return Some((builtin.to_owned(), why));
             }
-            if (place == builtin::FILE_TOOLS.name) != (self.kind == Kind::Tool) {
-                let why = format!("a {} cannot take the place of `{place}`", self.kind.word());
-                return Some((place.to_owned(), why));
+            if (builtin == builtin::FILE_TOOLS.name) != (self.kind == Kind::Tool) {
+                let why = format!("a {} cannot take the place of `{builtin}`", self.kind.word());
+                return Some((builtin.to_owned(), why));
             }
         }
         let mut withheld = self.grants.withheld.iter().chain(&self.narrowed.withheld);
         if let Some(unknown) = withheld.find(|name| Capability::named(name).is_none()) {
             return Some((unknown.clone(), format!("`{}` is no grant", unknown.escape_debug())));
         }
-        let times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
-        let is_time = |time: &str| chrono::DateTime::parse_from_rfc3339(time).is_ok();
-        let wrong = times.into_iter().find(|time| !is_time(time))?;
+        let mut times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
+        let wrong = times.find(|time| chrono::DateTime::parse_from_rfc3339(time).is_err())?;
         Some((wrong.clone(), "a time is written like 2026-11-21T16:00:00Z".to_owned()))
     }
 
-    /// As the audit log has it; `world` is that of its bytes.
-    pub(super) fn told(&self, world: Option<&str>) -> act_audit::Approval {
+    /// The audit record of the approval. `world` is that of its bytes, if it is known.
+    fn record(&self, world: Option<&str>) -> act_audit::Approval {
         let Self { name, sha256, repo, replaces, before, grants, .. } = self;
         let mut words = grants.in_words();
-        words.extend(replaces.as_ref().map(|place| format!("replaces {place}")));
+        words.extend(replaces.as_ref().map(|builtin| format!("replaces {builtin}")));
         words.extend(repo.as_ref().map(|repo| format!("repository {repo}")));
         act_audit::Approval {
             subject: Subject {
@@ -276,66 +285,30 @@ fn complete_narrowed(
     Ok(())
 }
 
-/// Names that mean something else: those of built-in components and those of a conversation.
+/// Whether a name is taken: by a built-in component, or by a role of the Editor's conversation.
 pub fn is_reserved(name: &str) -> bool {
     ["editor", "a", "b"].contains(&name) || builtin::ALL.iter().any(|one| one.name == name)
 }
 
-/// The file for as long as it is being changed: nobody else changes it meanwhile.
-pub(super) struct Writing {
-    dir: Dir,
-    path: PathBuf,
-    pub(super) grants: Grants,
-    /// As it was found.
-    pub(super) file: Option<GrantsFile>,
+/// The directory of the user's decisions: `$XDG_CONFIG_HOME/act`, or else `~/.config/act`.
+pub fn directory_path() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(base.join("act"))
 }
 
-impl Writing {
-    pub(super) fn begin(repo: Option<&Path>) -> Result<Self, FileError> {
-        let place = directory_path().ok_or(FileError::NoHome)?;
-        let path = place.join(NAME);
-        let unwritable = |why: String| FileError::Unwritable { path: path.clone(), why };
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&place)
-            .map_err(|error| unwritable(error.to_string()))?;
-        let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
-        let dir = trusted::directory(&place, repo, Owner::Caller)
-            .map_err(untrusted)?
-            .ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
-        lock(&dir, LockKind::Exclusive).map_err(unwritable)?;
-        let (grants, file) = Grants::read_in(&dir, &path)?;
-        Ok(Self { dir, path, grants, file })
-    }
-
-    /// What will stand in the file.
-    pub(super) fn text(&self) -> Result<String, FileError> {
-        let text = toml::to_string(&self.grants).map_err(|error| FileError::Unwritable {
-            path: self.path.clone(),
-            why: error.to_string(),
-        })?;
-        let text = format!("{HEAD}{text}");
-        if text.len() as u64 > MAX_BYTES {
-            // Nobody could read it any more.
-            let why = format!(
-                "it would be larger than {MAX_BYTES} bytes; revoke and remove what is not used"
-            );
-            return Err(FileError::Unwritable { path: self.path.clone(), why });
-        }
-        Ok(text)
-    }
-
-    /// Whole or not at all, and on the disk before anybody is told.
-    pub(super) fn finish(&self, text: &str) -> Result<(), FileError> {
-        let unwritable = |why: String| FileError::Unwritable { path: self.path.clone(), why };
-        let written = self.dir.replace(NAME, text.as_bytes(), Durability::ContentsAndName);
-        written.map_err(|error| unwritable(error.to_string()))
+/// Opens the directory of the grants, and returns the path of the file in it. `None` if there is no directory.
+fn open_directory(repo: Option<&Path>) -> Result<Option<(Dir, PathBuf)>, FileError> {
+    let Some(directory) = directory_path() else { return Ok(None) };
+    let path = directory.join(NAME);
+    match trusted::open_directory(&directory, repo, Owner::Caller) {
+        Ok(dir) => Ok(dir.map(|dir| (dir, path))),
+        Err(why) => Err(FileError::Untrusted { path, why }),
     }
 }
 
-/// Takes the lock on the directory of `grants.toml`, within a bound: a stopped process can hold it for ever.
-fn lock(dir: &Dir, kind: LockKind) -> Result<(), String> {
+/// Takes a lock on the directory of the grants.
+fn wait_for_lock(dir: &Dir, kind: LockKind) -> Result<(), String> {
     match lock::wait(dir, kind, LONGEST_WAIT) {
         Ok(true) => Ok(()),
         Ok(false) => Err(format!(
@@ -346,11 +319,225 @@ fn lock(dir: &Dir, kind: LockKind) -> Result<(), String> {
     }
 }
 
-/// Where the user decides: `$XDG_CONFIG_HOME/act`, else `~/.config/act`.
-pub fn directory_path() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
-    Some(base.join("act"))
+/// A decision of the user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Approve {
+        name: ComponentName,
+        kind: Kind,
+        sha256: Sha256,
+        bytes: Vec<u8>,
+        grant: Grant,
+        narrowed: Box<Ceiling>,
+        /// The approval of this name that the user was shown, if there was one.
+        seen: Option<Box<Approval>>,
+        /// Identity of the only repository for which the approval holds.
+        repo: Option<String>,
+        replaces: Option<ComponentName>,
+    },
+    /// Lowers the grant of the approved bytes.
+    Narrow {
+        name: ComponentName,
+        sha256: Sha256,
+        grant: Grant,
+    },
+    Revoke {
+        name: ComponentName,
+    },
+}
+
+/// An approval before and after a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Changed {
+    pub before: Option<Approval>,
+    pub after: Approval,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the store of components cannot be written: {0}")]
+    Store(#[from] io::Error),
+    #[error("no component `{0}` was approved")]
+    Unknown(ComponentName),
+    #[error("`{0}` has that place already; `{1}` would be the second one there")]
+    Rival(ComponentName, ComponentName),
+    #[error("`{0}` was revoked already")]
+    AlreadyRevoked(ComponentName),
+    #[error("`{0}` was changed by somebody else meanwhile")]
+    Overtaken(ComponentName),
+    #[error("nothing is decided without a record: {0}")]
+    Unrecorded(#[from] AuditError),
+}
+
+/// Makes a change. The file is on disk when the function returns. `state` is the directory `state` of ARTIFACT_DIR, and
+/// `repo` the repository in use.
+///
+/// # Errors
+///
+/// A [`ChangeError`]. The grants are as they were before.
+pub fn change(
+    change: Change,
+    state: &Dir,
+    repo: Option<&Path>,
+    audit: &Audit,
+) -> Result<Changed, ChangeError> {
+    let mut file = LockedGrants::open(repo)?;
+    // Edits by hand are recorded first, so that they are not taken for a part of this change.
+    let found = file.grants.clone();
+    found.with_record(file.file.as_ref(), |seen| audit.grants_seen(&seen))?;
+    let how = if matches!(change, Change::Narrow { .. }) { "narrowed" } else { "approved" };
+    let now = act_core::clock::now().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let approved = |name: &ComponentName| {
+        found.get(name.as_str()).cloned().ok_or_else(|| ChangeError::Unknown(name.clone()))
+    };
+    let changed = match change {
+        Change::Approve { name, kind, sha256, bytes, grant, narrowed, seen, repo, replaces } => {
+            let before = found.get(name.as_str()).cloned();
+            if before.as_ref() != seen.as_deref() {
+                return Err(ChangeError::Overtaken(name));
+            }
+            // The bytes are stored first, so that no approval exists without them.
+            ComponentStore::create(state)?.put(&bytes, &sha256)?;
+            let earlier = before.as_ref().map(|before| before.sha256.clone());
+            let after = Approval {
+                name,
+                kind,
+                approved_at: now,
+                revoked_at: None,
+                repo,
+                replaces,
+                before: earlier.filter(|earlier| *earlier != sha256),
+                sha256,
+                grants: grant,
+                narrowed: *narrowed,
+            };
+            Changed { before, after }
+        }
+        Change::Narrow { name, sha256, grant } => {
+            let before = approved(&name)?;
+            if before.sha256 != sha256 {
+                return Err(ChangeError::Overtaken(name));
+            }
+            // The meet of both grants is never wider than the old one, whatever was asked for.
+            let grants = before.grants.meet(&grant);
+            let narrowed = before.narrowed.clone().and(&grants, Some(&before.grants));
+            let after = Approval { grants, narrowed, ..before.clone() };
+            Changed { before: Some(before), after }
+        }
+        Change::Revoke { name } => {
+            let before = approved(&name)?;
+            if before.revoked_at.is_some() {
+                return Err(ChangeError::AlreadyRevoked(name));
+            }
+            let after = Approval { revoked_at: Some(now), ..before.clone() };
+            Changed { before: Some(before), after }
+        }
+    };
+    if let Some(rival) = found.rival(&changed.after) {
+        return Err(ChangeError::Rival(rival.name.clone(), changed.after.name));
+    }
+    file.grants.put(changed.after.clone());
+    let text = file.to_text()?;
+    let record = changed.after.record(Some(world(&changed.after, state)));
+    let text_sha256 = digest(text.as_bytes());
+    match changed.after.revoked_at {
+        Some(_) => audit.revoked(&record.subject, &text_sha256)?,
+        None => audit.approved(&record, how, &text_sha256)?,
+    };
+    if let Err(error) = file.replace(&text) {
+        // The log already holds the decision, so it also records that the decision was not written.
+        found.with_record(file.file.as_ref(), |seen| audit.grants_not_written(&seen))?;
+        return Err(error.into());
+    }
+    Ok(changed)
+}
+
+/// The world of the stored bytes, or the usual world of their kind if they cannot be read.
+fn world(approval: &Approval, state: &Dir) -> &'static str {
+    let bytes =
+        ComponentStore::create(state).ok().and_then(|store| store.load(&approval.sha256).ok());
+    let inspection = bytes.and_then(|bytes| Inspection::of(bytes).ok());
+    inspection.map_or(approval.kind.world(), |inspection| inspection.manifest.world())
+}
+
+/// The grants while their file is locked exclusively.
+struct LockedGrants {
+    dir: Dir,
+    path: PathBuf,
+    grants: Grants,
+    /// The file as it was found.
+    file: Option<GrantsFile>,
+}
+
+impl LockedGrants {
+    /// Creates the directory if necessary, locks it and reads the grants.
+    fn open(repo: Option<&Path>) -> Result<Self, FileError> {
+        let directory = directory_path().ok_or(FileError::NoHome)?;
+        let path = directory.join(NAME);
+        let unwritable = |why: String| FileError::Unwritable { path: path.clone(), why };
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .map_err(|error| unwritable(error.to_string()))?;
+        let (dir, _) =
+            open_directory(repo)?.ok_or_else(|| unwritable("its directory is gone".to_owned()))?;
+        wait_for_lock(&dir, LockKind::Exclusive).map_err(unwritable)?;
+        let (grants, file) = Grants::read_in(&dir, &path)?;
+        Ok(Self { dir, path, grants, file })
+    }
+
+    fn unwritable(&self, why: String) -> FileError {
+        FileError::Unwritable { path: self.path.clone(), why }
+    }
+
+    /// The new text of the file.
+    fn to_text(&self) -> Result<String, FileError> {
+        let text =
+            toml::to_string(&self.grants).map_err(|error| self.unwritable(error.to_string()))?;
+        let text = format!("{HEAD}{text}");
+        if text.len() as u64 > MAX_BYTES {
+            // A file of this size would be refused when it is read.
+            return Err(self.unwritable(format!(
+                "it would be larger than {MAX_BYTES} bytes; revoke and remove what is not used"
+            )));
+        }
+        Ok(text)
+    }
+
+    /// Replaces the file atomically. It is on disk when the function returns.
+    fn replace(&self, text: &str) -> Result<(), FileError> {
+        let written = self.dir.replace(NAME, text.as_bytes(), Durability::ContentsAndName);
+        written.map_err(|error| self.unwritable(error.to_string()))
+    }
+}
+
+impl From<ChangeError> for Failure {
+    fn from(error: ChangeError) -> Self {
+        let message = error.to_string();
+        match error {
+            ChangeError::File(error) => error.into(),
+            ChangeError::Unrecorded(error) => error.into(),
+            ChangeError::Store(_) => Self::refused("store_unusable", message)
+                .hint("make the artifact directory one that you can write"),
+            ChangeError::Unknown(name) => {
+                Self::refused("component_unknown", format!("there is no component `{name}` here"))
+                    .hint("`act components` lists what there is")
+            }
+            ChangeError::Rival(rival, _) => {
+                let revoke = components_command("revoke", rival.as_str());
+                Self::refused("component_conflict", message)
+                    .hint(format!("`{revoke}` frees the place"))
+            }
+            ChangeError::AlreadyRevoked(_) => {
+                Self::refused("nothing_to_revoke", message).hint("nothing of it is loaded any more")
+            }
+            ChangeError::Overtaken(_) => Self::refused("component_changed", message)
+                .hint("look again with `act components show NAME`"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -375,7 +562,7 @@ mod tests {
     fn what_is_written_is_read_again() {
         let text = entry("license", "[component.grants.llm]\ncalls = 3\ntokens = 400");
         let grants = parse(&text).unwrap();
-        assert_eq!(grants.of("license").unwrap().grants.llm.as_ref().unwrap().calls, 3);
+        assert_eq!(grants.get("license").unwrap().grants.llm.as_ref().unwrap().calls, 3);
         let mut full = grants.clone();
         let approval = Approval {
             name: "hands".parse().unwrap(),
@@ -425,7 +612,7 @@ mod tests {
     /// What an approval with this table `narrowed` gives to a component that needs everything.
     fn narrowed(table: &str) -> Result<Grant, String> {
         let grants = parse(&entry("x", &format!("[component.grants]\n{table}")))?;
-        Ok(grants.of("x").unwrap().narrowed.applied(Grant::everything(), &[]))
+        Ok(grants.get("x").unwrap().narrowed.applied(Grant::everything(), &[]))
     }
 
     // CAPABILITY-46

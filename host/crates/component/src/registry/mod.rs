@@ -1,114 +1,555 @@
 //! Which components may take part, and with what: the user's grants, the administrator's policy, and the store of
 //! approved bytes.
 //!
-//! A repository only asks (`components:` in its `agent.yaml`); what it asks for is looked up here and loaded from
-//! the store alone. The one place where a decision about a component is written down is [`change`]; the one where
-//! bytes are let in or refused is `component::ComponentHost::load_as`, which tells either as an event.
+//! A repository can only request components (`components:` in its `agent.yaml`). [`Registry::members`] checks these
+//! requests against the approvals and returns the components that may be loaded, always from the store. [`change`] is
+//! the only function that approves, narrows or revokes. [`list`] describes every component for the user.
 
-mod anchor;
-mod change;
-mod document;
 mod grants;
 mod listing;
-mod members;
-mod past;
 mod policy;
-mod refused;
-mod shelf;
-mod state;
-mod toml_file;
+mod store;
 mod trusted;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use anchor::anchor_command;
-pub use change::{Change, ChangeError, Changed, change};
-pub use document::{ComponentDocument, ComponentList};
-pub use grants::{Approval, Grants, GrantsFile, directory_path, is_reserved};
-pub use listing::list;
-pub use members::Member;
-pub use past::{Past, past};
+pub use grants::{
+    Approval, Change, ChangeError, Changed, Grants, GrantsFile, change, directory_path, is_reserved,
+};
+pub use listing::{ComponentDocument, ComponentList, State, UsageHistory, list, usage_history};
 pub use policy::Policy;
-pub use refused::Refused;
-pub use shelf::{Shelf, Taken, read_file};
-pub use state::{State, Stored, state};
-pub use toml_file::FileError;
+pub use store::{ComponentStore, StoreError, read_component_file};
+pub use trusted::{FileError, anchor_command};
 
-use act_audit::{Audit, AuditError};
-use act_workspace::RootIdentity;
+use crate::{
+    AdmissionError, Admitted, ComponentName, Grant, Inspection, Kind, MAX_WASM, Parties, builtin,
+};
+use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject};
+use act_config::{ComponentKind, ComponentRequest};
+use act_core::shell_word;
+use act_workspace::{Last, Profile, RepoView, RootIdentity, digest};
 
-/// Everything that has a say about components, as it stands now.
+/// All files that decide about components, as they were read.
 #[derive(Debug)]
 pub struct Registry {
     pub grants: Grants,
-    /// The file that the grants stand in.
+    /// The file from which the grants were read; `None` if there is none.
     pub file: Option<GrantsFile>,
     pub policy: Policy,
-    pub shelf: Shelf,
+    pub store: ComponentStore,
     /// The repository in use, if there is one.
     pub repo: Option<Repo>,
 }
 
+/// The repository in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repo {
     pub root: PathBuf,
     pub identity: String,
 }
 
+/// A component that may be loaded: the approved bytes with their effective grant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    pub name: String,
+    pub kind: Kind,
+    /// The built-in component that it replaces.
+    pub replaces: Option<String>,
+    pub sha256: String,
+    /// The inspected bytes and the effective grant.
+    pub admitted: Admitted,
+}
+
 impl Repo {
+    /// # Errors
+    ///
+    /// The error of the system if the root cannot be opened.
     pub fn at(root: &Path) -> std::io::Result<Self> {
         Ok(Self { root: root.to_owned(), identity: RootIdentity::of(root)?.to_string() })
     }
 }
 
 impl Registry {
-    /// Reads what is there and makes nothing. `artifacts` is ARTIFACT_DIR, which may not exist yet.
+    /// Reads the files and creates nothing. `artifacts` is ARTIFACT_DIR, which need not exist.
+    ///
+    /// # Errors
+    ///
+    /// A [`FileError`] if `grants.toml` or `policy.toml` is not trusted or is malformed. No component may be loaded then.
     pub fn open(artifacts: Option<&Path>, repo: Option<Repo>) -> Result<Self, FileError> {
         let root = repo.as_ref().map(|repo| repo.root.as_path());
         let (grants, file) = Grants::read(root)?;
-        Ok(Self { grants, file, policy: Policy::read()?, shelf: Shelf::existing(artifacts), repo })
+        let store = ComponentStore::existing(artifacts);
+        Ok(Self { grants, file, policy: Policy::read()?, store, repo })
     }
 
-    /// Grants that were not written by `act components` are recorded before anything acts on them: from the bytes
-    /// that were read here. Whoever calls this keeps the file from being changed meanwhile ([`Grants::hold`]).
-    pub fn note(&self, audit: &Audit) -> Result<(), AuditError> {
-        self.grants.seen(self.file.as_ref(), |seen| audit.grants_seen(&seen).map(|_| ()))
+    /// Records grants that `act components` did not write, before anything is decided by them. The record is made from
+    /// the bytes that were read; the caller holds the lock of [`Grants::lock`], so the file does not change meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// An [`AuditError`] if the record cannot be written.
+    pub fn record_grants(&self, audit: &Audit) -> Result<(), AuditError> {
+        self.grants.with_record(self.file.as_ref(), |seen| audit.grants_seen(&seen).map(|_| ()))
     }
 
-    /// That something could not take part, which needs no more than to be asked for.
-    pub fn tell_refused(audit: &Audit, refused: &Refused) -> Result<(), AuditError> {
-        let entry = act_audit::Entry::new(act_audit::Event::ComponentRefused);
-        let entry = match refused.about() {
-            Some((name, sha256)) => entry.subject(&act_audit::Subject {
-                name: name.to_owned(),
-                sha256: sha256.unwrap_or_default().to_owned(),
-                world: None,
-            }),
-            None => entry,
-        };
-        let entry = entry.decision(act_audit::Decision::Deny).reason(refused.code());
-        audit.append(entry.names([refused.to_string()]))?;
-        audit.settle()
+    /// Records that a component was refused. A component that is merely requested is recorded too.
+    ///
+    /// # Errors
+    ///
+    /// An [`AuditError`] if the record cannot be written.
+    pub fn record_refusal(audit: &Audit, refused: &Refused) -> Result<(), AuditError> {
+        let subject = refused.about().map(|(name, sha256)| Subject {
+            name: name.to_owned(),
+            sha256: sha256.unwrap_or_default().to_owned(),
+            world: None,
+        });
+        record_denial(audit, subject, refused.code(), refused.to_string())
     }
 
-    /// The same where the grants or the policy do not count, so that nothing can take part.
-    pub fn tell_unusable(audit: &Audit, error: &FileError) -> Result<(), AuditError> {
-        let entry = act_audit::Entry::new(act_audit::Event::ComponentRefused);
-        let entry = entry.decision(act_audit::Decision::Deny).reason(error.code());
-        audit.append(entry.names([error.to_string()]))?;
-        audit.settle()
+    /// Records that the grants or the policy cannot be used, so that no component can take part.
+    ///
+    /// # Errors
+    ///
+    /// An [`AuditError`] if the record cannot be written.
+    pub fn record_unusable(audit: &Audit, error: &FileError) -> Result<(), AuditError> {
+        record_denial(audit, None, error.code(), error.to_string())
     }
 
-    /// Whether an approval is in force here.
-    fn is_active(&self, approval: &Approval) -> bool {
-        approval.revoked_at.is_none() && self.is_in_scope(approval)
+    /// Returns the components that the user approved for this repository.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Refused`]: a request that is not approved in exactly its bytes, or an approved component that cannot be
+    /// loaded. No other component replaces it.
+    pub fn members(&self, requests: &[ComponentRequest]) -> Result<Vec<Member>, Refused> {
+        for (at, request) in requests.iter().enumerate() {
+            check_names(request)?;
+            if requests.iter().take(at).any(|other| other.name == request.name) {
+                let (name, why) = (request.name.clone(), "it is asked for twice".to_owned());
+                return Err(Refused::NoSuchName { name, why });
+            }
+            self.check_request(request)?;
+        }
+        let mut members: Vec<Member> = vec![];
+        for approval in &self.grants.approvals {
+            if approval.revoked_at.is_some() || !self.is_in_scope(approval) {
+                continue;
+            }
+            let member = self.member(approval)?;
+            let rival = members
+                .iter()
+                .find(|other| other.replaces.is_some() && other.replaces == member.replaces);
+            if let (Some(rival), Some(builtin)) = (rival, &member.replaces) {
+                return Err(Refused::TwoReplace {
+                    first: rival.name.clone(),
+                    second: member.name,
+                    builtin: builtin.clone(),
+                });
+            }
+            members.push(member);
+        }
+        Ok(members)
     }
 
+    /// Returns the component that is approved here in exactly these bytes, under any name. `file` only appears in
+    /// messages; the bytes are loaded from the store.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refused`] if these bytes are not approved here, were revoked, or cannot be loaded.
+    pub fn member_of(&self, file: &Path, sha256: &str) -> Result<Member, Refused> {
+        let same =
+            |approval: &&Approval| approval.sha256.as_str() == sha256 && self.is_in_scope(approval);
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let (path, sha256) = (path.display().to_string(), sha256.to_owned());
+        // The bytes may be approved under two names. A revocation of one name leaves the other approval in force.
+        let mut approvals: Vec<_> = self.grants.approvals.iter().filter(same).collect();
+        approvals.sort_by_key(|approval| approval.revoked_at.is_some());
+        match approvals.first() {
+            None => Err(Refused::NeverApproved { path, sha256 }),
+            Some(Approval { name, revoked_at: Some(_), .. }) => {
+                Err(Refused::Revoked { name: name.to_string(), path: Some(path), sha256 })
+            }
+            Some(approval) => self.member(approval),
+        }
+    }
+
+    /// Returns the Scout of this name out of the members, to be asked on its own.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refused`] if no member has the name, it is a tool component, or it replaces a built-in component.
+    pub fn scout<'m>(&self, name: &str, members: &'m [Member]) -> Result<&'m Member, Refused> {
+        let member = members.iter().find(|member| member.name == name);
+        let name = name.to_owned();
+        if let Some(member) = member {
+            let sha256 = member.sha256.clone();
+            return match &member.replaces {
+                _ if member.kind != Kind::Scout => Err(Refused::NotAScout { name, sha256 }),
+                Some(place) => Err(Refused::HasPlace { name, place: place.clone(), sha256 }),
+                None => Ok(member),
+            };
+        }
+        Err(match self.grants.get(&name) {
+            Some(Approval { sha256, revoked_at: Some(_), .. }) => {
+                Refused::Revoked { name, path: None, sha256: sha256.to_string() }
+            }
+            Some(Approval { sha256, .. }) => {
+                Refused::Elsewhere { name, sha256: sha256.to_string() }
+            }
+            None => Refused::NoScout { name },
+        })
+    }
+
+    /// The four parties that decide about one component.
+    pub fn parties(&self, inspection: &Inspection, grant: &Grant) -> Parties {
+        Parties::new(inspection, grant, &self.policy.ceiling)
+    }
+
+    /// Whether the approval holds for the repository in use.
     fn is_in_scope(&self, approval: &Approval) -> bool {
         match (&approval.repo, &self.repo) {
             (None, _) => true,
             (Some(only), Some(here)) => *only == here.identity,
             (Some(_), None) => false,
         }
+    }
+
+    /// Checks that the user approved what the repository requests.
+    fn check_request(&self, request: &ComponentRequest) -> Result<(), Refused> {
+        let ComponentRequest { name, sha256, replaces, .. } = request;
+        let path = self.absolute_path(request);
+        let found = self.file_bytes(request).map(|bytes| digest(&bytes));
+        let approval = self.grants.get(name).filter(|approval| self.is_in_scope(approval));
+        let unapproved = || Refused::Unapproved {
+            name: name.clone(),
+            sha256: sha256.clone(),
+            path: path.clone(),
+            replaces: replaces.clone(),
+        };
+        let Some(approval) = approval else {
+            return Err(match found.filter(|found| found != sha256) {
+                Some(found) => {
+                    let (name, asked) = (name.clone(), sha256.clone());
+                    Refused::OtherFile { name, path, asked, found }
+                }
+                None => unapproved(),
+            });
+        };
+        if approval.revoked_at.is_some() {
+            let again = Box::new(unapproved());
+            return Err(Refused::RevokedHere { name: name.clone(), again });
+        }
+        let approved = approval.sha256.to_string();
+        if *sha256 != approved {
+            let again = Some(Box::new(unapproved()));
+            let (name, found) = (name.clone(), sha256.clone());
+            return Err(Refused::Changed { name, approved, found, again });
+        }
+        if let Some(found) = found.filter(|found| *found != approved) {
+            return Err(Refused::Changed { name: name.clone(), approved, found, again: None });
+        }
+        let asked = kind(request.kind);
+        if asked != approval.kind {
+            return Err(Refused::OtherKind { name: name.clone(), asked, approved: approval.kind });
+        }
+        let approved = approval.replaces.as_ref().map(ToString::to_string);
+        if replaces.is_some() && *replaces != approved {
+            let (name, sha256, asked) = (name.clone(), sha256.clone(), replaces.clone());
+            return Err(Refused::OtherPlace { name, asked, approved, path, sha256 });
+        }
+        Ok(())
+    }
+
+    fn member(&self, approval: &Approval) -> Result<Member, Refused> {
+        let (name, sha256) = (approval.name.to_string(), approval.sha256.to_string());
+        let stored = self.store.load(&approval.sha256);
+        let bytes = stored.map_err(|error| error.into_refused(&name, &sha256))?;
+        let inspection = Inspection::of(bytes)
+            .map_err(|error| Refused::Unreadable { name: name.clone(), why: error.to_string() })?;
+        if inspection.kind() != approval.kind {
+            let (approved, found) = (approval.kind, inspection.kind());
+            return Err(Refused::OtherManifest { name, approved, found });
+        }
+        let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
+        let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
+        let replaces = approval.replaces.as_ref().map(ToString::to_string);
+        Ok(Member { name, kind: approval.kind, replaces, sha256, admitted })
+    }
+
+    /// The requested path for a command that the user runs in any directory: absolute if the repository is known.
+    fn absolute_path(&self, request: &ComponentRequest) -> String {
+        match &self.repo {
+            Some(repo) => repo.root.join(&request.path).display().to_string(),
+            None => request.path.clone(),
+        }
+    }
+
+    /// The bytes of the repository's own file, or `None` if it cannot be read. Links out of the repository are not
+    /// followed.
+    fn file_bytes(&self, request: &ComponentRequest) -> Option<Vec<u8>> {
+        let view = RepoView::open(&self.repo.as_ref()?.root, Profile::Tool).ok()?;
+        let entry = view.resolve("", &request.path, Last::Follow).ok()?;
+        if entry.kind != act_workspace::Kind::File {
+            return None;
+        }
+        act_fs::read_bounded(File::from(entry.fd), MAX_WASM).ok()
+    }
+}
+
+fn record_denial(
+    audit: &Audit,
+    subject: Option<Subject>,
+    code: &'static str,
+    message: String,
+) -> Result<(), AuditError> {
+    let entry = Entry::new(Event::ComponentRefused);
+    let entry = match subject {
+        Some(subject) => entry.subject(&subject),
+        None => entry,
+    };
+    audit.append(entry.decision(Decision::Deny).reason(code).names([message]))?;
+    audit.settle()
+}
+
+/// Refuses names that no approval can have.
+fn check_names(request: &ComponentRequest) -> Result<(), Refused> {
+    let ComponentRequest { name, replaces, .. } = request;
+    let why = match replaces {
+        _ if name.parse::<ComponentName>().is_err() => {
+            "no component has such a name, or so long a one".to_owned()
+        }
+        _ if is_reserved(name) => "that is a name of our own".to_owned(),
+        Some(place) if !builtin::ALL.iter().any(|one| one.name == place) => {
+            format!("there is no built-in component `{place}` to replace")
+        }
+        _ => return Ok(()),
+    };
+    Err(Refused::NoSuchName { name: name.clone(), why })
+}
+
+fn kind(kind: ComponentKind) -> Kind {
+    match kind {
+        ComponentKind::Scout => Kind::Scout,
+        ComponentKind::Tool => Kind::Tool,
+    }
+}
+
+/// Why a component cannot take part. [`Refused::code`] is a stable word, and [`Refused::hint`] names the command that
+/// changes it.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "component `{name}` (sha256 {sha256}) needs approval: agent.yaml asks for it and nobody has granted it anything"
+    )]
+    Unapproved { name: String, sha256: String, path: String, replaces: Option<String> },
+    #[error(
+        "{path} (sha256 {sha256}) needs approval: nobody has granted these bytes anything here"
+    )]
+    NeverApproved { path: String, sha256: String },
+    #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
+    Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
+    /// The store holds no readable file under the digest.
+    #[error(
+        "component `{name}` has changed: approved is sha256 {approved}, found is unreadable: {why}"
+    )]
+    StoreDamaged { name: String, approved: String, why: String },
+    #[error(
+        "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
+    )]
+    OtherFile { name: String, path: String, asked: String, found: String },
+    /// The user revoked the component, and the repository requests it again.
+    #[error("component `{name}` was revoked")]
+    RevokedHere { name: String, again: Box<Refused> },
+    #[error("component `{name}` was revoked")]
+    Revoked { name: String, path: Option<String>, sha256: String },
+    #[error(
+        "component `{name}` is missing: it is approved, but sha256 {sha256} is not in the store"
+    )]
+    Missing { name: String, sha256: String },
+    #[error("component `{name}` is asked for as a {asked} and was approved as a {approved}", asked = asked.word(), approved = approved.word())]
+    OtherKind { name: String, asked: Kind, approved: Kind },
+    #[error("component `{name}` is asked for in the place of {asked}, and was approved {approved}", asked = place(asked.as_deref()), approved = replacement(approved.as_deref()))]
+    OtherPlace {
+        name: String,
+        asked: Option<String>,
+        approved: Option<String>,
+        path: String,
+        sha256: String,
+    },
+    #[error("component `{name}` was approved as a {approved} and is a {found}", approved = approved.word(), found = found.word())]
+    OtherManifest { name: String, approved: Kind, found: Kind },
+    #[error("component `{name}` cannot be asked for: {why}")]
+    NoSuchName { name: String, why: String },
+    #[error("both `{first}` and `{second}` replace `{builtin}`")]
+    TwoReplace { first: String, second: String, builtin: String },
+    #[error("component `{name}` is refused: {why}")]
+    NotAdmitted { name: String, why: AdmissionError },
+    #[error("no Scout `{name}` is approved here")]
+    NoScout { name: String },
+    #[error("no Scout `{name}` is approved here: it is, in another repository alone")]
+    Elsewhere { name: String, sha256: String },
+    #[error(
+        "no Scout `{name}` is approved here under that name: it has the place of `{place}`, and is asked as that"
+    )]
+    HasPlace { name: String, place: String, sha256: String },
+    #[error("`{name}` is a tool component and answers no question")]
+    NotAScout { name: String, sha256: String },
+    #[error("component `{name}` cannot be read: {why}")]
+    Unreadable { name: String, why: String },
+}
+
+fn place(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "none of ours".to_owned(), |name| format!("`{name}`"))
+}
+
+fn replacement(replaces: Option<&str>) -> String {
+    replaces.map_or_else(|| "to replace nothing".to_owned(), |name| format!("to replace `{name}`"))
+}
+
+impl Refused {
+    /// A stable word for records and for `--json`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unapproved { .. } | Self::NeverApproved { .. } => "component_unapproved",
+            Self::Changed { .. } | Self::StoreDamaged { .. } | Self::OtherFile { .. } => {
+                "component_changed"
+            }
+            Self::Revoked { .. } | Self::RevokedHere { .. } => "component_revoked",
+            Self::Missing { .. } => "component_missing",
+            Self::OtherKind { .. }
+            | Self::OtherPlace { .. }
+            | Self::OtherManifest { .. }
+            | Self::NotAScout { .. }
+            | Self::TwoReplace { .. } => "component_conflict",
+            Self::NoScout { .. } | Self::Elsewhere { .. } | Self::HasPlace { .. } => {
+                "scout_unknown"
+            }
+            Self::NoSuchName { .. } => "name_reserved",
+            Self::NotAdmitted { .. } => "component_refused",
+            Self::Unreadable { .. } => "component_unreadable",
+        }
+    }
+
+    /// Name and digest of the refused component; no digest if it is not known.
+    pub fn about(&self) -> Option<(&str, Option<&str>)> {
+        match self {
+            Self::Unapproved { name, sha256, .. }
+            | Self::Revoked { name, sha256, .. }
+            | Self::Missing { name, sha256 }
+            | Self::NotAScout { name, sha256 }
+            | Self::Elsewhere { name, sha256 }
+            | Self::HasPlace { name, sha256, .. }
+            | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
+            Self::RevokedHere { again, .. } => again.about(),
+            Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
+                Some((name, Some(found)))
+            }
+            Self::TwoReplace { second: name, .. }
+            | Self::OtherKind { name, .. }
+            | Self::OtherManifest { name, .. }
+            | Self::NotAdmitted { name, .. }
+            | Self::StoreDamaged { name, .. }
+            | Self::Unreadable { name, .. } => Some((name, None)),
+            Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
+            Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
+        }
+    }
+
+    /// What the user can do, with the exact command if one command does it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Unapproved { name, sha256, path, replaces } => {
+                to_approve(name, path, sha256, replaces.as_deref())
+            }
+            Self::NeverApproved { path, sha256 } => {
+                format!("{} --here", to_approve("NAME", path, sha256, None))
+            }
+            Self::Changed { name, again: Some(again), .. } => format!(
+                "if that is no new version of your `{name}`, give it another name in agent.yaml; else this takes \
+                 the place of what you approved, wherever that holds: {}",
+                again.hint()
+            ),
+            Self::Changed { name, .. } | Self::StoreDamaged { name, .. } => {
+                format!(
+                    "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
+                )
+            }
+            Self::RevokedHere { again, .. } => again.hint(),
+            Self::OtherFile { .. } => "correct sha256 in agent.yaml, or the file".to_owned(),
+            Self::Revoked { name, path: Some(path), sha256 } => {
+                to_approve(name, path, sha256, None)
+            }
+            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
+            Self::Missing { name, sha256 } => approve_command("FILE", name, sha256),
+            Self::OtherKind { .. } => "correct `kind` in agent.yaml".to_owned(),
+            Self::OtherPlace { name, asked, path, sha256, .. } => {
+                to_approve(name, path, sha256, asked.as_deref())
+            }
+            Self::OtherManifest { name, .. } => {
+                format!("`{}`, then approve it anew", components_command("revoke", name))
+            }
+            Self::NoScout { .. } | Self::Elsewhere { .. } => {
+                "there are a and b; `act components` lists what else was approved".to_owned()
+            }
+            Self::HasPlace { place, .. } => {
+                let scout = place.strip_prefix("scout-").unwrap_or(place);
+                format!("`act scout {}` asks it", shell_word(scout))
+            }
+            Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
+            Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
+            Self::TwoReplace { second, .. } => components_command("revoke", second),
+            Self::NotAdmitted { .. } => {
+                "`act components inspect FILE` shows what it imports and needs".to_owned()
+            }
+            Self::Unreadable { .. } => "look at the file and its mode".to_owned(),
+        }
+    }
+}
+
+/// A command `act components VERB VALUE` that a person can paste into a shell.
+fn components_command(verb: &str, value: &str) -> String {
+    format!("act components {verb} {}", shell_word(value))
+}
+
+fn approve_command(file: &str, name: &str, sha256: &str) -> String {
+    let [file, name, sha256] = [file, name, sha256].map(shell_word);
+    format!("act components approve {file} --name {name} --sha256 {sha256}")
+}
+
+/// The two commands that inspect a file and approve it.
+fn to_approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> String {
+    let inspect = components_command("inspect", path);
+    let approve = approve_command(path, name, sha256);
+    let replaces = replaces.map(|builtin| format!(" --replaces {}", shell_word(builtin)));
+    let replaces = replaces.unwrap_or_default();
+    format!("look at it with `{inspect}`; to approve it: {approve}{replaces}")
+}
+
+impl From<Refused> for act_core::Failure {
+    fn from(refused: Refused) -> Self {
+        Self::refused(refused.code(), refused.to_string()).hint(refused.hint())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // CAPABILITY-27, security line 41
+    #[test]
+    fn the_command_is_exact_and_a_path_cannot_add_to_it() {
+        let asked = |path: &str| {
+            let (name, sha256) = ("license".to_owned(), "ab".to_owned());
+            let replaces = Some("scout-a".to_owned());
+            Refused::Unapproved { name, sha256, path: path.to_owned(), replaces }.hint()
+        };
+        assert!(asked("/r/x.wasm").ends_with(
+            "act components approve /r/x.wasm --name license --sha256 ab --replaces scout-a"
+        ));
+        assert!(
+            asked("/r/$(rm -rf x);'.wasm").contains("approve '/r/$(rm -rf x);'\\''.wasm' --name")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `/etc/act/policy.toml`: what the administrator allows anybody on this machine. It takes away and never gives.
+//! `/etc/act/policy.toml`: upper limits that the administrator sets for all users of this machine. A policy only takes
+//! away and never grants.
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -8,22 +9,21 @@ use act_config::{ConfigCeiling, User};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::toml_file::{self, FileError};
-use super::trusted::{self, Owner};
+use super::trusted::{self, FileError, Owner};
 use crate::{Capability, Ceiling, Grant};
 
-const PLACE: &str = "/etc/act/policy.toml";
+const PATH: &str = "/etc/act/policy.toml";
 const MAX_BYTES: u64 = 1 << 20;
 
-/// In force for every component, built in or not. Without a file nothing is taken away.
+/// The policy in force, for built-in components too. Without a file it limits nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
     pub ceiling: Grant,
-    /// The head of the audit log must go to a place off this machine.
+    /// The head of the audit log must be sent to another machine.
     pub require_anchor: bool,
-    /// An image may be named by a tag alone.
+    /// An image may be named by its tag, without a digest.
     pub allow_unpinned_images: bool,
-    /// The most that an `agent.yaml` may set.
+    /// The upper limits for `agent.yaml`.
     pub config: ConfigCeiling,
 }
 
@@ -40,10 +40,10 @@ impl Default for Policy {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct PolicyFile {
     require_anchor: bool,
     allow_unpinned_images: Option<bool>,
-    /// Grants that nobody gets.
+    /// Names of capabilities that no component gets.
     deny: Vec<String>,
     ceiling: Ceiling,
     verifier: Steps,
@@ -51,21 +51,21 @@ struct Written {
     limits: TaskLimits,
 }
 
-/// What one task may spend; the key is that of `agent.yaml`.
+/// Limits of one task. `agent.yaml` has the same key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TaskLimits {
     max_tokens: Option<NonZeroU64>,
 }
 
-/// Milliseconds; the key is that of `agent.yaml`.
+/// Timeouts in milliseconds. `agent.yaml` has the same keys.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Timeouts {
     verification_step: Option<NonZeroU64>,
 }
 
-/// The keys and words of `verification` in `agent.yaml`.
+/// Limits of the steps of a verification. `agent.yaml` has the same keys and words.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Steps {
@@ -115,28 +115,34 @@ enum Network {
 }
 
 impl Policy {
+    /// Reads the policy of this machine.
+    ///
+    /// # Errors
+    ///
+    /// A [`FileError`] if the file is not trusted or malformed. No component may be loaded then.
     pub fn read() -> Result<Self, FileError> {
-        let (path, owner) = place();
+        let (path, owner) = path_and_owner();
         let untrusted = |why| FileError::Untrusted { path: path.clone(), why };
-        let (Some(above), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+        let (Some(directory), Some(name)) =
+            (path.parent(), path.file_name().and_then(|n| n.to_str()))
         else {
             return Err(untrusted("is no file name".to_owned()));
         };
-        let Some(dir) = trusted::directory(above, None, owner).map_err(untrusted)? else {
+        let Some(dir) = trusted::open_directory(directory, None, owner).map_err(untrusted)? else {
             return Ok(Self::default());
         };
-        match trusted::text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {
+        match trusted::read_text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {
             Some(text) => Self::parse(&text, &path),
             None => Ok(Self::default()),
         }
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
-        let written: Written = toml_file::parse(text, path)?;
+        let written: PolicyFile = trusted::parse(text, path)?;
         if !written.ceiling.withheld.is_empty() {
             let at = text.find("withheld").unwrap_or_default();
             let why = "unknown field `withheld`; name what nobody gets in `deny`";
-            return Err(toml_file::malformed(text, path, at, why));
+            return Err(trusted::malformed(text, path, at, why));
         }
         let mut ceiling = Grant::everything();
         written.ceiling.lower(&mut ceiling);
@@ -144,7 +150,7 @@ impl Policy {
             let Some(capability) = Capability::named(name) else {
                 let at = text.find(&format!("\"{name}\"")).unwrap_or_default();
                 let why = format!("`{}` is no grant", name.escape_debug());
-                return Err(toml_file::malformed(text, path, at, &why));
+                return Err(trusted::malformed(text, path, at, &why));
             };
             capability.close(&mut ceiling);
         }
@@ -174,13 +180,13 @@ impl Policy {
     }
 }
 
-/// Another place in builds with debug assertions, for tests; what is shipped has none.
-fn place() -> (PathBuf, Owner) {
+/// Tests choose another path with `ACT_POLICY_FILE`. Only builds with debug assertions read that variable.
+fn path_and_owner() -> (PathBuf, Owner) {
     #[cfg(debug_assertions)]
     if let Some(path) = std::env::var_os("ACT_POLICY_FILE") {
         return (path.into(), Owner::CallerAsRoot);
     }
-    (PLACE.into(), Owner::Root)
+    (PATH.into(), Owner::Root)
 }
 
 #[cfg(test)]

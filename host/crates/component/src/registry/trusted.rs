@@ -1,29 +1,89 @@
-//! Files that decide what is granted count only when nobody but their owner could have written them.
+//! Files that decide what is granted: who may have written them, how they are parsed, and what is wrong with them.
 //!
-//! Opened by handle: the directory first, then the file in it without following a link, and what was judged is what
-//! is read.
+//! Such a file counts only if no other user can have written it. Every directory and file is opened by handle without
+//! following a link in the last step, and the handle that was checked is the one that is read.
 
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 
+use super::grants::directory_path;
 use act_fs::{Dir, Identity, READ, read_bounded};
 
-/// Directories above one, more than any path has.
-const MAX_ABOVE: usize = 512;
+/// Maximum number of directories above one that are checked. No path has as many.
+const MAX_PARENTS: usize = 512;
+/// File with the command that sends the head of the audit log away.
+const ANCHOR: &str = "anchor";
+const MAX_ANCHOR_BYTES: u64 = 16 << 10;
 
-/// Whose file it must be.
+/// Why `grants.toml` or `policy.toml` cannot be used. No component is loaded then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    #[error("{} {why}", path.display())]
+    Untrusted { path: PathBuf, why: String },
+    #[error("{}:{line}:{column}: {why}", path.display())]
+    Malformed { path: PathBuf, line: usize, column: usize, why: String },
+    #[error("{} cannot be written: {why}", path.display())]
+    Unwritable { path: PathBuf, why: String },
+    #[error("no home directory for grants; set HOME or XDG_CONFIG_HOME")]
+    NoHome,
+}
+
+impl FileError {
+    /// A stable word for records and for `--json`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Untrusted { .. } => "grants_untrusted",
+            Self::Malformed { .. } => "grants_malformed",
+            Self::Unwritable { .. } | Self::NoHome => "grants_unwritable",
+        }
+    }
+
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Untrusted { .. } => "put owner, mode and place of the file right, or remove it",
+            Self::Malformed { .. } => "correct the file at this place",
+            Self::Unwritable { .. } => "look at owner and mode of the directory",
+            Self::NoHome => "set HOME to a directory that you can write",
+        }
+    }
+}
+
+impl From<FileError> for act_core::Failure {
+    fn from(error: FileError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
+/// Parses a whole document.
+pub(super) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, FileError> {
+    toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        malformed(text, path, at, &error.message().replace('\n', " "))
+    })
+}
+
+/// The error for what is wrong at byte `at` of the text.
+pub(super) fn malformed(text: &str, path: &Path, at: usize, why: &str) -> FileError {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    FileError::Malformed { path: path.to_owned(), line, column, why: why.to_owned() }
+}
+
+/// Who must own a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// The caller's, and closed to everybody else.
+    /// The caller owns the file, and no other user can read it.
     Caller,
-    /// The administrator's; others may read it.
+    /// Root owns the file, and other users can read it.
     Root,
-    /// The caller's in place of the administrator's, for tests.
+    /// The caller stands in for root, in tests.
     #[cfg(debug_assertions)]
     CallerAsRoot,
 }
@@ -43,8 +103,14 @@ impl Owner {
     }
 }
 
-/// The directory, none when there is none. Links on the way are the user's own; what counts is where they lead.
-pub(super) fn directory(
+/// Opens the directory of a file that decides what is granted; `None` if it does not exist. Links to the directory are
+/// followed, because the checks are made on the directory to which they lead.
+///
+/// # Errors
+///
+/// A message that follows the path of the file: the directory or one above it can be written by others, it lies in the
+/// repository, or it cannot be opened.
+pub(super) fn open_directory(
     path: &Path,
     repo: Option<&Path>,
     owner: Owner,
@@ -60,46 +126,53 @@ pub(super) fn directory(
     };
     let stat = rustix::fs::fstat(&dir).map_err(|errno| format!("cannot be looked at: {errno}"))?;
     let caller = rustix::process::geteuid().as_raw();
-    let ours = stat.st_uid == 0 || (owner != Owner::Root && stat.st_uid == caller);
-    if !ours || stat.st_mode & 0o022 != 0 {
+    let is_ours = stat.st_uid == 0 || (owner != Owner::Root && stat.st_uid == caller);
+    if !is_ours || stat.st_mode & 0o022 != 0 {
         return Err("lies in a directory that others can write".to_owned());
     }
-    look_above(&dir, repo)?;
+    check_parents(&dir, repo)?;
     Ok(Some(dir))
 }
 
-/// From the open directory upwards: by identity, not by spelling. Whoever can write a directory above could have
-/// put another one in the place of this.
-fn look_above(dir: &Dir, repo: Option<&Path>) -> Result<(), String> {
+/// Checks the directory and all directories above it: none of them is the repository or can be written by everybody, who
+/// could then replace the directory. Directories are compared by device and inode, because a path can be spelled in many
+/// ways.
+fn check_parents(dir: &Dir, repo: Option<&Path>) -> Result<(), String> {
     let repo = repo.map(std::fs::metadata).transpose().map_err(|error| error.to_string())?;
-    let cannot = |errno: Errno| format!("lies in a directory that cannot be looked at: {errno}");
-    let unreadable = |error| format!("lies in a directory that cannot be looked at: {error}");
+    let unreadable =
+        |error: io::Error| format!("lies in a directory that cannot be looked at: {error}");
     let mut at = dir.try_clone().map_err(|error| error.to_string())?;
-    for _ in 0..MAX_ABOVE {
-        let here = rustix::fs::fstat(&at).map_err(cannot)?;
+    for _ in 0..MAX_PARENTS {
+        let stat = rustix::fs::fstat(&at).map_err(|errno| unreadable(errno.into()))?;
         let is_here =
-            |repo: &Metadata| (here.st_dev as u64, here.st_ino as u64) == (repo.dev(), repo.ino());
+            |repo: &Metadata| (stat.st_dev as u64, stat.st_ino as u64) == (repo.dev(), repo.ino());
         if repo.as_ref().is_some_and(is_here) {
             let why = "lies inside of the repository in use, which cannot grant anything";
             return Err(why.to_owned());
         }
-        if here.st_mode & 0o1002 == 0o002 {
+        // The sticky bit, as `/tmp` has it, keeps others from replacing what they do not own.
+        if stat.st_mode & 0o1002 == 0o002 {
             return Err("lies below a directory that everybody can write".to_owned());
         }
-        let above = at.subdirectory("..").map_err(unreadable)?;
-        if above.identity().map_err(unreadable)? == Identity::of_stat(&here) {
+        let parent = at.subdirectory("..").map_err(unreadable)?;
+        if parent.identity().map_err(unreadable)? == Identity::of_stat(&stat) {
             return Ok(());
         }
-        at = above;
+        at = parent;
     }
     Err("lies too deep".to_owned())
 }
 
-/// The text of a file, none when there is none.
-pub(super) fn text(
+/// Reads the text of a file; `None` if there is no file.
+///
+/// # Errors
+///
+/// A message that follows the path of the file: it is a link or no regular file, has the wrong owner or mode, is larger
+/// than `max` bytes, or cannot be read.
+pub(super) fn read_text(
     dir: &Dir,
     name: &str,
-    most: u64,
+    max: u64,
     owner: Owner,
 ) -> Result<Option<String>, String> {
     let file = match rustix::fs::openat(dir, name, READ, Mode::empty()) {
@@ -115,11 +188,27 @@ pub(super) fn text(
     if let Some(why) = owner.refuses(&stat) {
         return Err(why);
     }
-    let bytes = read_bounded(File::from(file), most).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => format!("is larger than {most} bytes"),
+    let bytes = read_bounded(File::from(file), max).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("is larger than {max} bytes"),
         _ => format!("cannot be read: {error}"),
     })?;
     String::from_utf8(bytes).map(Some).map_err(|_| "is no UTF-8 text".to_owned())
+}
+
+/// Reads the command, for `/bin/sh`, that sends the head of the audit log to another machine; `None` if the user has
+/// none. The command lies beside the grants and is trusted under the same conditions.
+///
+/// # Errors
+///
+/// A message if the file is not trusted or cannot be read.
+pub fn anchor_command(repo: Option<&Path>) -> Result<Option<String>, String> {
+    let Some(path) = directory_path() else { return Ok(None) };
+    let untrusted = |why: String| format!("{} {why}", path.join(ANCHOR).display());
+    let Some(dir) = open_directory(&path, repo, Owner::Caller).map_err(untrusted)? else {
+        return Ok(None);
+    };
+    let text = read_text(&dir, ANCHOR, MAX_ANCHOR_BYTES, Owner::Caller).map_err(untrusted)?;
+    Ok(text.filter(|text| !text.trim().is_empty()))
 }
 
 #[cfg(test)]
@@ -129,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    fn place() -> tempfile::TempDir {
+    fn fixture() -> tempfile::TempDir {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir_all(temp.path().join("config/act")).unwrap();
         fs::create_dir_all(temp.path().join("repo")).unwrap();
@@ -137,8 +226,8 @@ mod tests {
     }
 
     fn read(temp: &Path) -> Result<Option<String>, String> {
-        match directory(&temp.join("config/act"), Some(&temp.join("repo")), Owner::Caller)? {
-            Some(dir) => text(&dir, "grants.toml", 100, Owner::Caller),
+        match open_directory(&temp.join("config/act"), Some(&temp.join("repo")), Owner::Caller)? {
+            Some(dir) => read_text(&dir, "grants.toml", 100, Owner::Caller),
             None => Ok(None),
         }
     }
@@ -152,7 +241,7 @@ mod tests {
     // CAPABILITY-23, security line 41
     #[test]
     fn only_a_file_that_nobody_else_could_have_written_counts() {
-        let temp = place();
+        let temp = fixture();
         assert_eq!(read(temp.path()), Ok(None));
         write(temp.path(), 0o600);
         assert_eq!(read(temp.path()).unwrap().as_deref(), Some("x = 1"));
@@ -189,7 +278,7 @@ mod tests {
     // CAPABILITY-23, security line 41
     #[test]
     fn a_file_that_really_lies_in_the_repository_is_refused() {
-        let temp = place();
+        let temp = fixture();
         fs::create_dir_all(temp.path().join("repo/inside/act")).unwrap();
         fs::write(temp.path().join("repo/inside/act/grants.toml"), "x = 1").unwrap();
         fs::remove_dir_all(temp.path().join("config")).unwrap();
