@@ -1,25 +1,30 @@
-//! A value that fits a JSON Schema, made up without chance: what an author gives as `examples`, `default`, `const` or
-//! `enum`, else the plainest there is. Names of files are those of the fixture.
+//! Makes up a value that fits a JSON Schema. It is always the same value: one that the author gives as `const`, `examples`,
+//! `default` or `enum`, or else the simplest one. Fields for files hold the name of a file in the repository of the test.
 
 use std::cell::Cell;
 
+use regex_syntax::Parser;
+use regex_syntax::hir::{Class, Hir, HirKind};
 use serde_json::{Map, Value};
 
-use super::fixture::A_FILE;
+use super::queries::A_FILE;
 
-/// Types inside each other, which is more than those of a function may have (FOREIGN-5).
-const DEPTH: usize = 64;
-/// Schemas that refer to themselves are followed this often, and then only where they must be.
-const REFERRED: usize = 2;
-/// Values in one sample.
-const VALUES: usize = 10_000;
-/// Items of one array, characters of one text.
-const ITEMS: u64 = 16;
-const CHARS: u64 = 4096;
+/// Maximum nesting of schemas. It is more than the types of a function may have (FOREIGN-5).
+const MAX_DEPTH: usize = 64;
+/// Number of references that are followed in full. After that only required properties are made.
+const MAX_REFERENCES: usize = 2;
+/// Maximum number of values in one sample.
+const MAX_VALUES: usize = 10_000;
+/// Maximum number of items in one array.
+const MAX_ITEMS: u64 = 16;
+/// Maximum number of characters in one string.
+const MAX_CHARS: u64 = 4096;
+/// Maximum number of parts of a pattern, each counted as often as it is repeated.
+const MAX_STEPS: usize = 10_000;
 
-/// One value for `schema`; it need not fit where the schema has rules that nobody can guess.
-pub(super) fn of(schema: &Value) -> Value {
-    Maker { root: schema, left: Cell::new(VALUES) }.value(schema, "", At::default())
+/// Makes up a value for `schema`. The value need not fit a schema with rules that go beyond types, bounds and patterns.
+pub(super) fn value(schema: &Value) -> Value {
+    Maker { root: schema, left: Cell::new(MAX_VALUES) }.value(schema, "", At::default())
 }
 
 /// Whether a field of this name holds names of files.
@@ -35,7 +40,7 @@ struct Maker<'a> {
 #[derive(Default, Clone, Copy)]
 struct At {
     depth: usize,
-    referred: usize,
+    references: usize,
 }
 
 impl At {
@@ -44,13 +49,13 @@ impl At {
     }
 
     fn is_deep(self) -> bool {
-        self.referred > REFERRED
+        self.references > MAX_REFERENCES
     }
 }
 
 impl Maker<'_> {
     fn value(&self, schema: &Value, field: &str, at: At) -> Value {
-        let Some(left) = self.left.get().checked_sub(1).filter(|_| at.depth < DEPTH) else {
+        let Some(left) = self.left.get().checked_sub(1).filter(|_| at.depth < MAX_DEPTH) else {
             return Value::Null;
         };
         self.left.set(left);
@@ -60,8 +65,8 @@ impl Maker<'_> {
         if let Some(given) = given {
             return given.clone();
         }
-        if let Some(same) = self.referred(schema) {
-            return self.value(same, field, At { referred: at.referred + 1, ..at.inside() });
+        if let Some(same) = self.resolve(schema) {
+            return self.value(same, field, At { references: at.references + 1, ..at.inside() });
         }
         let other = first("anyOf").or_else(|| first("oneOf")).or_else(|| first("allOf"));
         if let Some(other) = other {
@@ -88,14 +93,16 @@ impl Maker<'_> {
         Value::Object(made.collect::<Map<_, _>>())
     }
 
-    /// What stands first has schemas of its own; the rest is one of each kind, so that it may have to be different.
+    /// The items of `prefixItems`, and then as many of `items` as are required. Names of an `enum` are taken in turn, because
+    /// the items may have to be unique.
     fn array(&self, schema: &Value, field: &str, at: At) -> Value {
         let first = schema.get("prefixItems").and_then(Value::as_array);
         let first = first.into_iter().flatten();
         let mut made: Vec<_> = first.map(|schema| self.value(schema, field, at.inside())).collect();
         let wanted = u64::from(made.is_empty() && !at.is_deep());
         let (least, most) = (size(schema, "minItems"), size(schema, "maxItems"));
-        let wanted = wanted.max(least.unwrap_or_default()).min(most.unwrap_or(ITEMS)).min(ITEMS);
+        let wanted =
+            wanted.max(least.unwrap_or_default()).min(most.unwrap_or(MAX_ITEMS)).min(MAX_ITEMS);
         let missing = usize::try_from(wanted).unwrap_or_default().saturating_sub(made.len());
         if let Some(items) = schema.get("items").filter(|items| items.as_bool() != Some(false)) {
             match items.get("enum").and_then(Value::as_array) {
@@ -109,7 +116,7 @@ impl Maker<'_> {
         Value::Array(made)
     }
 
-    fn referred(&self, schema: &Value) -> Option<&Value> {
+    fn resolve(&self, schema: &Value) -> Option<&Value> {
         self.root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
     }
 }
@@ -118,7 +125,7 @@ fn size(schema: &Value, name: &str) -> Option<u64> {
     schema.get(name).and_then(Value::as_u64)
 }
 
-/// 1, or the bound that is nearest to it: few functions are at ease with the largest numbers there are.
+/// 1, or the bound that is nearest to it. Many functions fail for very large numbers.
 fn number(schema: &Value) -> Value {
     let bound = |name: &str| schema.get(name).filter(|bound| bound.is_number());
     let value = |bound: &&Value| bound.as_f64().unwrap_or(1.0);
@@ -128,11 +135,11 @@ fn number(schema: &Value) -> Value {
 }
 
 fn text(schema: &Value, field: &str) -> String {
-    let least = size(schema, "minLength").unwrap_or_default().min(CHARS);
+    let least = size(schema, "minLength").unwrap_or_default().min(MAX_CHARS);
     let most = size(schema, "maxLength").unwrap_or(u64::MAX);
     let fits = |text: &str| (least..=most).contains(&(text.chars().count() as u64));
     if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        return super::pattern::text(pattern).unwrap_or_default();
+        return matching(pattern).unwrap_or_default();
     }
     if names_files(field) && fits(A_FILE) {
         return A_FILE.to_owned();
@@ -141,7 +148,7 @@ fn text(schema: &Value, field: &str) -> String {
     "text".chars().cycle().take(usize::try_from(count).unwrap_or_default()).collect()
 }
 
-/// The first type that says something; an object where none is named.
+/// The first type that is not `null`; an object if the schema names none.
 fn kind(schema: &Value) -> &str {
     let named = match schema.get("type") {
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).find(|one| *one != "null"),
@@ -152,6 +159,44 @@ fn kind(schema: &Value) -> &str {
         None => Some("object"),
     };
     named.unwrap_or("null")
+}
+
+/// The simplest text that a pattern matches. `None` if the pattern cannot be parsed or needs more than [`MAX_STEPS`]. Assertions
+/// inside of a pattern, such as word boundaries, are ignored.
+fn matching(pattern: &str) -> Option<String> {
+    let mut text = PatternText { text: String::new(), left: MAX_STEPS };
+    text.write(&Parser::new().parse(pattern).ok()?)?;
+    Some(text.text)
+}
+
+struct PatternText {
+    text: String,
+    left: usize,
+}
+
+impl PatternText {
+    fn write(&mut self, hir: &Hir) -> Option<()> {
+        self.left = self.left.checked_sub(1)?;
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => {}
+            HirKind::Literal(literal) => self.text.push_str(std::str::from_utf8(&literal.0).ok()?),
+            HirKind::Class(Class::Unicode(class)) => {
+                self.text.push(class.ranges().first()?.start());
+            }
+            HirKind::Class(Class::Bytes(class)) => {
+                self.text.push(class.ranges().first()?.start().into());
+            }
+            HirKind::Repetition(repeated) => {
+                for _ in 0..repeated.min {
+                    self.write(&repeated.sub)?;
+                }
+            }
+            HirKind::Capture(capture) => self.write(&capture.sub)?,
+            HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.write(part))?,
+            HirKind::Alternation(parts) => self.write(parts.first()?)?,
+        }
+        Some(())
+    }
 }
 
 #[cfg(test)]
@@ -170,7 +215,7 @@ mod tests {
         #[test]
         fn whatever_a_foreign_function_takes_is_made_up_fits_and_converts(of in Parameters::any()) {
             let schema = of.schema();
-            let made = super::of(&schema);
+            let made = super::value(&schema);
             let rules = OwnReport::new(Some(&schema.to_string())).unwrap();
             prop_assert_eq!(rules.fits(&made), Ok(()), "{} for {}", made, schema);
             prop_assert_eq!(of.convert(&made.to_string()), Ok(()), "{} for {}", made, schema);
@@ -196,7 +241,7 @@ mod tests {
             ),
             (json!({"items": {"type": "null"}, "maxItems": 0}), json!([])),
         ] {
-            assert_eq!(of(&schema), made, "{schema}");
+            assert_eq!(value(&schema), made, "{schema}");
             assert!(jsonschema::is_valid(&schema, &made), "{schema}");
         }
     }
@@ -218,17 +263,36 @@ mod tests {
         });
         let made = json!({"path": A_FILE, "lines": [3], "level": "low", "word": "text", "glob": "*.py",
             "same": "1", "either": true});
-        assert_eq!(of(&schema), made);
-        assert_eq!(of(&json!({"type": "array"})), json!([]));
+        assert_eq!(value(&schema), made);
+        assert_eq!(value(&json!({"type": "array"})), json!([]));
     }
 
     #[test]
     fn a_schema_that_refers_to_itself_ends() {
         let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
-        assert!(of(&schema).is_object());
+        assert!(value(&schema).is_object());
         // Ten ways on at every step: what must not be there ends it.
         let many: Map<_, _> = (0..10).map(|i| (format!("n{i}"), json!({"$ref": "#"}))).collect();
         let schema = json!({"type": "object", "properties": many});
-        assert!(jsonschema::is_valid(&schema, &of(&schema)));
+        assert!(jsonschema::is_valid(&schema, &value(&schema)));
+    }
+
+    // COMPONENT-7
+    #[test]
+    fn what_is_made_matches() {
+        for pattern in [
+            "^(0|[1-9][0-9]{0,19})$",
+            "^[a-z][a-z0-9-]*$",
+            "^run_[0-9]{8}_[0-9]{6}_[0-9a-f]{6}$",
+            r"^\d+\.\d+(\.\d+)?$",
+            "(?i)^(yes|no)$",
+            "",
+        ] {
+            let made = matching(pattern).unwrap();
+            assert!(regex::Regex::new(pattern).unwrap().is_match(&made), "{pattern}: {made}");
+        }
+        assert_eq!(matching("("), None);
+        assert_eq!(matching("((a|b){4000}){4000}"), None);
+        assert_eq!(matching("(a{1000}){1000}"), None);
     }
 }

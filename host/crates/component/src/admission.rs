@@ -51,7 +51,7 @@ impl std::fmt::Display for MissingGrant {
     }
 }
 
-/// Why imports, declared needs, grant and ceiling do not go together.
+/// Why a component is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     #[error("it imports {} without that grant; approve it with the grant, or leave it out", list(.0))]
@@ -83,7 +83,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// A stable word for records.
+    /// A stable word for records and for `--json`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing(_) => "grant_missing",
@@ -108,7 +108,7 @@ fn grants() -> String {
     names.map(|one| format!("`{}`", one.name())).collect::<Vec<_>>().join(", ")
 }
 
-/// The four parties, each with what it allows by itself.
+/// The four parties that decide, each with what it allows on its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parties {
     pub imports: Grant,
@@ -129,7 +129,7 @@ impl Parties {
         }
     }
 
-    /// Imports ∩ needs ∩ grants ∩ ceiling.
+    /// What all parties allow: imports ∩ needs ∩ grants ∩ ceiling, without what is withheld.
     pub fn effective(&self) -> Grant {
         let mut effective = self.imports.meet(&self.needs).meet(&self.grants).meet(&self.ceiling);
         for capability in self.grants.withheld.iter().filter_map(|name| Capability::named(name)) {
@@ -174,7 +174,7 @@ fn imported(component: &Inspection) -> Grant {
     grant
 }
 
-/// What needs ask for, without bounds where they name none.
+/// What the needs request. A need without bounds requests the capability without bounds.
 fn requested(needs: &[Need]) -> Grant {
     let mut grant = Grant { limits: Limits::unlimited(), ..Grant::default() };
     for need in needs {
@@ -185,7 +185,7 @@ fn requested(needs: &[Need]) -> Grant {
     grant
 }
 
-/// The grant of an approval unless the user says otherwise: what is asked for, within the usual bounds.
+/// The grant of an approval unless the user chooses another one: what the needs request, within the usual bounds.
 pub fn usual(needs: &[Need], limits: Limits) -> Grant {
     requested(needs).meet(&Grant::usual(limits))
 }
@@ -274,7 +274,7 @@ fn never_edits(component: &Inspection) -> Result<(), AdmissionError> {
     Ok(())
 }
 
-/// Whether this program has such an interface at all.
+/// Whether this program has the interface.
 fn is_known(name: &str) -> bool {
     let import = Import::parse(name);
     matches!(
@@ -284,7 +284,7 @@ fn is_known(name: &str) -> bool {
         || Capability::ALL.into_iter().any(|capability| capability.is_behind(&import))
 }
 
-/// The packages in `wit/` and the linked version of WASI.
+/// The versions of the packages in `wit/`, and of the linked WASI.
 const OURS: [(&str, Version); 7] = [
     ("agentcommand:model", Version { major: 1, minor: 0 }),
     ("agentcommand:progress", Version { major: 1, minor: 0 }),
@@ -317,16 +317,16 @@ impl Version {
     }
 }
 
-/// Whether a name means this interface, whatever its version.
+/// Whether a name is that of the interface, in any version.
 pub(crate) fn is_interface(name: &str, interface: &str) -> bool {
     Import::parse(name).interface == Import::parse(interface).interface
 }
 
 /// Refuses an import or export of another major or a newer minor version than ours.
 ///
-/// A minor version only adds to what a component may import, so a component of an older minor version has all that it
-/// was built with. One of a newer minor version may call what is not there; in another major version the same name has
-/// another meaning. Names of other packages are not judged here.
+/// A minor version only adds interfaces and functions, so a component of an older minor version finds all that it was built
+/// with. A component of a newer minor version may call functions that do not exist here, and in another major version the
+/// same name has another meaning. Names of other packages are not checked here.
 pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
     let import = Import::parse(name);
     let package = import.package;
@@ -334,7 +334,7 @@ pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
     let Some((_, ours)) = OURS.into_iter().find(|(package, _)| is_of(package)) else {
         return Ok(());
     };
-    // Before 1.0 every minor version is a generation of its own.
+    // Before 1.0, each minor version may break its predecessor.
     let is_ours = |built: &Version| {
         built.major == ours.major && (ours.major > 0 || built.minor == ours.minor)
     };
@@ -348,7 +348,7 @@ pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
     }
 }
 
-/// One thing that a component may want to do.
+/// One access that a component may attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
     Read(String),
@@ -382,12 +382,12 @@ pub struct Says {
 }
 
 impl Access {
-    /// Parses an object as people write it: an address, `METHOD ADDRESS`, `env:NAME`, `write:PATH`, `read:PATH`, the name of a
-    /// grant, else a path to read.
+    /// Parses an access as people write it: an address, `METHOD ADDRESS`, `env:NAME`, `write:PATH`, `read:PATH`, the name of a
+    /// grant, or else a path to read.
     ///
     /// # Errors
     ///
-    /// A [`ValueError`] if the object is none of these.
+    /// A [`ValueError`] if the text is none of these.
     pub fn parse(text: &str) -> Result<Self, ValueError> {
         if let Some(capability) = Capability::named(text) {
             return Ok(Self::Plain(capability));
@@ -422,7 +422,7 @@ impl Access {
     }
 }
 
-/// Scheme, host and port as they are written, so that an inexact spelling is refused as one.
+/// The origin of an address as it is written. It is not normalised, because an inexact spelling is to be refused.
 fn origin_of(address: &str) -> Result<Origin, ValueError> {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);

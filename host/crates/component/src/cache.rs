@@ -1,9 +1,9 @@
-//! Compiled code on disk. Loading compiled code is trusting it, so a file counts only when it is ours.
+//! The cache of compiled components. The engine runs compiled code without any check, so a file is loaded only if this
+//! user wrote it.
 //!
-//! One file for each component and engine in a directory that belongs to the caller alone. A file starts
-//! with a record of what it is and of its own digest; it is read once, through a handle that follows no
-//! link, and the bytes that were verified are the bytes that are loaded. Whatever is wrong with it, the
-//! component is compiled again.
+//! The cache directory belongs to the caller alone and holds one file for each component and engine. A file begins with a
+//! header: which component and engine it is for, and the digest of the code. It is read once, through a handle that follows
+//! no link, and the bytes that were verified are loaded. A component is compiled again if anything is wrong with its file.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -20,24 +20,24 @@ use wasmtime::component::Component;
 
 use crate::builtin::Builtin;
 
-/// Starts every file; raised when the layout of the record changes.
+/// The first bytes of every file. The number is raised when the layout of the header changes.
 const MAGIC: &[u8; 8] = b"actcode1";
-/// Code is a few times as large as the component that it was made from, which has 64 MiB at most.
+/// Maximum size of a file. Compiled code is a few times as large as its component, which has at most 64 MiB.
 const MAX_FILE: u64 = 1 << 30;
-/// Files that are kept; the oldest go first.
+/// Maximum number of files. The oldest are removed first.
 const MAX_FILES: usize = 64;
 const SUFFIX: &str = ".cwasm";
 
 pub(super) struct Cache {
     dir: PathBuf,
     name: String,
-    /// What the file must say it is: component and engine.
+    /// Digest of the component and the engine, which the header must hold.
     identity: [u8; 32],
 }
 
 impl Cache {
     pub(super) fn new(dir: &Path, engine: &Engine, component: &str) -> Self {
-        // Two engines with one hash can load each other's code, says the engine; it checks again itself.
+        // Engines with the same hash can load each other's code. The engine checks that itself too.
         let mut hasher = StableHasher::default();
         engine.precompile_compatibility_hash().hash(&mut hasher);
         let engine = Sha256::from(hasher.0);
@@ -53,34 +53,40 @@ impl Cache {
         }
     }
 
-    /// The compiled component, if a file of ours holds it unharmed.
+    /// Loads the compiled component; `None` if there is no undamaged file for it.
     pub(super) fn load(&self, engine: &Engine) -> Option<Component> {
-        let dir = open_own_dir(&self.dir).ok()?;
-        let file = read_own_file(&dir, &self.name).ok()?;
+        let dir = open_private_dir(&self.dir).ok()?;
+        let file = read_private_file(&dir, &self.name).ok()?;
         let code = self.verified(&file)?;
         #[expect(
             unsafe_code,
             reason = "the engine trusts compiled code; these bytes come from a directory and a file that only \
                       this user can write, and were just compared with the digest recorded when we made them"
         )]
-        // SAFETY: `code` was made by `Component::serialize` of this program's engine and is unchanged since.
+        // SAFETY: `code` was made by `Component::serialize` of this program's engine. The digest finds damage; it does not
+        // protect against a process of the same user that writes a file with a matching digest. Such a process can replace
+        // this program as well.
         let component = unsafe { Component::deserialize(engine, code) };
         component.ok()
     }
 
-    /// Writes the code beside the others, whole or not at all.
-    pub(super) fn keep(&self, code: &[u8]) -> std::io::Result<()> {
+    /// Stores the code atomically.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system if the directory or the file cannot be written.
+    pub(super) fn store(&self, code: &[u8]) -> std::io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let dir = open_own_dir(&self.dir)?;
+        let dir = open_private_dir(&self.dir)?;
         let mut staged = dir.stage(&self.name)?;
         for part in [MAGIC.as_slice(), &self.identity, Sha256::of(code).as_bytes(), code] {
             staged.write(part)?;
         }
         staged.publish(&*self.name, Durability::Unsynced)?;
-        forget_oldest(&dir, &self.name)
+        remove_oldest(&dir, &self.name)
     }
 
-    /// The code in a file, if the record before it fits.
+    /// The code in a file, if its header is right.
     fn verified<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
         let rest = file.strip_prefix(MAGIC)?.strip_prefix(&self.identity)?;
         let (digest, code) = rest.split_at_checked(32)?;
@@ -88,23 +94,23 @@ impl Cache {
     }
 }
 
-/// Where compiled components are kept; none without a home directory.
+/// The cache directory, `$XDG_CACHE_HOME/act/components` or else `~/.cache/act/components`.
 pub fn cache_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(base.join("act").join("components"))
 }
 
-/// What a cache directory is worth.
+/// The state of the cache directory, for `act doctor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheState {
-    /// Not made yet.
+    /// The directory does not exist. It is created when it is needed.
     Absent,
     Usable {
         entries: usize,
         mode: u32,
     },
-    /// Others could write or look into it, or it cannot be opened: nothing in it is believed.
+    /// Other users can read or write the directory, or it cannot be opened. Nothing is loaded from it.
     Unusable,
 }
 
@@ -115,28 +121,28 @@ pub fn cache_state(dir: &Path) -> CacheState {
         let compiled = names.iter().filter(|name| name.to_bytes().ends_with(SUFFIX.as_bytes()));
         Ok(CacheState::Usable { entries: compiled.count(), mode })
     };
-    match open_own_dir(dir) {
+    match open_private_dir(dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => CacheState::Absent,
         Err(_) => CacheState::Unusable,
         Ok(dir) => usable(&dir).unwrap_or(CacheState::Unusable),
     }
 }
 
-/// Opens the directory itself, never through a link, and only if nobody else can write to it or list it.
-fn open_own_dir(path: &Path) -> std::io::Result<Dir> {
+/// Opens the directory without following a link, and only if other users can neither write nor list it.
+fn open_private_dir(path: &Path) -> std::io::Result<Dir> {
     let dir = Dir::open(path)?;
     check_private(&dir)?;
     Ok(dir)
 }
 
-fn read_own_file(dir: &Dir, name: &str) -> std::io::Result<Vec<u8>> {
+fn read_private_file(dir: &Dir, name: &str) -> std::io::Result<Vec<u8>> {
     let file = regular(rustix::fs::openat(dir, name, READ, Mode::empty())?.into())?;
     check_private(&file)?;
     read_bounded(file, MAX_FILE)
 }
 
-/// Removes the oldest files beyond the number that is kept, temporary files of killed writers included.
-fn forget_oldest(dir: &Dir, newest: &str) -> std::io::Result<()> {
+/// Removes the oldest files beyond the maximum. Temporary files of killed processes count too.
+fn remove_oldest(dir: &Dir, newest: &str) -> std::io::Result<()> {
     let mut files = vec![];
     for name in dir.names(usize::MAX)? {
         let Ok(name) = name.into_string() else { continue };
@@ -152,30 +158,31 @@ fn forget_oldest(dir: &Dir, newest: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-type Reading = JoinHandle<Option<Component>>;
+type Loading = JoinHandle<Option<Component>>;
 
-/// Compiled code of the built-in components, which is read while a task is still being prepared.
+/// Threads that load the compiled code of built-in components while a task is prepared.
 ///
-/// Only code is read: nothing of it runs, and admission is decided and recorded when a component is loaded. Code that is
-/// not in the cache is compiled then. Threads are listed by the component's digest, and clones share the list.
+/// No code of a component runs here, and admission is decided and recorded later, when the component is loaded. The threads
+/// are listed by the digest of the component, and clones share the list.
 #[derive(Clone, Default)]
-pub(super) struct ReadAhead(Arc<Mutex<HashMap<&'static str, Reading>>>);
+pub(super) struct ReadAhead(Arc<Mutex<HashMap<&'static str, Loading>>>);
 
 impl ReadAhead {
+    /// Starts a thread that loads one component from the cache.
     pub(super) fn begin(&self, engine: &Engine, dir: &Path, builtin: Builtin) {
         let cache = Cache::new(dir, engine, builtin.sha256);
         let engine = engine.clone();
-        let reading =
+        let loading =
             Builder::new().name("read-ahead".to_owned()).spawn(move || cache.load(&engine));
-        if let Ok(reading) = reading {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(builtin.sha256, reading);
+        if let Ok(loading) = loading {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(builtin.sha256, loading);
         }
     }
 
-    /// Waits for the code, if reading was begun. `None` if the cache does not hold it.
+    /// Waits for the thread of this component. `None` if there is no thread or the cache does not hold the code.
     pub(super) fn take(&self, sha256: &str) -> Option<Component> {
-        let reading = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(sha256)?;
-        reading.join().ok()?
+        let loading = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(sha256)?;
+        loading.join().ok()?
     }
 }
 
@@ -207,103 +214,103 @@ mod tests {
     /// Another component: one with a custom section.
     const OTHER: &[u8] = b"\0asm\x0d\0\x01\0\0\x02\x01x";
 
-    struct Kept {
+    struct Fixture {
         _temp: tempfile::TempDir,
         engine: Engine,
         cache: Cache,
         path: PathBuf,
     }
 
-    fn kept() -> Kept {
+    fn fixture() -> Fixture {
         let temp = tempfile::tempdir().unwrap();
         let engine = engine().unwrap();
         let dir = temp.path().join("code");
         let cache = Cache::new(&dir, &engine, "aa");
         let code = Component::from_binary(&engine, COMPONENT).unwrap().serialize().unwrap();
-        cache.keep(&code).unwrap();
+        cache.store(&code).unwrap();
         assert!(cache.load(&engine).is_some());
         let path = dir.join(&cache.name);
-        Kept { _temp: temp, engine, cache, path }
+        Fixture { _temp: temp, engine, cache, path }
     }
 
     #[test]
     fn code_is_kept_for_the_owner_alone() {
-        let kept = kept();
+        let fixture = fixture();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(kept.path.parent().unwrap()), 0o700);
-        assert_eq!(mode(&kept.path), 0o600);
+        assert_eq!(mode(fixture.path.parent().unwrap()), 0o700);
+        assert_eq!(mode(&fixture.path), 0o600);
     }
 
     // security line 43
     #[test]
     fn a_flipped_byte_anywhere_is_found() {
-        let kept = kept();
-        let whole = std::fs::read(&kept.path).unwrap();
+        let fixture = fixture();
+        let whole = std::fs::read(&fixture.path).unwrap();
         for at in [0, 8, 40, 72, whole.len() / 2, whole.len() - 1] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
-            std::fs::write(&kept.path, bytes).unwrap();
-            assert!(kept.cache.load(&kept.engine).is_none(), "byte {at}");
+            std::fs::write(&fixture.path, bytes).unwrap();
+            assert!(fixture.cache.load(&fixture.engine).is_none(), "byte {at}");
         }
-        std::fs::write(&kept.path, &whole[..whole.len() - 1]).unwrap();
-        assert!(kept.cache.load(&kept.engine).is_none());
-        std::fs::write(&kept.path, &whole).unwrap();
-        assert!(kept.cache.load(&kept.engine).is_some());
+        std::fs::write(&fixture.path, &whole[..whole.len() - 1]).unwrap();
+        assert!(fixture.cache.load(&fixture.engine).is_none());
+        std::fs::write(&fixture.path, &whole).unwrap();
+        assert!(fixture.cache.load(&fixture.engine).is_some());
     }
 
     // security line 43
     #[test]
     fn the_valid_code_of_another_component_is_not_taken() {
-        let kept = kept();
-        let other = Cache::new(kept.path.parent().unwrap(), &kept.engine, "bb");
+        let fixture = fixture();
+        let other = Cache::new(fixture.path.parent().unwrap(), &fixture.engine, "bb");
         other
-            .keep(&Component::from_binary(&kept.engine, OTHER).unwrap().serialize().unwrap())
+            .store(&Component::from_binary(&fixture.engine, OTHER).unwrap().serialize().unwrap())
             .unwrap();
-        std::fs::copy(kept.path.with_file_name(&other.name), &kept.path).unwrap();
-        assert!(kept.cache.load(&kept.engine).is_none());
+        std::fs::copy(fixture.path.with_file_name(&other.name), &fixture.path).unwrap();
+        assert!(fixture.cache.load(&fixture.engine).is_none());
     }
 
     // security line 43
     #[test]
     fn a_link_is_never_followed_and_gives_way_to_a_file() {
-        let kept = kept();
-        let elsewhere = kept.path.with_file_name("elsewhere");
-        std::fs::rename(&kept.path, &elsewhere).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &kept.path).unwrap();
-        assert!(kept.cache.load(&kept.engine).is_none());
+        let fixture = fixture();
+        let elsewhere = fixture.path.with_file_name("elsewhere");
+        std::fs::rename(&fixture.path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &fixture.path).unwrap();
+        assert!(fixture.cache.load(&fixture.engine).is_none());
         let before = std::fs::read(&elsewhere).unwrap();
-        kept.cache.keep(b"new").unwrap();
-        assert!(std::fs::symlink_metadata(&kept.path).unwrap().is_file());
+        fixture.cache.store(b"new").unwrap();
+        assert!(std::fs::symlink_metadata(&fixture.path).unwrap().is_file());
         assert_eq!(std::fs::read(&elsewhere).unwrap(), before);
     }
 
     #[test]
     fn what_others_could_have_written_is_not_taken() {
-        let kept = kept();
-        let dir = kept.path.parent().unwrap();
-        for (path, mode, back) in [(kept.path.as_path(), 0o620, 0o600), (dir, 0o770, 0o700)] {
+        let fixture = fixture();
+        let dir = fixture.path.parent().unwrap();
+        for (path, mode, back) in [(fixture.path.as_path(), 0o620, 0o600), (dir, 0o770, 0o700)] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert!(kept.cache.load(&kept.engine).is_none());
+            assert!(fixture.cache.load(&fixture.engine).is_none());
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(back)).unwrap();
-            assert!(kept.cache.load(&kept.engine).is_some());
+            assert!(fixture.cache.load(&fixture.engine).is_some());
         }
     }
 
     #[test]
     fn a_fifo_in_the_place_of_a_file_does_not_hang() {
-        let kept = kept();
-        std::fs::remove_file(&kept.path).unwrap();
+        let fixture = fixture();
+        std::fs::remove_file(&fixture.path).unwrap();
         let mode = Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, &kept.path, FileType::Fifo, mode, 0).unwrap();
-        assert!(kept.cache.load(&kept.engine).is_none());
+        rustix::fs::mknodat(rustix::fs::CWD, &fixture.path, FileType::Fifo, mode, 0).unwrap();
+        assert!(fixture.cache.load(&fixture.engine).is_none());
     }
 
     #[test]
     fn the_number_of_files_is_bounded() {
-        let kept = kept();
-        let dir = kept.path.parent().unwrap();
+        let fixture = fixture();
+        let dir = fixture.path.parent().unwrap();
         for i in 0..MAX_FILES + 3 {
-            Cache::new(dir, &kept.engine, &format!("{i:04}")).keep(b"code").unwrap();
+            Cache::new(dir, &fixture.engine, &format!("{i:04}")).store(b"code").unwrap();
         }
         assert_eq!(std::fs::read_dir(dir).unwrap().count(), MAX_FILES);
     }
@@ -320,7 +327,7 @@ mod tests {
         assert!(ahead.take(TINY.sha256).is_none());
 
         let code = Component::from_binary(&engine, TINY.bytes).unwrap().serialize().unwrap();
-        Cache::new(&cache, &engine, TINY.sha256).keep(&code).unwrap();
+        Cache::new(&cache, &engine, TINY.sha256).store(&code).unwrap();
         ahead.begin(&engine, &cache, TINY);
         assert!(ahead.clone().take(TINY.sha256).is_some());
         assert!(ahead.take(TINY.sha256).is_none());

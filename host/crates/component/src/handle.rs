@@ -1,4 +1,4 @@
-//! Loaded components: a Scout that is asked, and a tool component whose tools are called.
+//! Loaded components: a Scout that answers questions, and a tool component whose tools are called.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use act_model::Model;
 use act_symbols::Index;
 use act_workspace::{RepoView, RepoWriter, Versions};
 
-/// A component that was checked against its grant. It can be called any number of times at once.
+/// What is known about a loaded component. Several calls of one component can run at the same time.
 #[derive(Clone)]
 pub struct LoadedComponent {
     pub manifest: Manifest,
@@ -34,11 +34,11 @@ pub struct LoadedComponent {
     pub world: &'static str,
     pub imports: Vec<String>,
     pub(crate) outbound: Outbound,
-    /// Outlines that earlier calls stored.
+    /// The index of outlines that earlier calls stored.
     pub(crate) outlines: Option<Arc<Index>>,
     /// Whether the directory that the component sees is a scratch copy.
     pub(crate) has_scratch: bool,
-    /// Where calls are recorded, if they are.
+    /// Records the calls in the audit log; `None` if they are not recorded.
     pub(crate) audit: Option<Arc<ComponentAudit>>,
 }
 
@@ -70,11 +70,11 @@ pub enum Loaded {
     Tool(ToolComponent),
 }
 
-/// What the host lends for one call. A component gets of it what its effective grant covers.
+/// The services of the host for one call. A component reaches those that its effective grant covers.
 #[derive(Clone)]
 pub struct HostContext {
     pub view: Option<RepoView>,
-    /// The task's counters of file versions, which the writer shares.
+    /// The counters of file versions of this task, shared with the writer.
     pub versions: Option<Versions>,
     pub writer: Option<Arc<RepoWriter>>,
     /// The model, and the role under which the component talks to it.
@@ -84,7 +84,7 @@ pub struct HostContext {
     pub events: Events,
 }
 
-/// A question to a Scout.
+/// A question to a Scout, with named texts as its context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScoutQuestion {
     pub text: String,
@@ -95,12 +95,14 @@ pub struct ScoutQuestion {
 /// The answer of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// For the model.
+    /// The text that the model reads.
     pub text: String,
     pub is_error: bool,
 }
 
 impl Loaded {
+    /// Returns the Scout.
+    ///
     /// # Errors
     ///
     /// [`LoadError::OtherKind`] for a tool component.
@@ -111,6 +113,8 @@ impl Loaded {
         }
     }
 
+    /// Returns the tool component.
+    ///
     /// # Errors
     ///
     /// [`LoadError::OtherKind`] for a Scout.
@@ -164,11 +168,12 @@ impl LoadedComponent {
 }
 
 impl ScoutComponent {
-    /// Asks the Scout once. The report is JSON text as the component wrote it, not yet checked.
+    /// Asks the Scout once and returns its report as the component wrote it: text that should be JSON and is not checked
+    /// yet.
     ///
     /// # Errors
     ///
-    /// A [`ComponentFailure`] of this call. The next one starts in a fresh store in any case.
+    /// A [`ComponentFailure`] of this call. Later calls are not affected, because each has a store of its own.
     pub async fn ask(
         &self,
         question: ScoutQuestion,
@@ -182,11 +187,11 @@ impl ScoutComponent {
 }
 
 impl ToolComponent {
-    /// Calls a tool once with arguments as the model wrote them.
+    /// Calls a tool once, with the arguments as the model wrote them.
     ///
     /// # Errors
     ///
-    /// A [`ComponentFailure`] of this call. The next one starts in a fresh store in any case.
+    /// A [`ComponentFailure`] of this call. Later calls are not affected, because each has a store of its own.
     pub async fn call(
         &self,
         tool: &str,
@@ -281,7 +286,7 @@ impl Call for ToolCall {
         let instance = code.instantiate_async(&mut *store).await?;
         let answer = instance.agentcommand_tool_tool().call_call(store, &tool, &arguments).await?;
         Ok(match answer {
-            // `data` has no reader: a tool reports what it refuses through `repo/edit.report-refusal`.
+            // `data` is not used: a tool reports refused edits through `repo/edit.report-refusal`.
             Ok(tool::Outcome { text, is_error, .. }) => Ok(ToolOutcome { text, is_error }),
             Err(tool::Failure::UnknownTool) => Err(GuestFailure::UnknownTool),
             Err(tool::Failure::BadArguments(why)) => Err(GuestFailure::BadArguments(line(&why))),

@@ -370,7 +370,7 @@ fn code(
     });
     if let Some(cache) = cache {
         // A cache that cannot be written costs time at the next start and nothing else.
-        let _ = cache.keep(&component.serialize()?);
+        let _ = cache.store(&component.serialize()?);
     }
     Ok(component)
 }

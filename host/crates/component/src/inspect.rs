@@ -1,4 +1,4 @@
-//! What a component is and wants, read from its bytes alone: nothing is compiled and nothing runs.
+//! Reads from the bytes of a component what it is and needs. No code is compiled or run.
 //!
 //! The registry and the loader share one [`Inspection`]. It holds the bytes that were inspected, so what was judged is
 //! what is loaded.
@@ -60,7 +60,7 @@ pub enum NotAComponent {
     SeveralManifests,
 }
 
-/// A component as its bytes describe it.
+/// A component and what its bytes say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     pub bytes: Bytes,
@@ -122,7 +122,7 @@ impl Inspection {
         Self { bytes, sha256, manifest, imports, exports, writes_to_scratch }
     }
 
-    /// A component without bytes that imports and needs this, for tests of rules.
+    /// A component without bytes that has these imports and needs, for tests of the rules.
     #[cfg(test)]
     pub(crate) fn imagined(imports: &[String], needs: &[Need]) -> Self {
         let manifest = Manifest { needs: needs.to_vec(), ..Manifest::bare() };
@@ -137,7 +137,7 @@ impl Inspection {
         self.manifest.kind
     }
 
-    /// Whether the component exports what its kind exports.
+    /// Whether the component exports the interface of its kind.
     pub fn is_what_it_says(&self) -> bool {
         let export = self.manifest.kind.export();
         self.manifest.is_plain() || self.exports.iter().any(|name| is_interface(name, export))
@@ -185,7 +185,7 @@ fn without_manifest(bytes: &[u8]) -> Result<Vec<u8>, NotAComponent> {
     Ok(bare)
 }
 
-/// What the top level of a component consists of, as far as it is of interest here.
+/// The sections at the top level of a component.
 #[derive(Debug, Default)]
 pub(crate) struct Sections<'a> {
     pub(crate) imports: Vec<String>,
@@ -217,8 +217,8 @@ impl<'a> Sections<'a> {
         Err(NotAComponent::Cut(at))
     }
 
-    /// Takes over what a section holds. Components and modules inside of the component have imports of their own, which
-    /// it satisfies, so their sections are not of interest.
+    /// Adds the names and the manifest that a section holds. Nested components and modules are skipped, because the component
+    /// itself satisfies their imports.
     fn add(
         &mut self,
         id: u8,
@@ -238,7 +238,7 @@ impl<'a> Sections<'a> {
             IMPORT_SECTION => {
                 for import in ComponentImportSectionReader::new(reader).map_err(malformed)? {
                     let import = import.map_err(malformed)?;
-                    // A type that is named by an import is nothing that the host has to bring.
+                    // An import that only names a type needs nothing from the host.
                     if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
                         self.imports.push(import.name.name.to_owned());
                     }
@@ -271,7 +271,7 @@ pub(crate) fn malformed(error: wasmparser::BinaryReaderError) -> NotAComponent {
     NotAComponent::Malformed(one_line(&error.to_string(), MAX_LINE))
 }
 
-/// Checks the first eight bytes, and says what the file is if it is no component.
+/// Checks the first eight bytes. The error says what the file is if it is not a component.
 fn check_preamble(bytes: &[u8]) -> Result<(), NotAComponent> {
     if bytes.is_empty() {
         return Err(NotAComponent::Empty);

@@ -1,7 +1,7 @@
-//! What a component says about itself, read without running it.
+//! The manifest of a component: its kind, its needs and the tools that it offers. It is read without running the component.
 //!
-//! The section is covered by the component's digest, so a tool description that reaches the model cannot
-//! change after the bytes were approved. Unknown fields are refused: what is not understood is not ignored.
+//! The digest of a component covers its manifest, so a description that reaches the model cannot change after the approval.
+//! Unknown fields are refused instead of ignored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -66,20 +66,21 @@ pub struct SuggestedLimits {
 }
 
 impl SuggestedLimits {
-    /// Refuses limits that would limit nothing, or everything: nobody means those.
+    /// Refuses a limit of 0, and one above the maximum of a grant. Both are mistakes.
     fn check(&self) -> Result<(), ManifestError> {
-        for (field, said, most) in [
+        for (field, limit, max) in [
             ("limits.memory_mb", self.memory_mb, MAX_MEMORY >> 20),
             ("limits.wall_ms", self.wall_ms, MAX_WALL_MS),
         ] {
-            if let Some(said) = said.filter(|said| !(1..=most).contains(said)) {
-                return Err(wrong(field, format!("{said} is not from 1 to {most}")));
+            if let Some(limit) = limit.filter(|limit| !(1..=max).contains(limit)) {
+                return Err(wrong(field, format!("{limit} is not from 1 to {max}")));
             }
         }
         Ok(())
     }
 }
 
+/// The manifest after all checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub kind: Kind,
@@ -88,12 +89,13 @@ pub struct Manifest {
     pub about: String,
     pub needs: Vec<Need>,
     pub limits: SuggestedLimits,
-    /// Of a tool component; a schema is the text that stands in the section.
+    /// The tools of a tool component, with their schemas as the author wrote them.
     pub tools: Vec<ToolSpec>,
-    /// Of a Scout: the JSON Schema of its report.
+    /// The JSON Schema of a Scout's report.
     pub report: Option<String>,
-    /// Functions that the tools of a plain component call. They are read from its type, and so are `tools`.
+    /// The functions of a plain component. They are read from its type, and `tools` is made from them.
     pub(crate) functions: Vec<Function>,
+    /// Functions of a plain component that are not offered as tools.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -122,7 +124,7 @@ fn why_not(left_out: &[LeftOut]) -> String {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ManifestJson {
     kind: Kind,
     name: String,
     version: String,
@@ -130,21 +132,21 @@ struct Written {
     needs: Vec<Need>,
     #[serde(default)]
     limits: SuggestedLimits,
-    tools: Option<Vec<WrittenTool>>,
+    tools: Option<Vec<ToolJson>>,
     report: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenTool {
+struct ToolJson {
     name: String,
     description: String,
     parameters: Box<RawValue>,
 }
 
 impl Manifest {
-    /// Reads the manifest of a whole component. If it names no tools, or there is none, and the component exports no
-    /// interface of ours, the exported functions are its tools.
+    /// Reads the manifest of a component. Without a manifest, or without tools in it, the exported functions are the tools of
+    /// the component, unless it exports an interface of ours.
     pub(crate) fn of(component: &[u8], sections: &Sections<'_>) -> Result<Self, ManifestError> {
         let written = match sections.manifest() {
             Ok(section) => Some(Self::parse(section)?),
@@ -185,7 +187,7 @@ impl Manifest {
         })
     }
 
-    /// The manifest of a component that has none.
+    /// The manifest of a component whose author wrote none.
     pub(crate) fn bare() -> Self {
         Self {
             kind: Kind::Tool,
@@ -201,13 +203,14 @@ impl Manifest {
         }
     }
 
-    /// The name that the author gave to a component which may be refused for other reasons.
+    /// The name that the author gave to a component, for messages about one that is refused. `None` if the manifest cannot
+    /// be read.
     pub(crate) fn author(component: &[u8]) -> Option<String> {
         let sections = Sections::of(component).ok()?;
         Some(Self::of(component, &sections).ok()?.name)
     }
 
-    /// Whether its tools are functions of its own instead of our interface.
+    /// Whether the component is a plain one: its tools are exported functions instead of the interface `tool`.
     pub fn is_plain(&self) -> bool {
         !self.functions.is_empty()
     }
@@ -226,9 +229,9 @@ impl Manifest {
             return Err(ManifestError::TooLarge(section.len()));
         }
         let json = |error: serde_json::Error| ManifestError::Json(error.to_string());
-        let written: Written = serde_json::from_slice(section).map_err(json)?;
+        let written: ManifestJson = serde_json::from_slice(section).map_err(json)?;
         let manifest = written.check()?;
-        // A person approves the text that a terminal shows and the model reads the text as written, so the two must be equal.
+        // A person approves what a terminal shows, and the model reads what is written. The two must be equal.
         let value: serde_json::Value = serde_json::from_slice(section).map_err(json)?;
         if let Some(text) = with_hidden_text(&value) {
             return Err(ManifestError::Hidden(text.escape_default().take(80).collect()));
@@ -237,7 +240,7 @@ impl Manifest {
     }
 }
 
-/// A text, or a name of a field, with characters that a terminal acts on or does not show.
+/// Finds a string, or a name of a field, with characters that a terminal does not show as they are.
 fn with_hidden_text(value: &serde_json::Value) -> Option<&str> {
     use serde_json::Value;
     let hides = |text: &&str| text.chars().any(|c| is_hidden(c) && !matches!(c, '\n' | '\t'));
@@ -251,27 +254,27 @@ fn with_hidden_text(value: &serde_json::Value) -> Option<&str> {
     }
 }
 
-impl Written {
+impl ManifestJson {
     fn check(self) -> Result<Manifest, ManifestError> {
-        is_name("name", &self.name, '-')?;
-        is_short("version", &self.version, MAX_VERSION)?;
-        is_short("about", &self.about, MAX_SENTENCE)?;
+        check_name("name", &self.name, '-')?;
+        check_length("version", &self.version, MAX_VERSION)?;
+        check_length("about", &self.about, MAX_SENTENCE)?;
         if self.needs.len() > MAX_NEEDS {
             return Err(wrong("needs", format!("more than {MAX_NEEDS}")));
         }
         for (i, need) in self.needs.iter().enumerate() {
-            is_short("needs.why", &need.why, MAX_SENTENCE)?;
+            check_length("needs.why", &need.why, MAX_SENTENCE)?;
             check_need(need)?;
             if self.needs[..i].iter().any(|other| other.grant == need.grant) {
                 return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
             }
         }
         self.limits.check()?;
-        let none_written = self.tools.is_none();
+        let lists_tools = self.tools.is_some();
         let tools = self.tools.unwrap_or_default();
         match (self.kind, tools.len(), &self.report) {
             (Kind::Scout, 1.., _) => return Err(wrong("tools", "a scout has none")),
-            (Kind::Tool, 0, report) if !none_written || report.is_some() => {
+            (Kind::Tool, 0, report) if lists_tools || report.is_some() => {
                 return Err(wrong("tools", "a tool component has at least one"));
             }
             (Kind::Tool, _, Some(_)) => return Err(wrong("report", "a tool component has none")),
@@ -280,13 +283,11 @@ impl Written {
             }
             _ => {}
         }
-        let tools = tools.into_iter().map(WrittenTool::check).collect::<Result<Vec<_>, _>>()?;
-        if let Some(twice) = tools
-            .iter()
-            .enumerate()
-            .find(|(i, tool)| tools[..*i].iter().any(|other| other.name == tool.name))
-        {
-            return Err(wrong("tools", format!("`{}` stands there twice", twice.1.name)));
+        let tools = tools.into_iter().map(ToolJson::check).collect::<Result<Vec<_>, _>>()?;
+        for (i, tool) in tools.iter().enumerate() {
+            if tools[..i].iter().any(|other| other.name == tool.name) {
+                return Err(wrong("tools", format!("`{}` stands there twice", tool.name)));
+            }
         }
         Ok(Manifest {
             kind: self.kind,
@@ -296,16 +297,17 @@ impl Written {
             needs: self.needs,
             limits: self.limits,
             tools,
-            report: self.report.map(|report| is_schema("report", &report)).transpose()?,
+            report: self.report.map(|report| check_schema("report", &report)).transpose()?,
             functions: vec![],
             left_out: vec![],
         })
     }
 }
 
-/// Checks that a list belongs to the capability of its need, and that a capability has what it cannot be without.
+/// Checks that each list belongs to the capability of the need, and that the need has the lists that its capability
+/// requires.
 fn check_need(need: &Need) -> Result<(), ManifestError> {
-    let of = Capability::named(&need.grant);
+    let capability = Capability::named(&need.grant);
     for (field, given, belongs) in [
         ("needs.paths", !need.paths.is_empty(), Capability::RepoRead),
         ("needs.origins", !need.origins.is_empty(), Capability::Http),
@@ -313,7 +315,7 @@ fn check_need(need: &Need) -> Result<(), ManifestError> {
         ("needs.names", !need.names.is_empty(), Capability::Env),
         ("needs.level", need.level.is_some(), Capability::Clock),
     ] {
-        if given && of != Some(belongs) {
+        if given && capability != Some(belongs) {
             return Err(wrong(field, format!("belongs to the need `{}`", belongs.name())));
         }
     }
@@ -321,20 +323,21 @@ fn check_need(need: &Need) -> Result<(), ManifestError> {
     if lists.into_iter().any(|length| *length > MAX_LIST) {
         return Err(wrong("needs", format!("more than {MAX_LIST} values in a list")));
     }
-    of.map_or(Ok(()), |capability| capability.check(need)).map_err(|(field, why)| wrong(field, why))
+    let checked = capability.map_or(Ok(()), |capability| capability.check(need));
+    checked.map_err(|(field, why)| wrong(field, why))
 }
 
-impl WrittenTool {
+impl ToolJson {
     fn check(self) -> Result<ToolSpec, ManifestError> {
-        is_name("tools.name", &self.name, '_')?;
-        is_short("tools.description", &self.description, 4 * MAX_SENTENCE)?;
-        let parameters = is_schema("tools.parameters", &self.parameters)?;
+        check_name("tools.name", &self.name, '_')?;
+        check_length("tools.description", &self.description, 4 * MAX_SENTENCE)?;
+        let parameters = check_schema("tools.parameters", &self.parameters)?;
         Ok(ToolSpec { name: self.name, description: self.description, parameters })
     }
 }
 
-/// Names reach file names, prompts and terminals: lower-case letters, digits and one kind of dash.
-fn is_name(field: &'static str, name: &str, dash: char) -> Result<(), ManifestError> {
+/// Names appear in file names, prompts and terminals, so they consist of lower-case letters, digits and one kind of dash.
+fn check_name(field: &'static str, name: &str, dash: char) -> Result<(), ManifestError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == dash;
     let fits = name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_lowercase());
     if fits && name.chars().all(allowed) {
@@ -343,14 +346,14 @@ fn is_name(field: &'static str, name: &str, dash: char) -> Result<(), ManifestEr
     Err(wrong(field, format!("at most {MAX_NAME} of a-z, 0-9 and `{dash}`, a letter first")))
 }
 
-fn is_short(field: &'static str, text: &str, most: usize) -> Result<(), ManifestError> {
-    if text.trim().is_empty() || text.len() > most {
-        return Err(wrong(field, format!("between 1 and {most} bytes of text")));
+fn check_length(field: &'static str, text: &str, max: usize) -> Result<(), ManifestError> {
+    if text.trim().is_empty() || text.len() > max {
+        return Err(wrong(field, format!("between 1 and {max} bytes of text")));
     }
     Ok(())
 }
 
-fn is_schema(field: &'static str, schema: &RawValue) -> Result<String, ManifestError> {
+fn check_schema(field: &'static str, schema: &RawValue) -> Result<String, ManifestError> {
     if !schema.get().starts_with('{') {
         return Err(wrong(field, "a JSON Schema is an object"));
     }
