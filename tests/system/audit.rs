@@ -261,7 +261,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     assert_eq!(refused.runs(), runs);
     assert!(refused.requests().is_empty(), "the model was not asked");
     act.clone().act(["verify"]).status(1).stderr_has("was cut or written anew");
-    act.clone().act(["audit", "restart"]).status(0).stdout_has("kept as audit.1.jsonl");
+    act.clone().act(["audit", "restart"]).status(0).stdout_has("now audit.1.jsonl");
     assert_eq!(
         fs::read_to_string(act.artifacts().join("state/audit.1.jsonl")).unwrap().lines().count(),
         count - 3
@@ -283,7 +283,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     assert_eq!(document(&act, "audit-verify", 0, &words)["history"], "accepted");
     let found = document(&act, "audit-verify", 0, &["verify"]);
     assert_eq!(found["runs_unknown"], json!([]), "its end is in what is left: {found:#}");
-    act.clone().act(["audit", "verify"]).status(0).stdout_has("as it stands, by record").inert();
+    act.clone().act(["audit", "verify"]).status(0).stdout_has("as it is now, by record").inert();
     // What was accepted is that state of it, and no other one.
     let aside = act.artifacts().join("state/audit.1.jsonl");
     let kept = fs::read(&aside).unwrap();

@@ -15,7 +15,7 @@ fn metrics_are_kept_in_the_store_for_people_programs_and_prometheus() {
         .file("answer.txt", "none\n")
         .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
     let none = act.clone().act(["metrics"]).status(0);
-    none.stdout("No task was ever accepted\n");
+    none.stdout("No tasks yet\n");
     let turns = opening("write it").into_iter().chain(attempt("wrong\n")).chain(attempt("right\n"));
     act.clone().script(&script(turns.chain([done()]))).run("write it").status(0);
     fs::remove_dir_all(act.artifacts().join("runs")).unwrap();
@@ -45,7 +45,7 @@ fn metrics_are_kept_in_the_store_for_people_programs_and_prometheus() {
 fn a_verification_without_a_task_is_shown() {
     let act = Act::new().pipeline(image(), &[("test", "true")]);
     act.clone().act(["verify"]).status(0);
-    let told = act.act(["metrics"]).status(0).stdout_has("No task was ever accepted\n\nSeconds ");
+    let told = act.act(["metrics"]).status(0).stdout_has("No tasks yet\n\nSeconds ");
     assert!(told.stdout_text().lines().last().unwrap().starts_with("  verifier      1 "), "{told}");
 }
 

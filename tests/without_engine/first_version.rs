@@ -181,7 +181,7 @@ fn the_audit_log_is_unbroken_and_explains_every_run() {
         assert_eq!(explained["run_id"], run_id.as_str(), "{explained:#}");
         assert_eq!(explained["task_id"], manifest["task_id"], "{explained:#}");
         let told = act.clone().act(["audit", "explain", &run_id]).status(0);
-        told.stdout_has("says the same");
+        told.stdout_has("agrees");
     }
     let grants = act.clone().act(["audit", "grants"]).status(0);
     grants.stdout_has("example");

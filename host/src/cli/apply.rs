@@ -15,7 +15,8 @@ Examples:
   act apply --show       print the patch and change nothing
 
 Exit codes:
-  0 SUCCESS, 1 refused, nothing was changed, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+  0 SUCCESS, 1 refused and nothing changed, 3 STUCK, 4 INFRA_ERROR,
+  130 CANCELLED";
 
 /// Apply the changes that a dry run proposed, and verify them
 ///
@@ -40,7 +41,8 @@ pub(super) struct Apply {
     /// Print the patch of the proposal and change nothing
     #[arg(long, conflicts_with_all = ["verbose", "max_tokens"])]
     show: bool,
-    /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
+    /// Token budget of this task, in place of the one in agent.yaml: input and output of all roles; when it is spent, the
+    /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
 }

@@ -25,7 +25,7 @@ Exit codes:
 
 const LIST_HELP: &str = "\
 Examples:
-  act audit list --deny                       every access that was denied
+  act audit list --deny    every access that was denied
   act audit list --task t-p2jww3 --json
   act audit list --since 2026-11-21 --component scout-a
 
@@ -43,11 +43,11 @@ Exit codes:
 const VERIFY_HELP: &str = "\
 Examples:
   act audit verify
-  act audit verify --head HASH                check that the log contains a hash that you noted down
-  act audit verify --accept-restart 41        accept a gap after you have looked into it
+  act audit verify --head HASH            the log must contain this hash
+  act audit verify --accept-restart 41    accept a gap that you can explain
 
 Exit codes:
-  0 in order, 1 changed, cut off or restarted, or the hash of --head is missing";
+  0 in order, 1 changed, cut off or restarted, or without the hash of --head";
 
 const GRANTS_HELP: &str = "\
 Examples:
@@ -63,14 +63,16 @@ Examples:
   act audit explain run_20260131_235959_a1b2c3 --json
 
 Exit codes:
-  0 explained, 1 the run is not in the log, its manifest differs, or the store has no result for it";
+  0 explained, 1 the run is not in the log, its manifest differs, or the
+  store has no result for it";
 
 const EXPORT_HELP: &str = "\
 Examples:
   act audit export run_20260131_235959_a1b2c3 --in-toto > statement.json
 
 Exit codes:
-  0 printed, 1 refused: no such run, no verdict, or a log or manifest that was changed";
+  0 printed, 1 refused: no such run, no verdict, or the log or the manifest
+  was changed";
 
 const RESTART_HELP: &str = "\
 Examples:
@@ -242,7 +244,7 @@ fn beginning_of(text: &str) -> Result<DateTime<Utc>, String> {
     time(text, false)
 }
 
-/// Of a date its last moment, of a second as well.
+/// Parses a time. A date means its last moment, and so does a whole second.
 fn end_of(text: &str) -> Result<DateTime<Utc>, String> {
     time(text, true)
 }
@@ -283,7 +285,7 @@ fn field(name: &str, value: &str) -> Line {
     Line::of(Tone::Faint, format!("  {name:<14} ")).and(Tone::Plain, value)
 }
 
-/// Limits are no right of their own.
+/// Returns the line of a capability. Limits are not permissions, so they have a name of their own.
 fn capability(may: &str, word: &str) -> Line {
     match word.strip_prefix("limits ") {
         Some(limits) => field("within", limits),
@@ -291,7 +293,7 @@ fn capability(may: &str, word: &str) -> Line {
     }
 }
 
-/// None without a value.
+/// Returns the line of a field, or `None` without a value.
 fn field_of(name: &str, value: Option<&str>) -> Option<Line> {
     value.map(|value| field(name, value))
 }
@@ -307,8 +309,10 @@ fn list_lines(found: &AuditList) -> Vec<Line> {
         lines.push(Line::plain(none));
     }
     if found.unreadable > 0 {
-        let what = format!("{} lines are no records", found.unreadable);
-        lines.push(Line::of(Tone::Bad, what).and(Tone::Plain, "; `act audit verify` says where"));
+        let what = format!("{} lines are not records", found.unreadable);
+        lines.push(
+            Line::of(Tone::Bad, what).and(Tone::Plain, "; `act audit verify` names the first"),
+        );
     }
     lines
 }
@@ -377,13 +381,13 @@ fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
     match &found.bad {
         Some(bad) => {
             let place = bad.line.map(|line| format!(" (line {line})")).unwrap_or_default();
-            let what = format!("Record {}{place} is not what it was", bad.seq);
+            let what = format!("Record {}{place} was changed or is missing", bad.seq);
             lines.push(Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}", bad.why)));
-            let before = format!("{} records before it are in their place", found.records);
+            let before = format!("the {} records before it are in order", found.records);
             lines.push(Line::of(Tone::Faint, before));
         }
         None => {
-            let what = format!("{} records, each in its place and unchanged", found.records);
+            let what = format!("{} records, complete and unchanged", found.records);
             lines.push(Line::of(Tone::Good, what));
         }
     }
@@ -392,7 +396,7 @@ fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
     }
     if found.bad.is_none() {
         let store = found.store.as_ref().map_or_else(
-            || "remembers no head yet".to_owned(),
+            || "has no head yet".to_owned(),
             |head| format!("agrees, at record {}", head.seq),
         );
         lines.push(field("store", &store));
@@ -408,44 +412,44 @@ fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
     }
     lines.extend(history(found));
     if found.recovered > 0 {
-        let torn =
-            format!("{} lines of stopped writers, each recorded by the next", found.recovered);
+        let torn = format!(
+            "{} incomplete lines of stopped processes, each recorded by the next one",
+            found.recovered
+        );
         lines.push(field("torn", &torn));
     }
     if found.torn_bytes > 0 {
-        let torn = format!("{} bytes at the end, of a writer that was stopped", found.torn_bytes);
+        let torn = format!("{} bytes at the end, of a process that was stopped", found.torn_bytes);
         lines.push(field("torn", &torn));
     }
     lines
 }
 
-/// What agrees, and what nobody can know.
+/// Returns how many manifests agree, and the runs that cannot be compared.
 fn manifests(found: &Verification) -> Vec<Line> {
     let agree = if found.runs_compared > 0 { ", all agree" } else { "" };
     let mut lines = vec![field("manifests", &format!("{} compared{agree}", found.runs_compared))];
     for run in &found.runs_unknown {
-        let why = "its record would stand in what is missing";
+        let why = "its record would be in the missing part";
         let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
         let told = format!("{}: {why}{}", run.run_id, by.unwrap_or_default());
         lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
     }
     for run in &found.runs_without_head {
-        let why = "its manifest names no record of the log, or cannot be read";
+        let why = "its manifest cannot be read or names no record of the log";
         let told = format!("{run}: {why}; {}", cure(run));
         lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
     }
     lines
 }
 
-/// What was before a new beginning, which is said first of all where it is missing.
+/// Returns the earlier logs after a restart, and how to accept a gap in the history.
 fn history(found: &Verification) -> Vec<Line> {
     let Some(seq) = found.restarted_at else { return vec![] };
-    let mut lines = vec![field("begun", &format!("anew, with record {seq}"))];
+    let mut lines = vec![field("restarted", &format!("with record {seq}"))];
     for log in &found.earlier {
         let told = match &log.missing {
-            None => {
-                field("before", &format!("{}, {} records, all in place", log.name, log.records))
-            }
+            None => field("before", &format!("{}, {} records, in order", log.name, log.records)),
             Some(why) => {
                 let what = format!("History is missing up to record {}", log.seq);
                 Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}: {why}", log.name))
@@ -453,13 +457,13 @@ fn history(found: &Verification) -> Vec<Line> {
         };
         lines.push(told);
         lines.extend(
-            log.accepted_seq.map(|by| field("accepted", &format!("as it stands, by record {by}"))),
+            log.accepted_seq.map(|by| field("accepted", &format!("as it is now, by record {by}"))),
         );
     }
     match found.history {
         History::Whole => {}
         History::Missing => {
-            let how = format!("once you know why: act audit verify --accept-restart {seq}");
+            let how = format!("after you know the reason: act audit verify --accept-restart {seq}");
             lines.push(field("accept", &how));
         }
         History::Accepted => {}
@@ -467,13 +471,13 @@ fn history(found: &Verification) -> Vec<Line> {
     lines
 }
 
-/// What no `act components` has recorded in this log.
+/// Follows a change that no `act components` command has recorded in this log.
 const ELSEWHERE: &str = " by hand or under another ARTIFACT_DIR";
 
 fn grants_lines(found: &GrantsAt) -> Vec<Line> {
     let mut lines = vec![Line::of(
         Tone::Faint,
-        format!("Who could do what at {}, after record {}", found.at, found.seq),
+        format!("Permissions at {}, after record {}", found.at, found.seq),
     )];
     for component in &found.components {
         let state = match component.state.as_str() {
@@ -486,7 +490,7 @@ fn grants_lines(found: &GrantsAt) -> Vec<Line> {
         let by = if component.by_hand { ELSEWHERE } else { "" };
         let line = head.and(state, format!(" {}{by}", component.state)).and(Tone::Plain, since);
         lines.push(line);
-        lines.extend(field_of("in place of", component.replaces.as_deref()));
+        lines.extend(field_of("replaces", component.replaces.as_deref()));
         lines.extend(field_of("only in", component.repository.as_deref()));
         let held = matches!(component.state.as_str(), "approved" | "in_use");
         let had = if held { "may" } else { "had" };
@@ -496,16 +500,16 @@ fn grants_lines(found: &GrantsAt) -> Vec<Line> {
     if let Some(file) = &found.file {
         let what = match file.reason.as_deref() {
             Some("gone") => format!("{} was removed", file.path),
-            Some("not_written") => format!("{} could not be written as decided", file.path),
+            Some("not_written") => format!("{} could not be written after the decision", file.path),
             _ => format!("{} was changed{ELSEWHERE}", file.path),
         };
-        let seen = format!(", seen {} (record {}); it gave:", file.seen, file.seen_seq);
+        let seen = format!("; found {} (record {}); it grants:", file.seen, file.seen_seq);
         lines.push(Line::of(Tone::Caution, what).and(Tone::Plain, seen));
         lines.extend(file.grants.iter().map(|grant| field("", grant)));
     }
     if found.components.is_empty() && found.file.is_none() {
         let none =
-            "No component had any right yet; those of act itself are told from their first use on";
+            "No component had a permission yet; built-in ones are listed from their first use";
         lines.push(Line::plain(none));
     }
     lines
@@ -532,7 +536,7 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
         ("task", Some(task.as_str())),
         ("began", Some(found.started_at.as_str())),
         ("ended", found.finished_at.as_deref()),
-        ("gate", found.pipeline_sha256.as_deref()),
+        ("pipeline", found.pipeline_sha256.as_deref()),
         ("image", found.image_digest.as_deref()),
         ("tree", found.tree_digest.as_deref()),
         (
@@ -543,16 +547,16 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
                 .filter(|after| Some(*after) != found.tree_digest.as_deref()),
         ),
         ("commit", commit),
-        ("asked engine", found.container_request_sha256.as_deref()),
-        ("engine said", found.container_inspect_sha256.as_deref()),
-        ("of the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),
+        ("requested", found.container_request_sha256.as_deref()),
+        ("inspected", found.container_inspect_sha256.as_deref()),
+        ("in the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),
         ("records", Some(records.as_str())),
     ];
     lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
     lines.extend(found.warnings.iter().flatten().map(|mark| field("warning", mark)));
     lines.extend(manifest(&found.run_id, &found.manifest));
     let disputed = found.disputed.as_ref();
-    lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  not believed   {why}"))));
+    lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  disputed       {why}"))));
     if !found.container.is_empty() {
         lines.push(Line::of(Tone::Strong, "Container"));
         let said = found.container.iter().filter(|wall| !wall.ends_with('='));
@@ -573,7 +577,10 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
         }
     }
     if found.task_id.is_some() {
-        lines.push(Line::of(Tone::Strong, "Changed by the task, and the gate depends on it"));
+        lines.push(Line::of(
+            Tone::Strong,
+            "Changed by the task, and the verification depends on it",
+        ));
         if found.gate_inputs_changed.is_empty() {
             lines.push(field("", "nothing"));
         }
@@ -590,21 +597,21 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
 
 fn manifest(run_id: &str, check: &ManifestCheck) -> Vec<Line> {
     match check {
-        ManifestCheck::Agrees => vec![field("manifest", "says the same")],
-        ManifestCheck::Gone => vec![field("manifest", "is not there (any more)")],
+        ManifestCheck::Agrees => vec![field("manifest", "agrees")],
+        ManifestCheck::Gone => vec![field("manifest", "was removed")],
         ManifestCheck::Differs(fields) => {
-            let what = format!("  manifest says something else about: {}", fields.join(", "));
+            let what = format!("  manifest differs in: {}", fields.join(", "));
             vec![Line::of(Tone::Bad, what), field("", &cure(run_id))]
         }
     }
 }
 
 fn restarted_lines(found: &AuditRestarted) -> Vec<Line> {
-    let kept = found.kept_as.as_ref().map_or_else(
-        || "There was no log any more".to_owned(),
-        |name| format!("The old log is kept as {name}"),
-    );
-    vec![Line::plain(format!("{kept}; a new one begins with record {}", found.seq))]
+    let kept = found
+        .kept_as
+        .as_ref()
+        .map_or_else(|| "There was no log".to_owned(), |name| format!("The old log is now {name}"));
+    vec![Line::plain(format!("{kept}; the new log begins with record {}", found.seq))]
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ fn volumes(found: &OnEngine) -> Option<Vec<Volume>> {
 
 fn warn(output: &Output, found: &OnEngine) {
     if let Err(why) = found {
-        output.caution(&format!("caches on an engine elsewhere were not looked for: {why}"));
+        output.caution(&format!("caches in volumes of an engine are not listed: {why}"));
     }
 }
 

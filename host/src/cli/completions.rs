@@ -11,7 +11,7 @@ use act_core::exit::Exit;
 const AFTER_HELP: &str = "\
 Examples:
   d=~/.local/share/bash-completion/completions; mkdir -p $d && act completions bash > $d/act
-  mkdir -p ~/.config/fish/completions && act completions fish > ~/.config/fish/completions/act.fish
+  d=~/.config/fish/completions; mkdir -p $d && act completions fish > $d/act.fish
   d=~/.zfunc; mkdir -p $d && act completions zsh > $d/_act";
 
 /// Print the completion script of a shell

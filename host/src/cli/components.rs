@@ -60,17 +60,17 @@ Exit codes:
 
 const NARROW_HELP: &str = "\
 Examples:
-  act components narrow licences                             as proposed by `act components show licences`
+  act components narrow licences               as `show` proposes
   act components narrow licences --path src --path LICENSE
   act components narrow licences --drop llm
 
 Exit codes:
-  0 narrowed, 1 refused, nothing was changed: there is no such grant, or it would be wider";
+  0 narrowed, 1 refused and nothing changed: no such grant, or a wider one";
 
 const WHY_HELP: &str = "\
 Examples:
-  act components why scout-a .env                            may it read this file?
-  act components why licences \"GET https://example.com/a\"    may it send this request?
+  act components why scout-a .env              may it read this file?
+  act components why licences \"GET https://example.com/a\"
   act components why licences env:HOME
 
 Exit codes:
@@ -130,7 +130,9 @@ enum Action {
         /// Name of a built-in or approved component, as shown by `act components`
         name: String,
     },
-    /// Remove permissions that a component does not need; default: as `show` proposes
+    /// Remove permissions that a component does not need
+    ///
+    /// Without an option it removes what `act components show` proposes.
     #[command(after_long_help = NARROW_HELP)]
     Narrow {
         /// Approved name, as shown by `act components`
@@ -156,12 +158,12 @@ enum Action {
     /// Add a manifest to a component that any toolchain built
     #[command(after_long_help = PACK_HELP)]
     Pack {
-        /// A component without a manifest, or with one that is replaced
+        /// The component; a manifest that it already has is replaced
         file: PathBuf,
         /// JSON: kind, name, version, about, needs, and tools or report
         #[arg(long, value_name = "MANIFEST.json")]
         manifest: PathBuf,
-        /// Write another file instead of this one
+        /// Write the result to another file
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -230,8 +232,8 @@ Exit codes:
 
 /// Approve a component with the permissions that it needs
 ///
-/// Shows digest, imports, needs and what has changed, then asks. Without a terminal, `--sha256` with the digest that you
-/// have looked at is the answer.
+/// Shows digest, imports, needs and what has changed, then asks. Without a terminal, give the digest that you have
+/// reviewed with `--sha256`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = APPROVE_HELP)]
 struct Approve {
@@ -240,10 +242,10 @@ struct Approve {
     /// Name of the component in tasks; its tools are named NAME__TOOL
     #[arg(long)]
     name: String,
-    /// The digest that is approved; required without a terminal
+    /// Digest that you have reviewed; required without a terminal
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
-    /// The built-in component that it replaces
+    /// Name of the built-in component that it replaces
     #[arg(long, value_name = "BUILTIN")]
     replaces: Option<String>,
     /// Approve for this repository only
@@ -280,7 +282,7 @@ impl Approve {
         self.compare(&proposal)?;
         proposed_lines(&proposal).iter().for_each(|line| output.progress(line));
         for origin in proposal.never_reached() {
-            output.caution(&format!("{origin} is not public: no component ever reaches it"));
+            output.caution(&format!("{origin} is not public: no component can ever reach it"));
         }
         if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             ask(output)?;
@@ -298,9 +300,9 @@ impl Approve {
         let found = &proposal.inspection.sha256;
         match &self.sha256 {
             Some(said) if !said.eq_ignore_ascii_case(found) => {
-                let message = format!("--sha256 says {said}, the file has {found}");
+                let message = format!("--sha256 is {said}, but the file has {found}");
                 Err(Failure::refused("sha256_differs", message)
-                    .hint("look at the file again with `act components inspect FILE`"))
+                    .hint("review the file with `act components inspect FILE`"))
             }
             _ => Ok(()),
         }
@@ -311,7 +313,7 @@ impl Approve {
         let sha256 = &proposal.inspection.sha256;
         Failure::refused(
             "approval_unanswered",
-            "an approval needs a terminal, or the digest that you have looked at",
+            "an approval needs a terminal, or the digest that you have reviewed",
         )
         .hint(format!("add --sha256 {sha256}"))
     }
@@ -703,14 +705,15 @@ fn shown_lines(shown: &Shown) -> Vec<Line> {
 fn why_lines(answer: &WhyDocument) -> Vec<Line> {
     let (tone, word) = if answer.allowed { (Tone::Good, "yes") } else { (Tone::Bad, "no") };
     let mut lines = vec![
-        Line::of(tone, word).and(Tone::Plain, format!(": {}, {}", answer.name, answer.object)),
+        Line::of(tone, word)
+            .and(Tone::Plain, format!(": {}, access to {}", answer.name, answer.object)),
     ];
     for says in &answer.parties {
         let (tone, word) = if says.allows { (Tone::Good, "yes") } else { (Tone::Bad, "no ") };
         lines.push(Line::of(tone, format!("  {word} ")).and(Tone::Plain, party(says.party)));
     }
     lines.extend(answer.carved_out.as_ref().map(|rule| {
-        let text = format!("the host, for every component ({})", rule.replace('_', " "));
+        let text = format!("host: denied to every component ({})", rule.replace('_', " "));
         Line::of(Tone::Bad, "  no  ").and(Tone::Plain, text)
     }));
     lines
@@ -720,7 +723,7 @@ fn party(party: Party) -> &'static str {
     match party {
         Party::Imports => "imports: what the component's code can call",
         Party::Needs => "needs: what its manifest declares",
-        Party::Grants => "grants: what you granted to these bytes",
+        Party::Grants => "grants: what you granted to this component",
         Party::Ceiling => "ceiling: what the administrator's policy.toml allows",
     }
 }

@@ -33,7 +33,8 @@ Examples:
   act demo --verbose
 
 Exit codes:
-  those of the task: 0 SUCCESS, 1 the demo could not be set up, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED";
+  those of the task: 0 SUCCESS, 1 the demo could not be set up, 3 STUCK,
+  4 INFRA_ERROR, 130 CANCELLED";
 
 /// Watch a whole task on a small repository, with a scripted model
 ///
@@ -156,7 +157,7 @@ fn trouble(what: &str, error: &std::io::Error) -> Failure {
         .hint("TMPDIR may name another directory for it")
 }
 
-/// Variables that name a real model. The task plays a script; a key in its environment would be of no use to it.
+/// Variables that select a real model. The task plays a script, so they are removed from its environment.
 const FOREIGN: [&str; 6] = [
     "AGENT_LLM_BASE_URL",
     "ANTHROPIC_API_KEY",
@@ -181,7 +182,7 @@ fn command(program: &Path, arguments: Vec<OsString>, place: &Place) -> Command {
     command
 }
 
-/// Waits for the end. Signals are passed on, and the child decides how to end.
+/// Waits for the end of the process. Signals are passed on to it, and it decides how to end.
 async fn run(mut command: Command) -> io::Result<ExitStatus> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

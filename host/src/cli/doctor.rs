@@ -25,7 +25,7 @@ use act_workspace::{AgentDir, NOTES_DIRS, hidden, hidden_by_unanchored_line};
 const AFTER_HELP: &str = "\
 Examples:
   act doctor
-  act doctor --model       also request one tool call from the model; uses a few tokens
+  act doctor --model       also send one request to the model (a few tokens)
   act doctor --excluded    also list the tracked files that Scouts cannot see";
 
 /// Check everything that a task needs
@@ -34,7 +34,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Doctor {
-    /// Also make one real request to the model, with a tool to call
+    /// Also send one real request to the model, with a tool to call
     #[arg(long)]
     model: bool,
     /// Also list the tracked files that Scouts cannot see, and why
@@ -232,7 +232,7 @@ fn notes(config: &Config) -> Vec<Check> {
         Ok(name) => vec![Check::note(
             NAME,
             format!("{usual}/ is yours, so act keeps its notes in {name}/"),
-            format!("to have them in {usual}/, rename yours"),
+            format!("to have them in {usual}/, rename your directory"),
         )],
         Err(error) => vec![Check::red(NAME, error.to_string(), error.hint())],
     };
@@ -245,7 +245,7 @@ fn notes(config: &Config) -> Vec<Check> {
             format!(
                 "the line `{usual}/` in .gitignore hides {first}/{more} from git and from the tested tree"
             ),
-            format!("write `/{usual}/` instead: act's notes lie in the root alone"),
+            format!("write `/{usual}/` instead: act writes notes only at the root"),
         ));
     }
     checks
@@ -331,11 +331,11 @@ async fn left_over(engine: &Engine) -> Check {
 }
 
 const GIB: u64 = 1 << 30;
-/// A run of a middling project needs more.
+/// Below this a run of a medium project may not fit.
 const TOO_LITTLE: u64 = GIB;
 const LITTLE: u64 = 5 * GIB;
 
-/// Those that have a say, in the order in which they have it; a key is only told to be there.
+/// The variables that select a model, in the order of their precedence, and whether they hold a key, which is never shown.
 const VARIABLES: [(&str, bool); 6] = [
     ("AGENT_LLM_BASE_URL", false),
     ("AGENT_LLM_MODEL", false),
@@ -521,7 +521,7 @@ fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> C
         return Check::red(
             MODEL_CALL,
             format!("the model called {} with {}", call.name, cut(&call.arguments)),
-            format!("it does not follow the schema of a tool; {ANOTHER}"),
+            format!("the call does not fit the schema of the tool; {ANOTHER}"),
         );
     }
     let wire = service.wire;
@@ -559,12 +559,12 @@ fn without_call(turn: &Turn, service: Service) -> (String, String) {
     }
 }
 
-/// The message has the cause; this is where to look.
+/// Returns where to look; the message has the cause.
 fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
     let Service { wire, key_variable, address_variable, .. } = service;
     match (error.kind, error.status) {
         (ModelErrorKind::TooLong, _) => {
-            "a task needs far more room than this: give the server a larger context".to_owned()
+            "a task needs a far larger context: raise the context size of the server".to_owned()
         }
         (_, Some(401 | 403)) if has_key => format!("check the key in {key_variable}"),
         (_, Some(401 | 403)) => format!("set {key_variable}"),
@@ -574,7 +574,7 @@ fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
              is a name that the server lists"
         ),
         (_, Some(400 | 422)) => format!(
-            "the server takes no such request of {wire}: it may not know tools, or not the model in \
+            "the server rejects this request of {wire}: it may not support tools, or not know the model in \
              AGENT_LLM_MODEL"
         ),
         (ModelErrorKind::Rejected, Some(429)) => "raise the limit with the provider".to_owned(),
@@ -582,10 +582,10 @@ fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
         (_, Some(500..)) => "look at the server's log; a later try may succeed".to_owned(),
         (ModelErrorKind::Timeout | ModelErrorKind::Cut, Some(_)) => {
             format!(
-                "the server or a proxy in between broke off; look at the log of {address_variable}"
+                "the server or a proxy broke the connection off; look at the log of the server in {address_variable}"
             )
         }
-        (_, Some(_)) => format!("this is no server of {wire}; check {address_variable}"),
+        (_, Some(_)) => format!("the answer is not {wire}; check {address_variable}"),
         (_, None) => format!("check {address_variable} and that the server runs"),
     }
 }

@@ -37,7 +37,8 @@ Examples:
   act edit full_rewrite --file doc.json --expect_version 4 --content-file - < text.md
 
 Exit codes:
-  0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused, nothing was changed";
+  0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused and
+  nothing changed";
 
 const FINISH_HELP: &str = "\
 Examples:
@@ -92,7 +93,7 @@ enum Action {
     /// Replace the whole text
     #[command(name = "full_rewrite", alias = "full-rewrite", after_long_help = FULL_REWRITE_HELP)]
     FullRewrite(FullRewrite),
-    /// Finish the document: put it into the publishing queue or the review queue
+    /// Put the document into the publishing queue or the review queue
     #[command(after_long_help = FINISH_HELP)]
     Finish(Finish),
     /// Show the document
@@ -155,7 +156,7 @@ struct Finish {
     /// `pass` or `hold`
     #[arg(long, allow_hyphen_values = true)]
     decision: OsString,
-    /// What is to be said about it
+    /// Notes that are stored with the decision
     #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
     notes: OsString,
 }
@@ -176,7 +177,7 @@ impl Edit {
 }
 
 impl Action {
-    /// The answer of a success, as JSON text.
+    /// Performs the edit and returns the answer of a success, as JSON text.
     fn perform(self) -> Result<String, Refused> {
         match self {
             Self::EditLine(EditLine { expected, index, new }) => {
@@ -201,7 +202,7 @@ impl Action {
                 Ok(Answer { new_version: Some(version), line_count: Some(count), ..yes() }.print())
             }
             Self::Finish(Finish { expected, decision, notes }) => {
-                // Bytes that are no text are no decision either.
+                // Bytes that are not text cannot be a decision, so any replacement is refused as well.
                 let decision = decision.to_string_lossy();
                 let notes = text("--notes", notes)?;
                 let path = expected.path();
@@ -264,7 +265,7 @@ impl Answer {
     }
 }
 
-/// A refusal of the protocol has its own facts, any other a message.
+/// Converts a refusal: one of the protocol has its own facts, any other a message.
 impl From<&Refused> for Answer {
     fn from(refused: &Refused) -> Self {
         let answer = Self { reason: Some(refused.reason()), ..Self::default() };
@@ -284,7 +285,7 @@ impl From<&Refused> for Answer {
     }
 }
 
-/// In ARTIFACT_DIR, which must not lie in the repository that `directory` is in, if it is in one.
+/// Opens the queues in ARTIFACT_DIR, which must not be inside the repository of `directory`.
 fn shelves(directory: &Path) -> Result<Shelves, Refused> {
     let no_place = |error: &dyn std::fmt::Display| Refused::NoPlace(error.to_string());
     let root = act_config::find_root(directory).map_err(|error| no_place(&error))?;
@@ -296,7 +297,7 @@ fn shelves(directory: &Path) -> Result<Shelves, Refused> {
     Shelves::open(&artifacts.state().map_err(|error| no_place(&error))?)
 }
 
-/// Any whole number. One that no version and no index can have stands for a number that none has.
+/// Parses any whole number. Numbers outside of `u64` become `u64::MAX`, which no version and no index can have.
 fn integer(text: &str) -> Result<u64, &'static str> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -312,7 +313,7 @@ fn text(name: &str, value: OsString) -> Result<String, Refused> {
     value.into_string().map_err(|_| Refused::Content(format!("{name} is not UTF-8 text")))
 }
 
-/// The parser has made sure that there is exactly one.
+/// Reads the new text; the parser has made sure that there is exactly one source.
 fn content_of(words: Option<OsString>, file: Option<PathBuf>) -> Result<String, Refused> {
     let dash = |path: &PathBuf| path.as_os_str() == "-";
     let (name, read) = match (words, file) {

@@ -24,18 +24,18 @@ Examples:
   act init --repo ../other --json
 
 Exit codes:
-  0 written, 1 there is an agent.yaml already, or the file cannot be written";
+  0 written, 1 an agent.yaml exists already, or the file cannot be written";
 
 /// Write a first agent.yaml
 ///
-/// Scout B suggests image and steps from manifests, CI files and documents; each is written with its source. Review them
-/// before the first task: they decide when a task is done. An existing agent.yaml is never changed.
+/// Scout B suggests image and steps from manifests, CI files and documents; each step is written with its source. Review
+/// them before the first task: they decide when a task is done. An existing agent.yaml is never changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {
     #[command(flatten)]
     at: At,
-    /// Keep tasks from adding the line to .gitignore that hides act's notes
+    /// Let tasks add no line to .gitignore to hide act's notes
     #[arg(long)]
     no_gitignore: bool,
 }

@@ -8,8 +8,8 @@ use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
-  act logs                                     the last run of this repository
-  act logs t-p2jww3 --step test                one step of the last run of a task
+  act logs                         the last run of this repository
+  act logs t-p2jww3 --step test    one step of the last run of a task
   act logs run_20260131_235959_a1b2c3 --json
 
 Exit codes:
@@ -43,7 +43,7 @@ impl Logs {
                 output.progress(&Line::of(Tone::Faint, "The steps printed nothing."));
             }
             output.copy(log.file).map_err(|error| {
-                Failure::refused("run_unreadable", format!("the log cannot be read: {error}"))
+                Failure::refused("run_unreadable", format!("cannot read the log: {error}"))
             })?;
         }
         Ok(Exit::Ok)

@@ -42,8 +42,7 @@ impl Metrics {
 
 fn lines(metrics: &Measured) -> Vec<Line> {
     let since = metrics.since.as_ref();
-    let first =
-        since.map_or("No task was ever accepted".to_owned(), |time| format!("Since {time}"));
+    let first = since.map_or("No tasks yet".to_owned(), |time| format!("Since {time}"));
     let mut lines = vec![Line::plain(first)];
     for (title, columns, rows) in tables(metrics) {
         if !rows.is_empty() {
@@ -56,7 +55,7 @@ fn lines(metrics: &Measured) -> Vec<Line> {
 
 type Row = (String, Vec<String>);
 
-/// Each with its title and the names of its columns; those without rows are not shown.
+/// Returns the tables with their titles, the names of their columns and their rows.
 fn tables(metrics: &Measured) -> [(&'static str, &'static [&'static str], Vec<Row>); 4] {
     let ended = metrics.tasks.iter().filter(|(_, count)| **count > 0);
     let ended = ended.map(|(state, count)| (state.clone(), vec![count.to_string()]));
@@ -85,7 +84,7 @@ fn tables(metrics: &Measured) -> [(&'static str, &'static [&'static str], Vec<Ro
     ]
 }
 
-/// As narrow as what stands in it, so that the usual ones fit into 40 columns.
+/// Returns a table whose columns are as narrow as their content, so that usual tables fit into 40 columns.
 fn table(title: &str, columns: &[&str], rows: Vec<Row>) -> Vec<Line> {
     let rows: Vec<_> = rows.into_iter().map(|(name, cells)| (format!("  {name}"), cells)).collect();
     let named = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
@@ -130,7 +129,7 @@ fn exposition(metrics: &Measured) -> String {
         ("act_replans_per_task", "REPLANs of a task that was verified.", metrics.replans_per_task),
     ];
     for (name, help, value) in means {
-        // Without a task there is no mean, and a family without samples says nothing.
+        // Without a task there is no mean; a family without samples would be noise.
         if let Some(value) = value {
             page.family(name, "gauge", help);
             page.sample(name, &[], value);
@@ -296,9 +295,9 @@ mod tests {
         };
         assert_eq!(
             text(&verified),
-            "No task was ever accepted\n\nSeconds     count   p50   p90   p99\n  verifier      1  2.50  2.50  2.50\n"
+            "No tasks yet\n\nSeconds     count   p50   p90   p99\n  verifier      1  2.50  2.50  2.50\n"
         );
         let none = Measured { verifier_ms: Spread::default(), ..verified };
-        assert_eq!(text(&none), "No task was ever accepted\n");
+        assert_eq!(text(&none), "No tasks yet\n");
     }
 }

@@ -37,50 +37,53 @@ use act_core::{Failure, shell_word};
 /// The end of the help; the manual page has it in sections of their own.
 const EXAMPLES: &str = "\
 Examples:
-  act demo                                    watch a whole task with a scripted model
-  act run \"fix the failing test in parser\"    one task in this repository
-  act run --file task.md --verbose            the task from a file, with every detail
-  act run - < task.md                         the task from standard input
-  act run --dry-run \"use tabs\"                print a patch; the repository is not changed
-  act apply                                   apply the patch of the last dry run and verify it
-  act run --baseline \"fix the parser\"         run the pipeline first, to know which tests failed before
-  act run --detach --file task.md             run in the background; prints the task's id
-  act status                                  the running task, waiting tasks and the last one
-  act cancel --id 2                           remove the second waiting task from the queue
-  act history                                 earlier tasks and their results
-  act logs --step test                        the output of one step of the last run
-  act report                                  why the last task is stuck
-  act metrics                                 results, durations and token use of all tasks
-  act verify                                  run the pipeline on the working tree, without a model
-  act audit list --deny                       every access that was denied
-  act audit explain RUN_ID                    the inputs of a verification
-  act verify-claim RUN_ID                     repeat a verification and compare the results
-  act init                                    write a first agent.yaml
-  act doctor --model                          check the set-up, with one request to the model
-  act scout b \"why does it fail\" --log ci.log  ask a Scout, without a task
-  act components                              the installed components and their permissions
-  act edit show --file doc.json               print a document with its version and lines";
+  act demo                               watch a task with a scripted model
+  act init                               write a first agent.yaml
+  act doctor --model                     check the set-up and the model
+  act run \"fix the failing parser test\"  one task in this repository
+  act run --file task.md --verbose       the task from a file, with details
+  act run - < task.md                    the task from standard input
+  act run --dry-run \"use tabs\"           print a patch and change nothing
+  act apply                              apply that patch and verify it
+  act run --baseline \"fix the parser\"    run the pipeline first, as it is
+  act run --detach --file task.md        run in the background
+  act status                             running, waiting and last task
+  act cancel --id 2                      remove the second waiting task
+  act history                            earlier tasks and their results
+  act logs --step test                   output of a step of the last run
+  act report                             why the last task is stuck
+  act metrics                            results, durations and tokens
+  act verify                             run the pipeline without a model
+  act verify-claim RUN_ID                repeat a verification and compare
+  act audit list --deny                  every access that was denied
+  act audit explain RUN_ID               the inputs of a verification
+  act scout a \"where are dates parsed\"   ask a Scout, without a task
+  act components                         components and their permissions
+  act edit show --file doc.json          a document with version and lines";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    SUCCESS or PASS: the pipeline passed; PROPOSED: the dry run printed a patch
-  1    refused, or failed before the task started; nothing to do; a failed check of doctor
+  0    SUCCESS or PASS: the pipeline passed; PROPOSED: a patch was printed
+  1    refused, or failed before the task started; nothing to do; doctor found
+       a problem
   2    invalid arguments
   3    STUCK: see agent/stuck_report.md; FAIL: a step of the pipeline failed
-  4    INFRA_ERROR: a problem with the engine, the image, the model or the machine
+  4    INFRA_ERROR: the engine, the image, the model or the machine failed
   130  CANCELLED by a signal or by act cancel";
 
 const ENVIRONMENT: &str = "\
 The model is selected by the first of these variables that is set:
-  AGENT_LLM_BASE_URL  a Chat Completions server; needs AGENT_LLM_MODEL, its key is OPENAI_API_KEY
+  AGENT_LLM_BASE_URL  a Chat Completions server; needs AGENT_LLM_MODEL;
+                      its key is OPENAI_API_KEY
   ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
   OPENAI_API_KEY      OpenAI, at OPENAI_BASE_URL if that is set
 AGENT_LLM_MODEL replaces the default model of Anthropic or OpenAI.
 
 Other variables:
-  AGENT_ARTIFACT_DIR  directory for runs, proposals and the history; default ~/.agent-artifacts
-  DOCKER_HOST         address of the container engine, if it is not the usual socket
-  NO_COLOR            if it is not empty, no colour, as with --color never";
+  AGENT_ARTIFACT_DIR  directory for runs, proposals and the history;
+                      default: ~/.agent-artifacts
+  DOCKER_HOST         address of the container engine, if not the usual socket
+  NO_COLOR            if not empty, no colour, as with --color never";
 
 /// A coding agent that is done when your own tests pass
 ///
@@ -89,8 +92,9 @@ Other variables:
 #[derive(Debug, Parser)]
 #[command(name = "act", version, after_help = [EXAMPLES, EXIT_CODES, ENVIRONMENT].join("\n\n"))]
 struct Cli {
-    /// When to use colour
+    /// Use colour: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    #[arg(hide_possible_values = true, display_order = 900)]
     color: Color,
     #[command(subcommand)]
     command: Command,

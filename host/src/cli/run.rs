@@ -1,5 +1,4 @@
-//! `act run`: one task in one repository, until its pipeline passes; and the process that `act run --detach` leaves
-//! behind.
+//! `act run`: one task in one repository, until its pipeline passes; and the background process of `act run --detach`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,7 +18,7 @@ use act_workspace::{GlobError, PathGlobs};
 
 const AFTER_HELP: &str = "\
 Examples:
-  act run \"fix the failing test in parser\"
+  act run \"fix the failing parser test\"
   act run --file task.md --verbose 2> progress.txt
   act run --dry-run \"use tabs\" | git apply --check
   act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
@@ -32,7 +31,8 @@ Exit codes:
 /// Run one task until the pipeline of `agent.yaml` passes
 ///
 /// The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
-/// applies to the whole task. The changes stay in the working tree for you to review; nothing is committed.
+/// applies to the whole task; boundaries that consist of paths are enforced. The changes stay in the working tree for you
+/// to review; nothing is committed.
 #[derive(Debug, clap::Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["text", "file", "again"]))]
 #[command(after_long_help = AFTER_HELP)]
@@ -42,7 +42,7 @@ pub(super) struct Run {
     /// Read the task from a file; `-` reads standard input
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Run an ended task of this repository again, with its text and its mode; permissions and budgets are not inherited
+    /// Run an ended task of this repository again, with its text and mode, but not its permissions and budgets
     #[arg(long, value_name = "TASK", conflicts_with_all = ["dry_run", "baseline"])]
     again: Option<String>,
     /// Repository, or a directory in it
@@ -54,16 +54,17 @@ pub(super) struct Run {
     /// Write every event to stdout as one line of JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Let this task change guarded paths that match the glob; may be repeated
+    /// Let this task change guarded paths (hooks, CI workflows, editor settings) that match GLOB; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
-    /// Maximum number of tokens, input and output of all roles together; then the task ends STUCK
+    /// Token budget of this task, in place of the one in agent.yaml: input and output of all roles; when it is spent, the
+    /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
     /// Print a patch for `git apply` instead of changing the repository; nothing is verified
     #[arg(long, conflicts_with = "baseline")]
     dry_run: bool,
-    /// Also run the pipeline before the first edit, so that earlier failures are reported as such
+    /// Also run the pipeline before the first edit, so that failures that existed before are reported as such
     #[arg(long)]
     baseline: bool,
     /// Run the task in the background: print its id and return

@@ -25,7 +25,7 @@ const MAX_STDIN: u64 = 64 << 20;
 const AFTER_HELP: &str = "\
 Examples:
   act scout a \"where are dates parsed\"
-  act scout b --facts --json                  computed facts only, without a model
+  act scout b --facts --json    computed facts only, without a model
   make test 2>&1 | act scout b --log - \"why does it fail\"
   act scout b --with next.wasm --compare \"how is it tested\"
 
@@ -35,8 +35,8 @@ Exit codes:
 /// Ask a Scout about this repository
 ///
 /// Scout A maps the code; Scout B finds out how it is built and tested and why it fails. Both only read. The command
-/// needs a model (not with --facts), but no agent.yaml and no Docker. With --with and --compare two components answer
-/// one question: the one that a task would ask, and another one.
+/// needs a model (not with --facts), but no agent.yaml and no Docker. With --with FILE --compare the Scout in use and
+/// the component in FILE answer the same question.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Scout {
@@ -53,7 +53,7 @@ pub(super) struct Scout {
     /// A log with the failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Ask this component instead; a file that has been approved
+    /// Ask the component in this file instead; it must have been approved
     #[arg(long, value_name = "FILE", conflicts_with = "facts")]
     with: Option<PathBuf>,
     /// Ask both and compare reports, time and tokens

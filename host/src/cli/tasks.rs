@@ -12,7 +12,7 @@ use act_records::store::{Task, TaskState};
 /// Columns before the text of a task.
 const INDENT: &str = "  ";
 
-/// Id, state and how far it is, then the beginning of its text.
+/// Returns a line with id, state and progress of a task, and one with the beginning of its text.
 fn task_lines(title: &str, task: &Task, output: &Output) -> [Line; 2] {
     let gap = if title.is_empty() { "" } else { " " };
     let head = Line::of(Tone::Strong, title).and(Tone::Plain, format!("{gap}{}", task.task_id));
@@ -22,7 +22,7 @@ fn task_lines(title: &str, task: &Task, output: &Output) -> [Line; 2] {
     [head, Line::of(Tone::Faint, format!("{INDENT}{text}"))]
 }
 
-/// One more line about it.
+/// Returns one more line about a task.
 fn detail(text: &str) -> Line {
     Line::plain(format!("{INDENT}{text}"))
 }
@@ -35,7 +35,7 @@ fn tone(state: TaskState) -> Tone {
     }
 }
 
-/// What is worth knowing in this state.
+/// Returns reason, phase, attempt and time, as far as the state has them.
 fn how(task: &Task) -> String {
     let mut how = String::new();
     if let Some(reason) = task.reason.as_ref().filter(|_| task.state.is_final()) {
@@ -56,7 +56,7 @@ fn how(task: &Task) -> String {
     how
 }
 
-/// A process that does not go on by itself.
+/// Returns a remark if the process of a task does not run.
 fn owner(task: &Task) -> String {
     let pid = task.owner_pid.unwrap_or_default();
     match task.owner {
@@ -197,7 +197,7 @@ impl History {
     }
 }
 
-/// As `act queue` shows it, then where it was, if that is not here, and its last run.
+/// Returns the lines of `act queue`, the repository if tasks of all repositories are listed, and the last run.
 fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
     let mut lines = task_lines("", task, output).to_vec();
     if all {

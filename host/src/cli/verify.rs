@@ -19,7 +19,7 @@ Exit codes:
 
 /// Run the pipeline of `agent.yaml` on the working tree
 ///
-/// Container, files and rules are those of a task; no model is used and nothing is edited.
+/// Uses the same container, files and rules as a task; no model is used and nothing is edited.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
@@ -28,7 +28,7 @@ pub(super) struct Verify {
     /// Show the output of the steps
     #[arg(short, long)]
     verbose: bool,
-    /// Use no downloads of earlier runs, and store none
+    /// Use no downloads of earlier runs, and keep none for later ones
     #[arg(long)]
     no_cache: bool,
 }
@@ -59,7 +59,7 @@ fn exit(status: Status) -> Exit {
     }
 }
 
-/// The end of the log unless all is well, warnings, then one line with the verdict.
+/// Returns the end of the log unless the pipeline passed, warnings, then one line with the verdict.
 fn text(verification: &Verification) -> String {
     let Verification { run_id, verdict, tail, warnings, .. } = verification;
     let mut text = String::new();
@@ -95,12 +95,13 @@ Examples:
   act verify-claim run_20261121_213557_u3sq3x --json | jq .differences
 
 Exit codes:
-  0 same result, 1 different result or refused, 4 the second run has no verdict, 130 CANCELLED";
+  0 same result, 1 different result or refused, 4 the second run has no
+  verdict, 130 CANCELLED";
 
 /// Repeat a verification and compare the results
 ///
-/// Pipeline and working tree must have the digests that the audit log recorded; otherwise the command is refused and
-/// names what has changed. The recorded image is used, even if its tag has moved, and no earlier download.
+/// Pipeline and working tree must have the digests in the audit log; otherwise the command is refused and names what has
+/// changed. The recorded image is used, even if its tag has moved, and no earlier download is used.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = CLAIM_HELP)]
 pub(super) struct VerifyClaim {
@@ -134,7 +135,7 @@ fn claim_exit(status: Status, holds: bool) -> Exit {
 
 fn claim_lines(check: &ClaimCheck) -> Vec<Line> {
     let word = match (check.response.verdict.status(), check.holds) {
-        (Status::InfraError, _) => Line::of(Tone::Caution, "No second word"),
+        (Status::InfraError, _) => Line::of(Tone::Caution, "No verdict"),
         (_, true) => Line::of(Tone::Good, "Holds"),
         (_, false) => Line::of(Tone::Bad, "Does not hold"),
     };

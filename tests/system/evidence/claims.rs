@@ -72,7 +72,7 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     assert_eq!(claim(&act, &run, 0)["holds"], true);
     act.clone().act(["verify-claim", "../x"]).status(1).stderr_has("not a run id");
     let told = act.clone().without_engine().act(["verify-claim", &run]).status(4);
-    told.stdout_has("No second word").stdout_has("docker_unavailable: Docker unavailable");
+    told.stdout_has("No verdict").stdout_has("docker_unavailable: Docker unavailable");
     // Where there is no second verdict there is nothing to hold against the first.
     let told = act.clone().without_engine().act(["verify-claim", &run, "--json"]).status(4);
     let check = told.document("verify-claim");

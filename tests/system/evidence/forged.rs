@@ -60,7 +60,7 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     export(&act, forged, 1).stdout_has("the last edge that the store remembers");
     assert_eq!(unproved(&act, forged), "evidence_disputed");
     assert_eq!(refused(&act, forged), "evidence_disputed");
-    act.clone().act(["audit", "explain", forged]).status(1).stdout_has("not believed");
+    act.clone().act(["audit", "explain", forged]).status(1).stdout_has("disputed");
     // Nor does it become true when somebody honest goes on after it.
     verified(&act, 3);
     act.clone().act(["audit", "verify"]).status(0);

@@ -31,8 +31,8 @@ Exit codes:
 
 /// Test a component on a generated repository, with a scripted model
 ///
-/// The component gets what its manifest requests, but only inside of that repository: no network, no environment
-/// variables, and no model but the scripted one. Every check has a name.
+/// The component gets what its manifest requests, but only inside that repository: no network, no environment
+/// variables, and no model but the scripted one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Test {
@@ -41,13 +41,13 @@ pub(super) struct Test {
     /// The question for a Scout
     #[arg(long, value_name = "TEXT", default_value = USUAL)]
     question: String,
-    /// A text that is sent with the question, such as tail_log
+    /// Text that is sent with the question, such as tail_log=TEXT; may be repeated
     #[arg(long, value_name = "NAME=TEXT", value_parser = named)]
     context: Vec<(String, String)>,
-    /// Answers of the model, instead of generated ones that fit the schemas (see specs/scripted-model.md)
+    /// Replies of the model, instead of generated ones (format: specs/scripted-model.md)
     #[arg(long, value_name = "FILE.yaml")]
     script: Option<PathBuf>,
-    /// Time for one query, in seconds
+    /// Time limit for one query, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
 }
