@@ -1,5 +1,5 @@
 //! The container engine: how it is found, the calls to it, each with a time limit, and the removal of containers whose
-//! process is dead.
+//! process is dead. This file and `image` are the only ones that call the client.
 
 use crate::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
 use crate::remote_engine::FileSharing;
@@ -14,17 +14,19 @@ use bollard::models::{
     VolumeCreateRequest,
 };
 use bollard::query_parameters::{
-    ContainerArchiveInfoOptions, CreateContainerOptions, InspectContainerOptions,
-    KillContainerOptions, ListContainersOptions, ListVolumesOptions, RemoveContainerOptions,
-    RemoveVolumeOptions, StartContainerOptions, UploadToContainerOptions,
+    ContainerArchiveInfoOptions, CreateContainerOptions, DownloadFromContainerOptions,
+    EventsOptions, InspectContainerOptions, KillContainerOptions, ListContainersOptions,
+    ListVolumesOptions, RemoveContainerOptions, RemoveVolumeOptions, StartContainerOptions,
+    UploadToContainerOptions, WaitContainerOptions,
 };
 use bollard::{API_DEFAULT_VERSION, ClientVersion, Docker};
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt, stream};
 use rustix::process::{Uid, geteuid};
 use std::collections::HashMap;
 use std::fs::File;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -230,15 +232,63 @@ impl Engine {
         content: &[u8],
     ) -> Result<(), EngineError> {
         let Some(archive) = archive_of(path, content) else { return Ok(()) };
-        let options = UploadToContainerOptions {
-            path: "/".to_owned(),
-            // Without this, some engines make the container's user the owner.
-            copy_uidgid: Some("false".to_owned()),
-            ..UploadToContainerOptions::default()
-        };
         let body = bollard::body_full(Bytes::from(archive));
-        let upload = self.docker.upload_to_container(container, Some(options), body);
+        let upload = self.docker.upload_to_container(container, Some(upload_options("/")), body);
         self.call(Phase::Prepare, WORK, upload).await
+    }
+
+    /// Sends an archive that is unpacked at `path` with the owners that it names. The caller bounds the time.
+    pub(crate) async fn upload(
+        &self,
+        container: &str,
+        path: &str,
+        pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+    ) -> Result<(), EngineError> {
+        let body = bollard::body_try_stream(pieces);
+        let upload = self.docker.upload_to_container(container, Some(upload_options(path)), body);
+        upload.await.map_err(|error| EngineError::new(Phase::Prepare, &error))
+    }
+
+    /// Returns an archive of `path`, piece by piece. The caller bounds the time.
+    pub(crate) fn download<'a>(
+        &'a self,
+        container: &'a str,
+        path: &str,
+        phase: Phase,
+    ) -> BoxStream<'a, Result<Bytes, EngineError>> {
+        let options = DownloadFromContainerOptions { path: path.to_owned() };
+        let pieces = self.docker.download_from_container(container, Some(options));
+        pieces.map(move |piece| piece.map_err(|error| EngineError::new(phase, &error))).boxed()
+    }
+
+    /// Waits until a started container ends, and returns whether its exit code is 0. A container that runs too long counts as
+    /// failed. The state is not polled, because Podman has states that the client cannot parse.
+    pub(crate) async fn wait_for_success(&self, container: &str) -> Result<bool, EngineError> {
+        let ended = async {
+            let wait = self.docker.wait_container(container, None::<WaitContainerOptions>);
+            match Box::pin(wait).next().await {
+                Some(Ok(ended)) => Ok(ended.status_code == 0),
+                Some(Err(Error::DockerContainerWaitError { .. })) | None => Ok(false),
+                Some(Err(error)) => Err(EngineError::new(Phase::Prepare, &error)),
+            }
+        };
+        tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
+    }
+
+    /// Returns the `oom` events of a container, earlier ones included, until the connection fails.
+    pub(crate) fn oom_events(&self, container: &str) -> BoxStream<'static, ()> {
+        let filter = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
+        let options = EventsOptions {
+            since: Some("1".to_owned()),
+            until: None,
+            filters: Some(HashMap::from([
+                filter("type", "container"),
+                filter("container", container),
+                filter("event", "oom"),
+            ])),
+        };
+        let events = self.docker.events(Some(options));
+        events.take_while(|event| ready(event.is_ok())).map(drop).boxed()
     }
 
     /// Prepares a command in a running container and returns the id of the exec.
@@ -419,6 +469,15 @@ impl Engine {
             Some((id.clone(), name.unwrap_or(id)))
         });
         Ok(orphans.collect())
+    }
+}
+
+fn upload_options(path: &str) -> UploadToContainerOptions {
+    UploadToContainerOptions {
+        path: path.to_owned(),
+        // Without this, some engines make the container's user the owner of everything.
+        copy_uidgid: Some("false".to_owned()),
+        ..UploadToContainerOptions::default()
     }
 }
 

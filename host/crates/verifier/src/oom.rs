@@ -2,9 +2,7 @@
 //! decides where the container's cgroup is visible, else the events of the engine. An exec has no such flag.
 
 use crate::engine::Engine;
-use bollard::query_parameters::EventsOptions;
 use futures_util::StreamExt;
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -32,20 +30,10 @@ pub(crate) struct Kills {
 impl OomWatch {
     /// Begins to listen. The engine replays earlier events, so no event of a container that is not yet started is missed.
     pub(crate) fn new(engine: &Engine, container: &str) -> Self {
-        let filter = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
-        let options = EventsOptions {
-            since: Some("1".to_owned()),
-            until: None,
-            filters: Some(HashMap::from([
-                filter("type", "container"),
-                filter("container", container),
-                filter("event", "oom"),
-            ])),
-        };
-        let mut stream = Box::pin(engine.docker.events(Some(options)));
+        let mut stream = engine.oom_events(container);
         let (sender, events) = watch::channel(0);
         let listener = tokio::spawn(async move {
-            while let Some(Ok(_)) = stream.next().await {
+            while stream.next().await.is_some() {
                 sender.send_modify(|count| *count += 1);
             }
         });

@@ -8,7 +8,6 @@ use crate::image::ResolvedImage;
 use crate::request::ContainerRequest;
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::ArtifactDir;
-use bollard::query_parameters::DownloadFromContainerOptions;
 use futures_util::StreamExt;
 use std::collections::HashMap;
 use std::io::Read;
@@ -47,8 +46,8 @@ pub(crate) async fn passwd_of(
                 ),
             ));
         }
-        let reading = async { Ok(read(engine, name).await) };
-        Ok(engine.call(Phase::Prepare, WORK, reading).await??)
+        let reading = tokio::time::timeout(WORK, read(engine, name)).await;
+        Ok(reading.unwrap_or_else(|_| Err(EngineError::silent(Phase::Prepare)))?)
     };
     let passwd = read.await;
     let removed = guard.remove().await;
@@ -63,12 +62,11 @@ pub(crate) async fn passwd_of(
 }
 
 async fn read(engine: &Engine, container: &str) -> Result<Option<Vec<u8>>, EngineError> {
-    let options = DownloadFromContainerOptions { path: PASSWD.to_owned() };
-    let mut stream = Box::pin(engine.docker.download_from_container(container, Some(options)));
+    let mut pieces = engine.download(container, PASSWD, Phase::Prepare);
     let mut bytes = vec![];
-    while let Some(chunk) = stream.next().await {
-        match chunk.map_err(|error| EngineError::new(Phase::Prepare, &error)) {
-            Ok(chunk) => bytes.extend_from_slice(&chunk),
+    while let Some(piece) = pieces.next().await {
+        match piece {
+            Ok(piece) => bytes.extend_from_slice(&piece),
             Err(error) if error.status() == Some(404) => return Ok(Some(vec![])),
             Err(error) => return Err(error),
         }

@@ -18,11 +18,7 @@ use act_core::process::{self, Process};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::{RunDir, STEP_PARTS, cache_names, tidying_script};
 use act_workspace::{GitPlace, PathGlobs, digest, git_place};
-use bollard::errors::Error;
 use bollard::models::{ContainerCreateBody, Mount};
-use bollard::query_parameters::{
-    DownloadFromContainerOptions, UploadToContainerOptions, WaitContainerOptions,
-};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
@@ -34,7 +30,6 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -439,7 +434,8 @@ impl RemoteCache {
             }
             // The guard is not armed earlier, because it would remove the container of another run.
             let cache = Self { name: name.clone(), guard: Guard::arm(engine, &name, vec![]) };
-            if run_to_success(engine, &name).await? {
+            engine.start(&name).await?;
+            if engine.wait_for_success(&name).await? {
                 return Ok(Some(cache));
             }
             cache.guard.remove().await?;
@@ -450,21 +446,6 @@ impl RemoteCache {
         }
         Ok(None)
     }
-}
-
-/// Starts a container and returns whether it ends with exit code 0.
-async fn run_to_success(engine: &Engine, container: &str) -> Result<bool, EngineError> {
-    engine.start(container).await?;
-    // The call waits, instead of polling the state: Podman has states that the client cannot parse.
-    let ended = async {
-        let wait = engine.docker.wait_container(container, None::<WaitContainerOptions>);
-        match Box::pin(wait).next().await {
-            Some(Ok(ended)) => Ok(ended.status_code == 0),
-            Some(Err(Error::DockerContainerWaitError { .. })) | None => Ok(false),
-            Some(Err(error)) => Err(EngineError::new(Phase::Prepare, &error)),
-        }
-    };
-    tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
 }
 
 /// Returns the user and the machine. Two users of one engine, or two machines, do not share their downloads.
@@ -525,9 +506,6 @@ impl Engine {
 const PIECE: usize = 128 * 1024;
 /// Number of pieces between the thread that packs and the connection.
 const PIECES_IN_FLIGHT: usize = 8;
-/// Time limit of the client library for a whole upload. The limit that counts is [`WORK`] without any progress.
-const UPLOAD_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// Sends the archive that `pack` writes, to be unpacked at `path` with the owners that it names.
 async fn upload<T: Send + 'static>(
     engine: &Engine,
@@ -552,20 +530,9 @@ async fn upload<T: Send + 'static>(
     let pieces = stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|piece| (piece, receiver))
     });
-    let options = UploadToContainerOptions {
-        path: path.to_owned(),
-        // Without this, some engines make the container's user the owner of everything.
-        copy_uidgid: Some("false".to_owned()),
-        ..UploadToContainerOptions::default()
-    };
-    let mut docker = engine.docker.clone();
-    docker.set_timeout(UPLOAD_LIMIT);
-    let body = bollard::body_try_stream(pieces);
     let sent = async {
         tokio::select! {
-            sent = docker.upload_to_container(container, Some(options), body) => {
-                sent.map_err(|error| EngineError::new(Phase::Prepare, &error))
-            }
+            sent = engine.upload(container, path, pieces) => sent,
             () = stalled(&sent_bytes) => Err(EngineError::silent(Phase::Prepare)),
         }
     };
@@ -588,13 +555,11 @@ async fn download<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel::<Bytes>(PIECES_IN_FLIGHT);
     let reading =
         blocking(move || unpack(&mut PieceReader { pieces: receiver, piece: Bytes::new() }));
-    let options = DownloadFromContainerOptions { path: path.to_owned() };
-    let mut pieces = Box::pin(engine.docker.download_from_container(container, Some(options)));
+    let mut pieces = engine.download(container, path, Phase::Fetch);
     let receiving = async move {
         loop {
             let piece = match tokio::time::timeout(WORK, pieces.next()).await {
-                Ok(Some(Ok(piece))) => piece,
-                Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Fetch, &error)),
+                Ok(Some(piece)) => piece?,
                 Ok(None) => return Ok(()),
                 Err(_) => return Err(EngineError::silent(Phase::Fetch)),
             };
