@@ -1,5 +1,5 @@
-//! `scripts/bench audit`: what a record costs, beside a log that is empty and one that is long, what an edge costs,
-//! and how fast a log is checked. BENCH_RECORDS is how many records the long log has (100,000).
+//! `scripts/bench audit`: the cost of a record in an empty log and in a long one, the cost of syncing log and head, and the
+//! speed of checking a log. BENCH_RECORDS is the number of records in the long log (100,000).
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use act_records::store::Store;
 
 const EACH: u32 = 2_000;
 
-/// As most are: the summary of a query.
+/// Returns a usual record: the summary of a query.
 fn entry() -> Entry {
     let digest = "ab".repeat(32);
     let subject = Subject {
@@ -41,7 +41,7 @@ fn entry() -> Entry {
         .digest("files", Some(&digest))
 }
 
-/// Microseconds of one of so many.
+/// Returns the microseconds of one of `count` operations.
 fn each(count: u32, mut work: impl FnMut()) -> f64 {
     let start = Instant::now();
     (0..count).for_each(|_| work());
@@ -70,7 +70,7 @@ fn main() {
     let ready = each(EACH, || audit.ready().unwrap());
     (0..records).for_each(|_| append(&audit));
     let long = each(EACH, || append(&audit));
-    // As the first record of a new process: the head is looked up, the end of the log is read.
+    // The first record of a new process also looks up the head and reads the end of the log.
     let first = each(50, || append(&open()));
     let other = open();
     let alternating = each(EACH, || {

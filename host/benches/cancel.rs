@@ -1,6 +1,5 @@
-//! `scripts/bench cancel`: from a signal to the prompt, in the phases in which a task spends its time.
-//!
-//! BENCH_RUNS is how often each is measured (20).
+//! `scripts/bench cancel`: the time from a signal to the prompt, in the phases in which a task spends its time. BENCH_RUNS is
+//! the number of measurements of each phase (20).
 
 #![allow(
     clippy::unwrap_used,
@@ -24,14 +23,14 @@ use harness::{Act, Running, containers_of, image};
 use rustix::process::Signal;
 use serde_json::json;
 
-/// Starts a task and returns when it is there.
+/// Starts a task and returns when it has reached the phase.
 type Phase = fn() -> Running;
 
 fn repository(step: &str) -> Act {
     Act::new().file("answer.txt", "none\n").pipeline(image(), &[("step", step)])
 }
 
-/// The model says nothing more.
+/// The phase in which the model does not answer.
 fn thinking() -> Running {
     let turn = json!({"role": "editor", "text": "thinking", "stall_after_bytes": 40});
     let running = repository("true").script(&script([turn])).start(["run", "x"]);
@@ -39,7 +38,7 @@ fn thinking() -> Running {
     running
 }
 
-/// Components are compiled for the first time.
+/// The phase in which components are compiled for the first time.
 fn compiling() -> Running {
     let act = repository("true");
     let cache = act.repo().with_file_name("cache");
@@ -50,7 +49,7 @@ fn compiling() -> Running {
     running
 }
 
-/// A step runs in its container.
+/// The phase in which a step runs in its container.
 fn in_a_step() -> Running {
     let turns = opening("write it").into_iter().chain(attempt("right\n"));
     let act = repository("echo in the step; sleep 600").script(&script(turns));
@@ -59,7 +58,7 @@ fn in_a_step() -> Running {
     running
 }
 
-/// Milliseconds to the prompt; no container of its run is left then.
+/// Returns the milliseconds to the prompt, when no container of the run is left.
 fn measure(start: Phase) -> f64 {
     let running = start();
     let signalled = Instant::now();

@@ -1,9 +1,9 @@
-//! `scripts/bench component`: what the capability boundary costs. A warm component instantiated and called with its
-//! grants and limits, beside the engine alone; the first call of a cached one in a new process; and every file of a
-//! repository read through the filtered view, beside plain WASI and no component at all.
+//! `scripts/bench component`: the cost of the capability boundary. It measures a warm component that is instantiated and
+//! called with its grants and limits, compared with the engine alone; the first call of a cached one in a new process; and
+//! every file of a repository read through the filtered view, compared with plain WASI and with native reads.
 //!
-//! The component is the small one of the tests. No record of the audit log is in any window. BENCH_FILES is how many
-//! files are read (20,000), BENCH_CALLS how many calls are made (2,000), BENCH_STARTS how many processes (20).
+//! The component is the small one of the tests. No measurement includes a record of the audit log. BENCH_FILES is the number
+//! of files (20,000), BENCH_CALLS of calls (2,000), BENCH_STARTS of processes (20).
 
 #![allow(
     clippy::unwrap_used,
@@ -31,9 +31,9 @@ use wasmtime::component::{Component, Linker, ResourceTable, ResourceType, Val};
 use wasmtime::{Engine, Store, StoreContextMut};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 
-/// Set in the process whose first call is measured: its cache.
+/// Variable with the cache directory, which is set in the process whose first call is measured.
 const CHILD: &str = "ACT_BENCH_FIRST_CALL";
-/// Longer than any of it takes.
+/// A time limit that no measurement reaches.
 const PLENTY: Duration = Duration::from_secs(600);
 /// Bytes of one file, so that 20,000 of them have 244 MB.
 const FILE: usize = 12_200;
@@ -72,7 +72,7 @@ fn bytes() -> Vec<u8> {
     fs::read(Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile.wasm")).unwrap()
 }
 
-/// With the grants of a Scout, all of which it declares.
+/// Loads the component with the grants of a Scout, all of which it declares.
 fn load(cache: &Path) -> ScoutComponent {
     let needs = ["repo.read", "llm"].map(|grant| json!({"grant": grant, "why": "to be measured"}));
     let manifest = json!({"kind": "scout", "name": "small", "version": "1", "about": "Small.",
@@ -112,7 +112,7 @@ fn ask(loaded: &ScoutComponent, text: &str, view: Option<&RepoView>) -> Value {
     serde_json::from_str(&runtime().block_on(asked).unwrap()).unwrap()
 }
 
-/// One store, one thread, one instance, one call; then the same without any of ours.
+/// Measures one store, one thread, one instance and one call, then the engine alone.
 fn calls(loaded: &ScoutComponent) {
     let count = number("BENCH_CALLS", 2_000);
     let never = CancellationToken::new();
@@ -137,7 +137,7 @@ fn calls(loaded: &ScoutComponent) {
     show("  ours, times the engine alone", format!("{:.1} x", ours / alone), "");
 }
 
-/// From the first line of `main` to the answer, and from outside.
+/// Measures from the first line of `main` to the answer, and the whole process from outside.
 fn first_calls(cache: &Path) {
     let (mut inside, mut outside) = (vec![], vec![]);
     for _ in 0..number("BENCH_STARTS", 20) {
@@ -156,13 +156,13 @@ fn first_calls(cache: &Path) {
     show("  the whole process", format!("{:.1} ms", median(outside)), "");
 }
 
-/// Processor time of this process in seconds, all threads.
+/// Returns the processor time of all threads of this process in seconds.
 fn processor() -> f64 {
     let now = clock_gettime(ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Everything is in the page cache, and each way has read it once before it is measured.
+/// Measures each way of reading after it has read everything once, so that all files are in the page cache.
 fn files(loaded: &ScoutComponent, place: &Path) {
     let count = number("BENCH_FILES", 20_000);
     let repo = repository(place, count);
@@ -227,7 +227,7 @@ fn native(directory: &Path) -> Value {
     json!(sum)
 }
 
-/// The engine as its own documentation would have it, nothing of ours around it.
+/// The engine as its documentation uses it, without the host's limits and grants.
 struct Plain {
     engine: Engine,
     component: Component,
@@ -245,7 +245,7 @@ impl WasiView for Bare {
     }
 }
 
-/// Our interfaces are there, so that the component can be instantiated, and trap.
+/// Links the host's interfaces as traps, so that the component can be instantiated.
 fn without_ours(linker: &mut Linker<Bare>, component: &Component) {
     let engine = component.engine().clone();
     for (name, import) in component.component_type().imports(&engine) {
@@ -282,7 +282,7 @@ impl Plain {
         Self { engine, component, linker }
     }
 
-    /// With this directory as `/repo`, if there is one.
+    /// Preopens this directory, if any, as `/repo`.
     fn ask(&self, text: &str, repo: Option<&Path>) -> Value {
         let mut wasi = WasiCtx::builder();
         if let Some(repo) = repo {

@@ -1,6 +1,4 @@
-//! `scripts/bench prompt`: what one small task sends, counted in bytes, over each wire.
-//!
-//! Counted are bodies of requests as they were sent.
+//! `scripts/bench prompt`: the bytes that one small task sends over each wire, counted in the bodies of its requests.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +23,7 @@ fn unmarked(request: &Recorded) -> String {
     String::from_utf8_lossy(&request.raw).replace(mark, "")
 }
 
-/// Up to the end of the conversation: what a cache could hold.
+/// Returns the body up to the end of the conversation, which a cache of the provider could hold.
 fn conversation(request: &Recorded) -> String {
     let text = unmarked(request);
     let end = [r#"]}],"max_tokens""#, "]}"].iter().find_map(|end| text.rfind(end)).unwrap();

@@ -1,7 +1,7 @@
-//! `scripts/bench turn`: the time that passes in the program alone, and what it takes from the machine.
+//! `scripts/bench turn`: the time that passes in the program itself, and its processor time and memory.
 //!
-//! The model is scripted and served by this process; the program is another one, and only that is measured.
-//! Docker is a third. BENCH_RUNS is how many tasks are done on each wire (10).
+//! This process serves the scripted model; only the process of the program is measured, not Docker. BENCH_RUNS is the number
+//! of tasks on each wire (10).
 
 #![allow(
     clippy::unwrap_used,
@@ -26,13 +26,13 @@ use act_testing::Wire;
 use chrono::Utc;
 use harness::Running;
 
-/// Turns of the Editor whose only call is one of a file tool: nobody but the program works until the next.
+/// Turns of the Editor whose only call is one of a file tool, so that only the program works until the next request.
 const FILE_TOOLS: std::ops::RangeInclusive<usize> = 1..=4;
 const VERSIONS: u32 = 200;
-/// Clock ticks of `/proc`, the same on every Linux of today.
+/// Clock ticks per second in `/proc`, which is 100 on every current Linux.
 const TICKS: f64 = 100.0;
 
-/// Seconds of processor time of all children that have ended; Linux tells.
+/// Returns the seconds of processor time of all children that have ended.
 fn children() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -40,7 +40,7 @@ fn children() -> Option<f64> {
     Some((ticks(13)? + ticks(14)?) / TICKS)
 }
 
-/// The most memory that a running process has had so far, in MiB.
+/// Returns the peak memory of a running process in MiB.
 fn peak(running: &Running) -> Option<f64> {
     let path = format!("/proc/{}/status", running.pid().as_raw_nonzero());
     let status = std::fs::read_to_string(path).ok()?;
@@ -48,14 +48,14 @@ fn peak(running: &Running) -> Option<f64> {
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Milliseconds of processor time that each of so many children took since `before`, on average: one of them
-/// alone is too short for the clock ticks that are counted.
+/// Returns the average processor time of `children_since` children since `before`, in milliseconds. One child alone is too short for
+/// the resolution of clock ticks.
 fn each(before: Option<f64>, children_since: u32) -> Figures {
     let spent = children().zip(before).map(|(after, before)| after - before);
     Figures(spent.map(|seconds| seconds * 1e3 / f64::from(children_since)).into_iter().collect())
 }
 
-/// Milliseconds and the like; sorted when they are shown.
+/// Measured values, which are sorted when they are printed.
 #[derive(Default)]
 struct Figures(Vec<f64>);
 
@@ -74,12 +74,12 @@ fn milliseconds(time: chrono::TimeDelta) -> f64 {
     time.num_microseconds().unwrap() as f64 / 1e3
 }
 
-/// One task: its turns and its start go into the figures, its peak of memory is answered.
+/// Runs one task, adds its turns and its start to the figures, and returns its peak memory.
 fn task(wire: Wire, turns: &mut Figures, start: &mut Figures) -> Option<f64> {
     let began = Utc::now();
     let running = small_task::start(wire);
     let mut most = None;
-    // Plan, four times a file tool, verify, done; each Scout twice. Then only the summary is left.
+    // Plan, four calls of file tools, verify and done; each Scout twice. After them only the summary is written.
     for asked in 1..=11 {
         assert!(running.model().wait(Duration::from_secs(60), |seen| seen.requests >= asked));
         most = peak(&running).or(most);
@@ -104,7 +104,7 @@ fn version() -> Figures {
 
 fn main() {
     let runs = std::env::var("BENCH_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(10u32);
-    // Compiles the components and makes the image.
+    // The first task compiles the components and builds the image.
     task(Wire::ChatCompletions, &mut Figures::default(), &mut Figures::default());
     println!("{:<44}{:>8}{:>8}  {:<4}{:>6}", "", "median", "95 %", "", "aim");
     let (mut start, mut memory) = <(Figures, Figures)>::default();

@@ -7,7 +7,7 @@ a macro that declares modules or tests is not expanded.
 import re
 from pathlib import Path
 
-# Strings, characters and comments, in the order in which they have to be tried. A lifetime is no character.
+# Strings, characters and comments, in the order in which they have to be tried. A lifetime is not a character.
 _TOKEN = re.compile(
     r"""(?P<line>//[^\n]*)
       | (?P<open>/\*)
@@ -136,7 +136,7 @@ def without(text, blocks):
     return "".join(out)
 
 
-# Macros, and the methods of `tests/harness` that panic when a story ended otherwise.
+# Macros, and the methods of `tests/harness` that panic if the outcome differs.
 ASSERTION = re.compile(
     r"\b(?:prop_)?assert(?:_\w+)?!"
     r"|\bpanic!|\bunreachable!"

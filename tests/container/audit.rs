@@ -20,7 +20,7 @@ async fn a_run_is_recorded_with_its_walls_and_its_manifest_names_the_last_record
     let expected = ["gate_started", "container_requested", "container_inspected"];
     let (before, after) = (events(&world), world.audited());
     assert_eq!(before[..3], expected);
-    // Where the caller is not root, one more container gives root's files back.
+    // If the caller is not root, one more container changes the owner of root's files.
     assert_eq!(before.last().unwrap(), "gate_finished");
     let mut manifest = response.manifest.unwrap();
     let finished = after.last().unwrap();
@@ -39,7 +39,7 @@ async fn a_run_is_recorded_with_its_walls_and_its_manifest_names_the_last_record
     assert_eq!(finished["digests"]["manifest"], whole);
     let asked = after[1]["names"].as_array().unwrap();
     let given = after[2]["names"].as_array().unwrap();
-    // Podman tells what it dropped by name, and mounts as it got them.
+    // Podman reports dropped capabilities by name, and mounts as it got them.
     for (wall, in_other_words) in [
         ("privileged=false", "privileged=false"),
         ("cap_drop=ALL", "cap_drop=AUDIT_WRITE,CHOWN,DAC_OVERRIDE,"),

@@ -54,14 +54,14 @@ impl Far {
     }
 }
 
-/// The same world with another engine.
+/// Returns this world with another engine.
 async fn world(engine: &Engine, docker: &Docker) -> World {
     let mut world = World::new().await;
     (world.engine, world.docker) = (engine.clone(), docker.clone());
     world
 }
 
-/// Of one run; others may be at work.
+/// Lists the containers of one run, because others may be running.
 async fn nothing_is_left(docker: &Docker, run_id: &str) {
     let label = || HashMap::from([("label".to_owned(), vec![format!("act.run_id={run_id}")])]);
     let all = ListContainersOptions { all: true, filters: Some(label()), ..Default::default() };
@@ -216,7 +216,7 @@ async fn no_tree_is_put_in_the_place_of_the_view_there_either() {
     }
 }
 
-// VERIFIER-33: a socket may be the end of a tunnel as well. Only what cannot be mounted tells.
+// VERIFIER-33: a socket may be the end of a tunnel. Only a failed mount shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_socket_there_may_be_another_machine() {
     if World::new().await.is_podman() {

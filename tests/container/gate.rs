@@ -154,7 +154,7 @@ async fn a_step_past_its_time_is_killed_even_when_it_ignores_signals() {
     assert!(commands[0]["exit_code"].is_null());
 }
 
-// VERIFIER-14: reading to the end of the output is part of the step's time, and so is what comes after.
+// VERIFIER-14: reading to the end of the output counts as time of the step, and so does everything after it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_closes_its_output_is_still_waited_for() {
     let mut world = World::new().await.step("quiet", "exec >/dev/null 2>&1; sleep 2; exit 5");

@@ -1,4 +1,4 @@
-//! What could make a green run mean less than it says.
+//! Cases in which a passed run would prove less than it seems.
 
 use std::io::Read;
 
@@ -60,7 +60,7 @@ async fn a_file_system_below_the_repository_is_hidden_in_every_view_and_told() {
         let told = World::warned(&response).contains(&"mount_hidden");
         assert_eq!(told, view != Workspace::Copy, "{view:?} {response:?}");
 
-        // Of sources the digest would tell what no step has seen; a copy has them.
+        // The digest would cover sources that no step has seen; a copy has them.
         std::fs::write(world.repo().join(".gitignore"), "").unwrap();
         let response = world.run().await;
         let error = response.error_type;

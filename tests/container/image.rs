@@ -17,7 +17,7 @@ pub(crate) async fn ensure(docker: &Docker) {
     MADE.get_or_init(|| import_into(docker)).await;
 }
 
-/// For an engine that is not the machine's.
+/// The image for an engine that is not the machine's own.
 pub(crate) async fn import_into(docker: &Docker) {
     for (image, archive) in [(BUSYBOX, busybox as fn() -> Vec<u8>), (EMPTY, empty)] {
         if docker.inspect_image(image).await.is_err() {

@@ -90,7 +90,7 @@ async fn only_containers_of_dead_owners_are_reaped() {
         world.docker.inspect_container(&ours, None::<InspectContainerOptions>).await.unwrap();
     let labels = found.config.unwrap().labels.unwrap();
 
-    // The same process number, started at another time: that owner is dead.
+    // A process with this number but another start time means that the owner is dead.
     let create = async |suffix: &str, change: &[(&str, &str)]| {
         let mut labels: HashMap<String, String> = labels.clone();
         labels.insert("act.run_id".into(), format!("{run_id}-{suffix}"));
@@ -146,7 +146,7 @@ async fn an_orphan_that_somebody_else_removes_is_gone_when_reaping_ends() {
             let began = Instant::now();
             match world.engine.reap_orphans().await {
                 Ok(()) => assert_eq!(world.containers_of(&run_id).await, 0, "round {round}"),
-                // A removal that another has begun holds nobody up for longer, also where the engine is busy.
+                // A removal that another process has begun delays nobody for longer, even if the engine is busy.
                 Err(error) => {
                     assert!(error.message.contains("in progress"), "{error}");
                     assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
@@ -162,7 +162,7 @@ async fn an_orphan_that_somebody_else_removes_is_gone_when_reaping_ends() {
     }
 }
 
-/// As that process would have labelled it.
+/// Labels a container as that process would have done.
 fn labels_of(pid: u32, run_id: &str) -> HashMap<String, String> {
     let this = Process::this();
     let seen = act_core::process::look(pid).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What steps print: exact, bounded, in order, and text where text is promised.
+//! The output of steps: exact, bounded, in order, and valid text where that is promised.
 
 use act_core::verification::Status;
 

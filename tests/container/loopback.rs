@@ -35,7 +35,7 @@ async fn an_engine_of_this_machine_at_an_address_of_it_is_used_in_the_way_that_w
     let message = &response.warnings[0].message;
     assert!(message.ends_with("code (changed), new (new)"), "{response:#?}");
 
-    // What needs our files tells whether they are seen.
+    // A mount shows whether the engine shares files with this machine.
     world.pipeline.workspace = Workspace::Overlay;
     world.pipeline.steps.truncate(1);
     world.pipeline.steps[0].command = "cat code".into();

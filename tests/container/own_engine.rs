@@ -20,10 +20,10 @@ use crate::world::{VerifyResponse, World};
 /// How long a starting or stopping engine may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Of the one engine with certificates, which have to name its address.
+/// Address of the one engine with certificates, which have to name it.
 const TLS_NUMBER: u32 = 59;
 
-/// What else an engine of our own is started with.
+/// Further arguments of an engine of our own.
 #[derive(Default)]
 pub(crate) struct Elsewhere {
     /// Directories that are empty for the engine.
@@ -75,7 +75,7 @@ impl OwnEngine {
         Some(engine)
     }
 
-    /// A line between the namespace and ours, which goes with the namespace.
+    /// A network link between the namespace and ours, which ends with the namespace.
     fn connect_networks(namespace: &str, number: u32) {
         let ip = |arguments: &[&str]| {
             assert!(
@@ -93,7 +93,7 @@ impl OwnEngine {
         ip(&["-n", namespace, "link", "set", "act0", "up"]);
     }
 
-    /// Of this end and of the engine's, in a network that several test processes are unlikely to share.
+    /// Addresses of both ends, in a network that several test processes are unlikely to share.
     fn addresses(number: u32) -> (String, String) {
         let (block, net) = (std::process::id() % 250 + 1, number % 60 * 4);
         (format!("10.213.{block}.{}", net + 1), format!("10.213.{block}.{}", net + 2))
@@ -129,12 +129,12 @@ impl OwnEngine {
         daemon.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
     }
 
-    /// Of the engine with certificates.
+    /// Certificates of the engine.
     pub(crate) fn tls_address() -> String {
         Self::addresses(TLS_NUMBER).1
     }
 
-    /// Where it listens for clients with certificates.
+    /// Address at which it listens for clients with certificates.
     pub(crate) fn address(&self) -> String {
         format!("tcp://{}:2376", Self::addresses(self.number).1)
     }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) struct Proxy {
     socket: PathBuf,
-    /// None once it is cut: what is accepted in that moment leads nowhere either.
+    /// `None` after the cut: connections that are accepted in that moment lead nowhere either.
     tasks: Arc<Mutex<Option<Vec<JoinHandle<()>>>>>,
 }
 

@@ -49,7 +49,7 @@ async fn a_recorded_image_is_found_whatever_its_name_means() {
     remove(&known.id).await;
     let FoundImage::Unavailable(why) = look(id, digest).await else { panic!("it is there") };
     assert!(!why.is_empty());
-    // What is no digest does not become a part of an address.
+    // Text that is not a digest never becomes part of an address.
     assert!(matches!(look(Some("../x"), digest).await, FoundImage::Unavailable(_)));
     assert!(matches!(look(None, "").await, FoundImage::Unavailable(_)));
 }

@@ -1,4 +1,4 @@
-//! What a step cannot reach, change or leave behind.
+//! The isolation of a step: files that it cannot reach, change or leave behind.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -145,7 +145,7 @@ async fn a_step_sees_the_documented_variables_and_none_of_the_hosts() {
     for name in ["CI", "HOME", "TMPDIR", "TEST_DB_PATH", "SNAPSHOT_DIR", "INSTA_UPDATE", "PATH"] {
         assert!(lines.contains(&name), "{name} is missing");
     }
-    // What this process has, cargo's own for a start.
+    // Variables of this process, such as those of cargo.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert!(!lines.contains(&"CARGO_MANIFEST_DIR"));
 }

@@ -1,4 +1,4 @@
-//! INFRA_ERROR: trouble of the machine, told apart from the code's failure.
+//! INFRA_ERROR: failures of the machine, distinguished from failures of the code.
 
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ async fn an_engine_that_dies_in_mid_step_is_docker_unavailable_at_once() {
     let response = VerifyResponse::from(run.await.unwrap().unwrap());
     // Some 30 ms; in any case before a call of the engine would be given up by itself (20 s).
     assert!(cut.elapsed() < Duration::from_secs(10), "{:?}", cut.elapsed());
-    // The engine behind the proxy lives, so what it was not told to remove goes here.
+    // The engine behind the proxy still runs, so its container is removed here.
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     world.docker.remove_container(&format!("act-{run_id}"), Some(options)).await.unwrap();
 

@@ -85,7 +85,7 @@ impl World {
                 cut_off: vec![],
             },
             downloads: Downloads::Shared,
-            // Of no story that is not about it.
+            // Disabled, except in tests about it.
             step_timeout: Duration::from_secs(600),
             package: None,
             cancel: CancellationToken::new(),
@@ -276,7 +276,7 @@ impl From<Verification> for VerifyResponse {
     }
 }
 
-/// What a cancelled run does not wait for: its own files, which go all the same.
+/// Waits until a cancelled run has removed its files, which it does after it has returned.
 pub(crate) async fn until_gone(path: &Path) {
     let began = std::time::Instant::now();
     while std::fs::symlink_metadata(path).is_ok() {
@@ -285,7 +285,7 @@ pub(crate) async fn until_gone(path: &Path) {
     }
 }
 
-/// For tests that take the engine away from a run, which then cannot clean up.
+/// Removes the container of a run that lost its engine and cannot clean up.
 pub(crate) async fn remove_container(docker: &Docker, name: &str) {
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     let _ = docker.remove_container(name, Some(options)).await;

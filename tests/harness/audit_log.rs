@@ -1,4 +1,4 @@
-//! The audit log of a story, and records as somebody would write them who knows the rules.
+//! The audit log of a test, and records that a forger who knows the rules would write.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,14 +13,15 @@ impl Act {
         self.artifacts().join("state/audit.jsonl")
     }
 
-    /// None where there is no log.
+    /// Returns no records if there is no log.
     pub(crate) fn audit_records(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.audit_log()).unwrap_or_default();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// Sealed by the published rule behind the record with the hash `prev`: the line, and its own hash.
+/// Computes the hash of a record after the record with the hash `prev`, by the published rule (AUDIT-3). Returns the
+/// line and its hash.
 pub(crate) fn sealed(mut record: Value, prev: &str) -> (String, String) {
     record["prev"] = prev.into();
     record.as_object_mut().unwrap().shift_remove("hash");

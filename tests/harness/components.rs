@@ -1,5 +1,5 @@
-//! Components as their authors pack them and users approve them. The component of these stories is the hostile one, which
-//! does what its question says.
+//! Components as their authors pack them and users approve them. The tests use the hostile component, which does what its
+//! question says.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use super::{Act, Done};
 
 const REPORT: &str = r#"{"type":["object","array"]}"#;
 
-/// A component as its author packs it: with this version and these needs.
+/// Packs a component as its author does, with this manifest.
 pub(crate) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     let from = match (&manifest["kind"], &manifest["name"]) {
         (kind, _) if kind == "tool" => "hostile-tool.wasm",
@@ -72,7 +72,7 @@ pub(crate) fn grants(act: &Act) -> PathBuf {
     act.repo().parent().unwrap().join("config/act/grants.toml")
 }
 
-/// A repository whose `agent.yaml` asks for the component in `tools/x.wasm`.
+/// Writes an `agent.yaml` that requests the component in `tools/x.wasm`.
 pub(crate) fn asking(act: Act, more: &Value) -> (Act, PathBuf) {
     let path = packed(&act, "tools/x.wasm", &scout("1", &[need("repo.read")]));
     let mut request = json!({"name": "probe", "path": "tools/x.wasm", "sha256": sha256_of(&path), "kind": "scout"});

@@ -1,4 +1,4 @@
-//! How a story ended; each assertion shows the whole outcome when it does not hold.
+//! The outcome of one run of the program. Each assertion prints the whole outcome when it fails.
 
 use std::fmt;
 use std::fs;
@@ -26,29 +26,29 @@ impl Done {
         self
     }
 
-    /// Panics when a signal ended it.
+    /// Returns the exit code; panics if a signal ended the program.
     pub(crate) fn exit_code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("no exit code\n{self}"))
     }
 
-    /// With exit code 0.
+    /// Returns whether the exit code is 0.
     pub(crate) fn ended_well(&self) -> bool {
         self.status.success()
     }
 
-    /// The signal that ended it, if one did.
+    /// Returns the signal that ended the program, if one did.
     pub(crate) fn killed_by(&self) -> Option<i32> {
         self.status.signal()
     }
 
-    /// The whole of stdout.
+    /// Asserts that stdout is exactly `text`.
     #[track_caller]
     pub(crate) fn stdout(self, text: &str) -> Self {
         assert_eq!(self.stdout_text(), text, "stdout\n{self}");
         self
     }
 
-    /// The whole of stderr.
+    /// Asserts that stderr is exactly `text`.
     #[track_caller]
     pub(crate) fn stderr(self, text: &str) -> Self {
         assert_eq!(self.stderr_text(), text, "stderr\n{self}");
@@ -61,7 +61,7 @@ impl Done {
         self
     }
 
-    /// Any case: messages may begin a line or follow something.
+    /// Asserts that stderr contains `text`, ignoring case: a message may begin a line or follow a prefix.
     #[track_caller]
     pub(crate) fn stderr_has(self, text: &str) -> Self {
         let found = self.stderr_text().to_lowercase().contains(&text.to_lowercase());
@@ -75,7 +75,7 @@ impl Done {
         self
     }
 
-    /// Lines of stderr that contain one of `texts`, in order, are exactly `texts`.
+    /// Asserts that the lines of stderr that are among `texts` are exactly `texts`, in this order.
     #[track_caller]
     pub(crate) fn stderr_lines(self, texts: &[&str]) -> Self {
         let stderr = self.stderr_text();
@@ -84,7 +84,7 @@ impl Done {
         self
     }
 
-    /// No byte on either stream that a terminal acts on, line feeds and tabs aside.
+    /// Asserts that neither stream holds a character that acts on a terminal, except line feeds and tabs.
     #[track_caller]
     pub(crate) fn inert(self) -> Self {
         for text in [self.stdout_text(), self.stderr_text()] {
@@ -101,7 +101,7 @@ impl Done {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// Of the one document on stdout.
+    /// Parses stdout, which must be one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout_text()).unwrap_or_else(|error| panic!("{error}\n{self}"))
@@ -120,14 +120,14 @@ impl Done {
             .unwrap_or_else(|error| panic!("{path}: {error}\n{self}"))
     }
 
-    /// Names in `agent/`, sorted; empty when there is none.
+    /// Returns the names of the notes in `agent/`, sorted.
     pub(crate) fn agent_files(&self) -> Vec<String> {
         let all = names(self.repo().join("agent")).into_iter();
-        // The file that hides the others from git is no note.
+        // The file that hides the notes from git is not a note.
         all.filter(|name| name != ".gitignore").collect()
     }
 
-    /// Names of the run directories in the order in which they were made; two may share a second.
+    /// Returns the names of the run directories in the order of their creation; two names may share a second.
     pub(crate) fn runs(&self) -> Vec<String> {
         let all = self.place.path().join("artifacts/runs");
         let made = |run: &String| fs::metadata(all.join(run)).unwrap().created().unwrap();
@@ -143,17 +143,17 @@ impl Done {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What the model was asked, in order.
+    /// Returns the requests to the model, in order.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.model.as_deref().map(ScriptedServer::requests).unwrap_or_default()
     }
 
-    /// Requests of one role.
+    /// Returns the requests of one role.
     pub(crate) fn requests_of(&self, role: &str) -> Vec<Recorded> {
         self.requests().into_iter().filter(|request| request.role == role).collect()
     }
 
-    /// Every turn of the script was asked for.
+    /// Asserts that every turn of the script was requested.
     #[track_caller]
     pub(crate) fn script_used_up(self) -> Self {
         let left = self.model.as_deref().map(ScriptedServer::left).unwrap_or_default();
@@ -161,7 +161,7 @@ impl Done {
         self
     }
 
-    /// Files of the whole story, repository and artifacts included, that hold these bytes.
+    /// Returns the files of the test, in repository, home and artifacts, that contain `needle`.
     pub(crate) fn files_with(&self, needle: &str) -> Vec<PathBuf> {
         let (mut found, mut todo) = (vec![], vec![self.place.path().to_owned()]);
         while let Some(path) = todo.pop() {
@@ -177,7 +177,7 @@ impl Done {
         found
     }
 
-    /// What stands in the home directory that the program was given.
+    /// Returns the names in the home directory of the program.
     pub(crate) fn home(&self) -> Vec<String> {
         names(self.place.path().join("home"))
     }

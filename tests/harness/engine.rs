@@ -1,4 +1,4 @@
-//! The engine of the machine, as far as stories look at it.
+//! The container engine of this machine, for tests that need it.
 
 use std::collections::HashMap;
 
@@ -16,25 +16,25 @@ fn with_engine<T>(work: impl AsyncFnOnce(Docker) -> T) -> T {
     })
 }
 
-/// The address of the engine for the program under test; `None` is the default one.
+/// Returns the address of the engine for the program under test; `None` is the default one.
 pub(crate) fn engine_address() -> Option<std::ffi::OsString> {
     std::env::var_os("DOCKER_HOST")
 }
 
-/// An image with a shell and its tools; made once.
+/// Returns the name of an image with a shell and its tools, which is built once.
 pub(crate) fn image() -> &'static str {
     with_engine(async |docker| crate::image::ensure(&docker).await);
     crate::image::BUSYBOX
 }
 
-/// One more name for that image, which can be made to mean another one; gone when dropped.
+/// One more name for that image, which can be moved to another image. Dropping it removes the name.
 pub(crate) struct Tag {
     repo: &'static str,
     tag: String,
 }
 
 impl Tag {
-    /// The only name of an image that nothing else needs, of a registry that never answers.
+    /// Returns the only name of an image of its own, in a registry that never answers, and the id of the image.
     pub(crate) fn of_its_own() -> (Self, String) {
         let tag = Self::unused("127.0.0.1:9/act-test-own");
         let changes = vec![format!("LABEL act.test={}", tag.tag)];
@@ -46,10 +46,10 @@ impl Tag {
         (tag, id)
     }
 
-    /// Another name for the image with this id.
+    /// Returns another name for the image with this id.
     pub(crate) fn for_image(id: &str) -> Self {
         let tag = Self::unused("127.0.0.1:9/act-test-other");
-        tag.means(id);
+        tag.point_to(id);
         tag
     }
 
@@ -62,17 +62,17 @@ impl Tag {
         format!("{}:{}", self.repo, self.tag)
     }
 
-    pub(crate) fn moves(&self) {
-        self.means(crate::image::EMPTY);
+    pub(crate) fn move_to_empty(&self) {
+        self.point_to(crate::image::EMPTY);
     }
 
-    /// The image stays where it has another name.
-    pub(crate) fn goes(&self) {
+    /// Removes the name. The image stays if it has another one.
+    pub(crate) fn remove(&self) {
         let (name, options) = (self.name(), None::<RemoveImageOptions>);
         let _ = with_engine(async |docker| docker.remove_image(&name, options, None).await);
     }
 
-    fn means(&self, image: &str) {
+    fn point_to(&self, image: &str) {
         let (repo, tag) = (Some(self.repo.to_owned()), Some(self.tag.clone()));
         let options = TagImageOptions { repo, tag };
         with_engine(async |docker| docker.tag_image(image, Some(options)).await.unwrap());
@@ -81,11 +81,11 @@ impl Tag {
 
 impl Drop for Tag {
     fn drop(&mut self) {
-        self.goes();
+        self.remove();
     }
 }
 
-/// Names of the containers of a run, also of stopped ones.
+/// Returns the names of the containers of a run, including stopped ones.
 pub(crate) fn containers_of(run_id: &str) -> Vec<String> {
     let filters = HashMap::from([("label".to_owned(), vec![format!("act.run_id={run_id}")])]);
     let options = ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
@@ -93,8 +93,8 @@ pub(crate) fn containers_of(run_id: &str) -> Vec<String> {
     listed.into_iter().flat_map(|container| container.names.unwrap_or_default()).collect()
 }
 
-/// For stories that take the engine away from the program, which then cannot clean up. Its owner is dead, so every
-/// other act that starts meanwhile removes it as well.
+/// Removes the containers of a run, for tests that take the engine away from the program. Another `act` may remove them at
+/// the same time, because their owner is dead.
 pub(crate) fn remove_containers_of(run_id: &str) {
     let force = || RemoveContainerOptions { force: true, ..Default::default() };
     for name in containers_of(run_id) {

@@ -11,7 +11,7 @@ pub(crate) fn parse(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// Every line of stdout, checked against the published schema; numbered, and of one task.
+/// Parses the lines of stdout and checks them: the published schema, consecutive numbers, one task.
 pub(crate) fn lines(told: &Done) -> Vec<Value> {
     let lines = parse(&told.stdout_text());
     let schema = schema("run");
@@ -33,7 +33,7 @@ pub(crate) fn schema(name: &str) -> jsonschema::Validator {
 }
 
 impl Done {
-    /// The one document on stdout, checked against its schema.
+    /// Parses the one document on stdout and checks it against its schema.
     #[track_caller]
     pub(crate) fn document(&self, name: &str) -> Value {
         let document = self.json();

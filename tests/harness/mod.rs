@@ -1,7 +1,7 @@
-//! Stories about the real program: a repository, what the model says, what is typed, and then the whole
-//! outcome. Every story has its own home, artifacts and repository; nothing of the caller's is seen.
+//! Runs the real program: a repository, a scripted model, a command line, and then assertions on the whole outcome. Every
+//! test has its own home, artifacts and repository; the program sees nothing of the caller's.
 
-#![allow(dead_code, unused_imports, reason = "each test crate tells other stories")]
+#![allow(dead_code, unused_imports, reason = "each test crate uses another part")]
 
 mod audit_log;
 pub(crate) mod components;
@@ -27,15 +27,15 @@ pub(crate) use done::Done;
 pub(crate) use crate::engine::*;
 pub(crate) use process::Running;
 
-/// A key that must turn up nowhere but in the header of a request.
+/// A key that may appear only in the header of a request.
 pub(crate) const CANARY: &str = "sk-canary-0123456789";
 
-/// A step that goes on when `Act::tell_step` says so; it prints `it has begun`.
+/// A step that prints `it has begun` and waits for [`Act::tell_step`].
 pub(crate) const UNTIL_TOLD: &str =
     "printf 'it %s begun\\n' has; while [ ! -e /artifacts/db/go ]; do sleep 0.05; done";
 
-/// Builds one story. Panics where a story cannot be set up: it is used by tests alone. A clone is the same place
-/// and model, for stories of several processes.
+/// Sets up one test and starts the program; panics if that fails. A clone shares directories and model, for tests of
+/// several processes.
 #[derive(Clone)]
 pub(crate) struct Act {
     place: Arc<TempDir>,
@@ -47,7 +47,7 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    /// An empty repository with a `.git`, no model and the engine that the tests were started with.
+    /// Creates an empty repository with a `.git`, no model and the engine that the tests were started with.
     pub(crate) fn new() -> Self {
         let place = tempfile::Builder::new().prefix("act-test-").tempdir().unwrap();
         for directory in ["home", "config", "tmp", "repo/.git/objects", "repo/.git/refs/heads"] {
@@ -84,7 +84,7 @@ impl Act {
             .env("AGENT_ARTIFACT_DIR", root.join("artifacts"))
     }
 
-    /// A file of the repository; folders are made.
+    /// Writes a file of the repository and creates its directories.
     pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.repo().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -96,7 +96,7 @@ impl Act {
         files.iter().fold(self, |act, (path, content)| act.file(path, content))
     }
 
-    /// `agent.yaml` with this image and these steps, each a name and a command.
+    /// Writes an `agent.yaml` with this image and these steps, each a name and a command.
     pub(crate) fn pipeline(self, image: &str, steps: &[(&str, &str)]) -> Self {
         let steps: Vec<_> = steps
             .iter()
@@ -114,17 +114,17 @@ impl Act {
         self
     }
 
-    /// A model at this address; by default there is none.
+    /// Selects a model at this address; by default there is none.
     pub(crate) fn model(self, base_url: &str) -> Self {
         self.env("AGENT_LLM_BASE_URL", base_url).env("AGENT_LLM_MODEL", "scripted")
     }
 
-    /// A model that says what the script says; every request to it can be looked at in the end.
+    /// Starts a model that follows the script; [`Done::requests`] returns the requests to it.
     pub(crate) fn script(self, yaml: &str) -> Self {
         self.script_over(Wire::ChatCompletions, yaml)
     }
 
-    /// The same on another wire, chosen as a user chooses it.
+    /// Starts a scripted model on this wire, selected by environment variables as by a user.
     pub(crate) fn script_over(mut self, wire: Wire, yaml: &str) -> Self {
         let script = Script::from_yaml(yaml).unwrap_or_else(|error| panic!("{error}\n{yaml}"));
         let model = ScriptedServer::start(script).unwrap();
@@ -139,7 +139,7 @@ impl Act {
         }
     }
 
-    /// No engine answers.
+    /// Names an engine that does not exist.
     pub(crate) fn without_engine(self) -> Self {
         self.env("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     }
@@ -149,7 +149,7 @@ impl Act {
         self
     }
 
-    /// What comes on stdin after that, as soon as stdout has the question.
+    /// Writes `bytes` to stdin as soon as stdout contains the question.
     pub(crate) fn answer(mut self, question: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
         self.answer = Some((question, bytes.into()));
         self
@@ -163,7 +163,7 @@ impl Act {
         self.place.path().join("artifacts")
     }
 
-    /// To the step of the only run.
+    /// Lets the step [`UNTIL_TOLD`] of the only run continue.
     pub(crate) fn tell_step(&self) {
         let mut runs = fs::read_dir(self.artifacts().join("runs")).unwrap();
         let run = runs.next().unwrap().unwrap().path();
@@ -171,22 +171,22 @@ impl Act {
         fs::write(run.join("db/go"), "").unwrap();
     }
 
-    /// Where the program is started; the repository unless said otherwise.
+    /// Sets the directory that the program is started in; the default is the repository.
     pub(crate) fn within(self, directory: PathBuf) -> Self {
         Self { directory, ..self }
     }
 
-    /// `act run TEXT` in the repository, to its end.
+    /// Runs `act run TEXT` in the repository and waits for its end.
     pub(crate) fn run(self, text: &str) -> Done {
         self.act(["run", text])
     }
 
-    /// The program with these arguments, to its end.
+    /// Runs the program with these arguments and waits for its end.
     pub(crate) fn act<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Done {
         self.start(arguments).wait()
     }
 
-    /// The program with these arguments, while it runs.
+    /// Starts the program with these arguments.
     pub(crate) fn start<A: Into<OsString>>(
         self,
         arguments: impl IntoIterator<Item = A>,
@@ -196,7 +196,7 @@ impl Act {
         self.start_command(command)
     }
 
-    /// Another command in the same surroundings, for what has to happen around the program.
+    /// Starts another command with the same environment, for what has to happen around the program.
     pub(crate) fn start_command(self, mut command: std::process::Command) -> Running {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.directory);

@@ -1,4 +1,4 @@
-//! A started program: its output is collected, and it cannot outlive its story.
+//! A started program. Its output is collected, and it cannot outlive its test.
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::Done;
 
-/// What takes longer hangs; generous, because machines are shared.
+/// A program that runs longer is taken to hang. The limit is generous, because machines are shared.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// Output of one stream so far.
@@ -24,7 +24,8 @@ struct Collected {
 }
 
 impl Collected {
-    /// Looks again whenever there is more, and now and then: the program may have ended.
+    /// Waits until `enough` is true. It is evaluated after every output and every 50 ms, because it may also depend on the
+    /// end of the program.
     fn until(&self, enough: impl Fn(&str) -> bool) {
         let mut bytes = self.bytes.lock().unwrap();
         while !enough(&String::from_utf8_lossy(&bytes)) {
@@ -36,7 +37,8 @@ impl Collected {
 pub(crate) struct Running {
     pid: Pid,
     end: Receiver<ExitStatus>,
-    /// Then its number may be another's; nobody buries it while this is locked.
+    /// Whether the process was reaped, after which its number may belong to another process. It is not reaped while this is
+    /// locked.
     reaped: Arc<Mutex<bool>>,
     stdout: (Arc<Collected>, Option<JoinHandle<()>>),
     stderr: (Arc<Collected>, Option<JoinHandle<()>>),
@@ -61,7 +63,7 @@ impl Running {
         let (ended, end) = channel();
         let reaped = Arc::new(Mutex::new(false));
         let (gone, told, ends) = (reaped.clone(), stdout.0.clone(), reaped.clone());
-        // The program may end without reading it.
+        // The program may end without reading its standard input.
         std::thread::spawn(move || {
             input.write_all(&stdin)?;
             let Some((question, answer)) = answer else { return Ok(()) };
@@ -81,13 +83,13 @@ impl Running {
         Self { reaped, pid, end, stdout, stderr, place: Some(place), model }
     }
 
-    /// Panics when it has ended.
+    /// Sends a signal; panics if the program has ended.
     #[track_caller]
     pub(crate) fn signal(&self, signal: Signal) {
         assert!(self.signal_if_alive(signal), "it has ended");
     }
 
-    /// False when it has ended.
+    /// Sends a signal; returns false if the program has ended.
     pub(crate) fn signal_if_alive(&self, signal: Signal) -> bool {
         let reaped = self.reaped.lock().unwrap();
         if !*reaped {
@@ -100,17 +102,17 @@ impl Running {
         self.pid
     }
 
-    /// Where the repository is, for what happens to it meanwhile.
+    /// Returns the directory of the repository, for changes while the program runs.
     pub(crate) fn repo(&self) -> std::path::PathBuf {
         self.place.as_ref().unwrap().path().join("repo")
     }
 
-    /// The model, to wait for what it is asked.
+    /// Returns the model, to wait for requests.
     pub(crate) fn model(&self) -> &ScriptedServer {
         self.model.as_ref().expect("the story has a script")
     }
 
-    /// SIGKILL, unless it has ended by itself.
+    /// Sends SIGKILL, unless the program has ended.
     pub(crate) fn kill(&self) {
         self.signal_if_alive(Signal::KILL);
     }
@@ -130,7 +132,7 @@ impl Running {
         until_has(&self.stdout.0, text);
     }
 
-    /// To its end. One that does not end is killed and fails the test.
+    /// Waits for the end of the program. A program that does not end is killed and fails the test.
     #[track_caller]
     pub(crate) fn wait(mut self) -> Done {
         let status = self.end.recv_timeout(LIMIT);
@@ -146,7 +148,7 @@ impl Running {
             panic!("no end after {LIMIT:?}; stderr:\n{}", String::from_utf8_lossy(&stderr));
         };
         let place = self.place.take().unwrap();
-        // For the comparison with the providers' own definitions, if one is going to be made.
+        // `tests/conformance` compares the requests with the providers' own definitions.
         if let (Some(model), Some(directory)) =
             (&self.model, std::env::var_os("ACT_CONFORMANCE_DIR"))
         {

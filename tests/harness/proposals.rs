@@ -17,14 +17,14 @@ pub(crate) fn repository() -> Act {
         .pipeline(image(), &[("test", GREEN)])
 }
 
-/// The file as the tools know it, and then what is to be done with it.
+/// Returns the turns that read a file and then change it.
 pub(crate) fn after_reading(path: &str, tool: &str, arguments: Value) -> Vec<Value> {
     let mut arguments = arguments;
     arguments["expect_version"] = "{{last_version}}".into();
     vec![call("read", json!({"path": path})), call(tool, arguments)]
 }
 
-/// Every kind of change that a patch can hold.
+/// Returns turns with every kind of change that a patch can hold.
 pub(crate) fn every_change() -> Vec<Value> {
     let mut turns = opening("write it");
     turns.extend(after_reading(
@@ -52,7 +52,7 @@ pub(crate) fn proposal() -> Vec<Value> {
     every_change().into_iter().chain([done()]).collect()
 }
 
-/// The task whose proposal this is.
+/// Returns the id of the task that made the proposal.
 pub(crate) fn named(done: &Done) -> String {
     let text = done.stderr_text();
     let (_, rest) = text.split_once("`act apply ").unwrap_or_else(|| panic!("{done}"));

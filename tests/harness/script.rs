@@ -1,10 +1,10 @@
-//! Pieces of scripts that most stories need: what the model says, turn by turn.
+//! Pieces of scripts that most tests need: the model's replies, turn by turn.
 //!
-//! A script is JSON here, which is YAML. Stories are about `answer.txt` and about nothing else.
+//! A script is JSON here, which is YAML. The tasks of these tests change `answer.txt`.
 
 use serde_json::{Value, json};
 
-/// One turn of the Editor that calls one tool.
+/// Returns one turn of the Editor that calls one tool.
 pub(crate) fn call(name: &str, arguments: Value) -> Value {
     json!({"role": "editor", "call": {"name": name, "arguments": arguments}})
 }
@@ -19,12 +19,12 @@ pub(crate) fn plan(strategy: &str) -> Value {
     call("plan", arguments)
 }
 
-/// Plan, and what both Scouts report about the repository of these stories.
+/// Returns the turns of the plan and of both Scouts' reports.
 pub(crate) fn opening(strategy: &str) -> Vec<Value> {
     vec![plan(strategy), report("scout-a", scout_a()), report("scout-b", scout_b())]
 }
 
-/// One attempt: look, write, verify.
+/// Returns the turns of one attempt: read, edit, verify.
 pub(crate) fn attempt(content: &str) -> Vec<Value> {
     vec![
         call("read", json!({"path": "answer.txt"})),
@@ -43,7 +43,7 @@ pub(crate) fn done() -> Value {
     )
 }
 
-/// Three explanations that cite the last run.
+/// Returns three hypotheses that cite the last run.
 pub(crate) fn hypotheses() -> Value {
     let item =
         |text: &str| json!({"text": text, "run_id": "{{last_run_id}}", "evidence": "step test"});
@@ -53,7 +53,7 @@ pub(crate) fn hypotheses() -> Value {
 pub(crate) fn script(turns: impl IntoIterator<Item = Value>) -> String {
     let turns: Vec<_> = turns.into_iter().collect();
     let json = json!({ "turns": turns }).to_string();
-    // YAML takes no control character as it is, JSON takes those above ASCII.
+    // YAML does not allow raw control characters; JSON allows those above ASCII.
     let escaped = |c: char| match c {
         '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => format!("\\u{:04x}", c as u32),
         c => c.to_string(),

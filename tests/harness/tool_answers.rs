@@ -1,4 +1,4 @@
-//! What the Editor's tools answered in a task.
+//! The answers of the Editor's tools in a task.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Done;
 
-/// What the tools answered in the last request of the Editor, in order.
+/// Returns the tools' answers in the last request of the Editor, in order.
 pub(crate) fn answers(told: &Done) -> Vec<Value> {
     let last = told.requests_of("editor").pop().unwrap();
     let messages = last.body["messages"].as_array().unwrap().clone();
@@ -16,13 +16,13 @@ pub(crate) fn answers(told: &Done) -> Vec<Value> {
         .collect()
 }
 
-/// Of those that refused, the word of each.
+/// Returns the reasons of the refusals among them.
 pub(crate) fn reasons(told: &Done) -> Vec<String> {
     let refused = answers(told).into_iter().filter(|answer| answer["ok"] == false);
     refused.map(|answer| answer["reason"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the last event says was refused.
+/// Returns the counts of refused edits in the last event.
 pub(crate) fn refused(told: &Done) -> Value {
     let journal = told.repo().parent().unwrap().join("artifacts/state/journal");
     let file = fs::read_dir(journal).unwrap().next().unwrap().unwrap().path();

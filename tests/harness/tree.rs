@@ -1,4 +1,4 @@
-//! A repository of git as users have it, and everything of a tree that somebody could see change.
+//! A git repository as users have it, and everything of a directory tree that can change visibly.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::Act;
 
-/// The machine's own git, which is no part of the program, with nobody's settings.
+/// Returns a command of the machine's git, without any user's settings.
 pub(crate) fn git(root: &Path, arguments: &[&str], stdin: &str) -> String {
     let mut child = Command::new("git")
         .args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"])
@@ -32,8 +32,8 @@ pub(crate) fn git(root: &Path, arguments: &[&str], stdin: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// All files of the story as a commit, with what a repository in use has besides: a branch, a tag, packed and loose
-/// objects, and something staged that is not committed.
+/// Commits all files, and adds what a used repository has: a branch, a tag, packed and loose objects, and a staged change
+/// that is not committed.
 pub(crate) fn committed(act: &Act) {
     let repo = act.repo();
     git(&repo, &["init", "-q", "-b", "main"], "");
@@ -53,21 +53,21 @@ pub(crate) fn committed(act: &Act) {
     }
 }
 
-/// One entry of a tree, as far as somebody could notice a change; not when it was read.
+/// One entry of a tree with everything that can change visibly, except the time of its last read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     mode: u32,
     inode: u64,
     owner: (u32, u32),
     modified: (i64, i64),
-    /// Of the entry itself: also a change that was taken back.
+    /// Time of the last change of the entry, which also shows a change that was undone.
     changed: (i64, i64),
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Of a file; of a link, where it leads.
+    /// Content of a file, target of a link.
     bytes: Vec<u8>,
 }
 
-/// Everything of a tree, `.git` included.
+/// Returns every entry of a tree, `.git` included.
 pub(crate) fn fingerprint(root: &Path) -> BTreeMap<PathBuf, Entry> {
     let (mut all, mut todo) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(path) = todo.pop() {
@@ -96,7 +96,7 @@ pub(crate) fn fingerprint(root: &Path) -> BTreeMap<PathBuf, Entry> {
     all
 }
 
-/// None where the file system has none.
+/// Returns the attributes, or nothing where the file system has none.
 fn attributes(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut names = vec![0; 4096];
     let length = match llistxattr(path, &mut names[..]) {
@@ -113,7 +113,7 @@ fn attributes(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
     names.map(|name| (name.to_vec(), value(name))).collect()
 }
 
-/// Attributes on files and directories of the tree and of `.git`; false where the file system takes none.
+/// Sets attributes on files and directories of the tree and of `.git`. Returns false if the file system has none.
 pub(crate) fn with_attributes(root: &Path) -> bool {
     let mark = |path: &str| {
         lsetxattr(root.join(path), "user.act.test", path.as_bytes(), XattrFlags::empty())

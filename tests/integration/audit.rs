@@ -21,7 +21,7 @@ struct Place {
     dir: tempfile::TempDir,
 }
 
-/// What one process has of a place; a store is opened once in a process.
+/// The handles of one process; a process opens a store once.
 struct Process {
     audit: Audit,
     store: Arc<Store>,
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// What another process was answered.
+/// The answer that another process got.
 fn answered(child: &mut Child) -> Vec<u64> {
     let mut text = String::new();
     child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
@@ -167,7 +167,7 @@ fn a_killed_process_loses_nothing_that_it_was_answered() {
         assert!(!answered.is_empty());
         let there: BTreeSet<_> = place.records().iter().map(|record| record.seq).collect();
         assert!(answered.iter().all(|seq| there.contains(seq)));
-        // The next one goes on, whatever they left.
+        // The next process appends, whatever the killed ones left.
         let mut next = place.child("next", 1);
         assert_eq!(self::answered(&mut next).len(), 1);
         next.wait().unwrap();
@@ -220,7 +220,7 @@ fn the_log_is_read_from_its_end_to_append() {
     assert!((1..1 << 20).contains(&read), "{read} bytes");
 }
 
-/// By this thread, from whatever file.
+/// Bytes that this thread has read, from any file.
 fn bytes_read() -> u64 {
     let io = fs::read_to_string("/proc/thread-self/io").unwrap();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()

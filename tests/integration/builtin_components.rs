@@ -38,7 +38,7 @@ fn shop() -> tempfile::TempDir {
 }
 
 fn lines_in(root: &Path) -> impl FnMut(&str) -> Option<u32> {
-    // As a Scout sees it: a binary file is none.
+    // A Scout does not see binary files.
     move |path| {
         let bytes = fs::read(root.join(path)).ok().filter(|bytes| !bytes.contains(&0))?;
         Some(bytes.split_inclusive(|byte| *byte == b'\n').count() as u32)

@@ -29,7 +29,7 @@ const ANSWER: &str = concat!(
 struct Server {
     port: u16,
     enough: Arc<AtomicBool>,
-    /// What came in on each connection, in the clear.
+    /// The decrypted bytes of each connection.
     heard: JoinHandle<Vec<Vec<u8>>>,
 }
 

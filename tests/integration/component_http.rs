@@ -88,7 +88,7 @@ fn serve(
             let alone = |now: &mut (usize, usize)| now.1 < 2;
             drop(more.wait_timeout_while(now, PLENTY / 2, alone).unwrap());
             std::thread::sleep(Duration::from_millis(100));
-            // Before it has its answer nobody can send the next one for it.
+            // The next request can only be sent after this one was answered.
             at_once.lock().unwrap().0 -= 1;
             ("200 OK", "", "here".to_owned())
         }
@@ -349,7 +349,7 @@ async fn the_first_use_of_an_origin_is_on_record_before_it_is_connected_to() {
     assert!((8_192..9_000).contains(&over.counts["http_bytes_out"]), "{over:?}");
     assert!((8..1_000).contains(&over.counts["http_bytes_in"]), "{over:?}");
 
-    // What cannot be recorded is not done.
+    // A request that cannot be recorded is not sent.
     recorded.break_it();
     let sent = server.asked().len();
     let heard = Heard::default();

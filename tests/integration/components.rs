@@ -86,7 +86,7 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
     );
 }
 
-/// The same component as its author's toolchain makes it from interfaces of another version: only their names differ.
+/// Returns the component as a toolchain builds it from interfaces of another version: only the names of imports differ.
 fn built_against(from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len(), "names have a length in front");
     let mut component = packed("hostile", &["repo.read"]);
@@ -157,7 +157,8 @@ fn loading_tells_what_it_found() {
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
 
-// security line 43 stands beside the cache; here: it is used, and said when it is not
+// The tests beside the cache hold security line 43; this one checks that the cache is used, and reported when it is
+// not.
 #[test]
 fn compiling_is_told_and_happens_once() {
     let temp = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `act components test`: what comes with the program conforms, and every hostile guest fails for the right reason.
+//! `act components test`: the built-in components conform, and every hostile guest fails for the right reason.
 
 use std::path::Path;
 use std::time::Duration;
@@ -135,7 +135,7 @@ async fn the_hostile_client_fails_for_its_origins_and_reaches_nothing() {
     let elsewhere = tried(&with(needs.clone()), &asking("https://example.org/")).await;
     let (check, why) = failed(&elsewhere);
     assert!(check == "confined" && why.contains("https://example.org"), "{elsewhere:#?}");
-    // What was asked for is let in and leads nowhere.
+    // The declared import is linked and leads nowhere.
     conforms("hostile-http", &tried(&with(needs), &asking("https://example.com/")).await);
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn packed(name: &str, needs: &[&str]) -> Vec<u8> {
     custom_section::pack(&bytes("hostile"), manifest.to_string().as_bytes())
 }
 
-/// Compiled code is kept between runs of the tests.
+/// Compiled code is cached between runs of the tests.
 pub(crate) fn host() -> ComponentHost {
     ComponentHost::new(Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("code")))
 }
@@ -70,7 +70,7 @@ pub(crate) fn load_tool_with(grant: Grant) -> ToolComponent {
     host().load(&packed, grant, &Events::silent()).unwrap().into_tool().unwrap()
 }
 
-/// What the Editor lends its tools.
+/// The services that the Editor gives to its tools.
 pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> HostContext {
     HostContext {
         view: Some(writer.view().clone()),
@@ -267,7 +267,7 @@ impl Heard {
     }
 }
 
-/// What the model does next.
+/// The next action of the model.
 pub(crate) enum Reply {
     Text(&'static str, ModelUsage),
     Error(ModelError),

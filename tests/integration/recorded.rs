@@ -26,7 +26,7 @@ impl Recorded {
         Self { place, audit }
     }
 
-    /// A host that tells this log.
+    /// Returns a host that writes to this log.
     pub(crate) fn host(&self) -> ComponentHost {
         crate::hostile::host().audited(self.audit.clone())
     }
@@ -48,7 +48,7 @@ impl Recorded {
             .collect()
     }
 
-    /// From now on nothing can be recorded: something else stands where the log was.
+    /// Replaces the log by another file, so that nothing can be recorded any more.
     pub(crate) fn break_it(&self) {
         let log = self.artifacts().join("state/audit.jsonl");
         std::fs::remove_file(&log).unwrap();

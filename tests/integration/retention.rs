@@ -25,7 +25,7 @@ impl Place {
         Self { dir }
     }
 
-    /// As another process would open it.
+    /// Opens the directory as another process would.
     fn open(&self) -> ArtifactDir {
         ArtifactDir::open(&self.path(""), &self.dir.path().join("repo")).unwrap()
     }
@@ -140,7 +140,7 @@ fn runs_are_pinned_in_time_when_their_task_pins_before_it_lets_go() {
     let id = task.create_run(now() - TimeDelta::days(30)).unwrap().id().clone();
     let pinned = std::cell::RefCell::new(BTreeSet::new());
     let pruned = place.open().prune(now(), ALWAYS, || {
-        // Who is live has been looked at by now.
+        // Live runs have been determined by now.
         pinned.borrow_mut().insert(id.clone());
         task.release_runs();
         Ok(pinned.borrow().clone())
@@ -205,7 +205,7 @@ fn many_hosts_that_finish_at_once_leave_20_runs_and_no_live_one_is_lost() {
     let live: Vec<_> = (0..3)
         .map(|n| live_task.create_run(now() - TimeDelta::days(20 + n)).unwrap().id().clone())
         .collect();
-    // Who waits for his turn that long leaves what he would have removed to the next one.
+    // A process that waits that long leaves the removal to the next one.
     let (long, gave_up) = (Duration::from_secs(2), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..6 {

@@ -1,4 +1,4 @@
-//! What waits for the head of the audit log to be elsewhere, of the commands that go on from a run or a proposal.
+//! Commands about a run or a proposal that first have to send the head of the audit log away.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -39,7 +39,7 @@ fn a_proposal_is_applied_and_verified_without_a_word_of_the_model() {
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
-/// CLI-54: what an event tells to type, from anywhere.
+/// CLI-54: the command in an event works from any directory.
 #[test]
 fn a_proposal_made_from_elsewhere_is_applied_from_there_as_it_was_told() {
     let act = repository();
@@ -140,7 +140,7 @@ fn an_applied_proposal_that_fails_is_mended() {
     assert_eq!(events.last().unwrap()["state"], "SUCCESS");
 }
 
-/// TASK-42: what another one applied meanwhile begins nothing when its turn comes.
+/// TASK-42: a proposal that another process applied meanwhile is refused when its turn comes.
 #[test]
 fn a_proposal_that_was_applied_while_it_waited_is_refused_without_a_milestone() {
     let act = repository();
@@ -212,7 +212,7 @@ fn a_proposal_that_does_not_fit_any_more_changes_nothing() {
     act.clone().script("turns: []").act(["apply", &task]).status(0);
 }
 
-/// TASK-42: one that is killed on the way leaves each file old or new, the next one says so, and it can be finished.
+/// TASK-42: a killed apply leaves each file old or new, the next task reports it, and it can be finished.
 #[test]
 fn a_killed_apply_is_told_and_finished() {
     let act = repository();
@@ -245,7 +245,7 @@ fn a_killed_apply_is_told_and_finished() {
     quiet.stderr_has("no proposal to apply");
 }
 
-/// TASK-43: whoever looks at the tree or at the task hears that half of a proposal stands there.
+/// TASK-43: every command about the tree or the task reports a half-applied proposal.
 #[test]
 fn half_of_a_proposal_is_told_by_status_and_verify() {
     let act = repository();
@@ -273,7 +273,7 @@ fn half_of_a_proposal_is_told_by_status_and_verify() {
     assert_eq!(document(&["verify", "--json"], 0)["warnings"], json!([]));
 }
 
-/// WORKSPACE-56: what the user wrote meanwhile stays, and he is told in which files.
+/// WORKSPACE-56: changes that the user made meanwhile stay, and the message names the files.
 #[test]
 fn an_apply_that_cannot_take_back_everything_names_what_it_left() {
     let act = repository();

@@ -267,7 +267,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
         count - 3
     );
     act.clone().act(["verify"]).status(0);
-    // What was cut off is not forgotten by that.
+    // A restart does not hide the lost records.
     let found = document(&act, "audit-verify", 1, &["verify"]);
     let seq = count as u64 + 1;
     assert_eq!((&found["restarted_at"], &found["history"]), (&json!(seq), &json!("missing")));
@@ -284,7 +284,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     let found = document(&act, "audit-verify", 0, &["verify"]);
     assert_eq!(found["runs_unknown"], json!([]), "its end is in what is left: {found:#}");
     act.clone().act(["audit", "verify"]).status(0).stdout_has("as it is now, by record").inert();
-    // What was accepted is that state of it, and no other one.
+    // The acceptance covers exactly this state of the log.
     let aside = act.artifacts().join("state/audit.1.jsonl");
     let kept = fs::read(&aside).unwrap();
     fs::write(&aside, [&kept[..], b"{}\n"].concat()).unwrap();
@@ -293,7 +293,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     fs::remove_file(&aside).unwrap();
     let found = document(&act, "audit-verify", 1, &["verify"]);
     assert_eq!(found["earlier"][0]["reason"], "absent", "{found:#}");
-    // Of the run in it nobody knows any more whether it ended as its manifest says.
+    // The log no longer proves that the run ended as its manifest says.
     assert_eq!(found["runs_unknown"][0]["run_id"].as_str(), Some(told.runs()[0].as_str()));
     assert!(found["runs_unknown"][0]["accepted_seq"].is_null(), "{found:#}");
     fs::write(&aside, kept).unwrap();
@@ -331,7 +331,7 @@ fn a_task_does_nothing_that_cannot_be_recorded() {
     assert_eq!(told.read("answer.txt"), "none\n");
     fs::remove_dir(act.audit_log()).unwrap();
 
-    // In the middle of a task: what was asked for is not done, and the machine is to blame.
+    // In the middle of a task the requested action is not performed, and the task ends as INFRA_ERROR.
     let stalled = json!({"role": "editor", "call": {"name": "full_rewrite", "arguments": {
         "path": "answer.txt", "expect_version": 1, "content": "right\n"}}, "delay_ms": 600_000});
     let turns = opening("write it").into_iter().chain([stalled]);
@@ -370,7 +370,7 @@ impl Drop for SmallDisk<'_> {
     }
 }
 
-/// AUDIT-5: on a full disk nothing begins, and it is said why.
+/// AUDIT-5: on a full disk nothing begins, and the message says why.
 #[test]
 fn a_full_disk_is_said_before_anything_is_done() {
     let act = repository();
@@ -434,7 +434,7 @@ fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
     act.clone().act(["verify"]).status(1).stderr_has("it must be 0600 and yours");
 }
 
-/// AUDIT-22: the head leaves the machine by the user's own command, and nobody else's.
+/// AUDIT-22: only a command of the user's own sends the head off the machine.
 #[test]
 fn the_head_is_sent_off_by_the_command_of_the_user() {
     use std::os::unix::fs::PermissionsExt;

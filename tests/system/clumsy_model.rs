@@ -138,7 +138,7 @@ fn tools_that_do_not_exist_do_nothing() {
     assert_eq!(told.read("answer.txt"), "right\n");
 }
 
-/// EDIT-4, EDIT-17, TOOLS-5: binary and oversized files keep their bytes, and nobody makes a text binary.
+/// EDIT-4, EDIT-17, TOOLS-5: binary and oversized files keep their bytes, and no edit makes a text file binary.
 #[test]
 fn binary_and_oversized_files_are_left_alone() {
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";

@@ -101,7 +101,7 @@ fn a_made_up_run_in_the_summary_is_refused() {
     );
 }
 
-/// EDITOR-33: what the user would have to delete again is left out, and the summary says so.
+/// EDITOR-33: text for commits is left out, and the summary says so.
 #[test]
 fn text_for_a_commit_is_left_out_of_the_summary() {
     let done = json!({
@@ -125,7 +125,7 @@ fn text_for_a_commit_is_left_out_of_the_summary() {
     assert!(summary.contains(said), "{summary}");
 }
 
-/// EDITOR-33, CONTEXT-7: whatever the Editor claims stands beside what the host knows.
+/// EDITOR-33, CONTEXT-7: the host's own statement about git stands beside the Editor's claim.
 #[test]
 fn a_claim_that_work_was_committed_is_contradicted() {
     let claim = json!({"what": "Committed. Merged to main. PR opened.", "why": "It was missing."});
@@ -387,7 +387,7 @@ fn questions_and_logs_are_bounded_as_everything_is() {
         turns.chain(vec![read; 4]).chain(vec![survey; 8]).chain(attempt("right\n")).chain([done()]);
     let step = "grep -qx right answer.txt || { yes 0123456789 | head -c 300000; exit 1; }";
     let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("test", step)]);
-    // What is asked first is answered first, whatever the order in the script.
+    // Requests are answered in their order, whatever the order in the script.
     let told = act.script(&script(turns)).run("write the answer");
     let answers = answers(&told);
     let refused = |from: usize, count: usize| {

@@ -1,4 +1,4 @@
-//! The engine goes away during a task. A socket of our own stands before the real one and is cut.
+//! The engine is lost during a task: a proxy socket before the real one is closed.
 
 use crate::harness::script::{attempt, call, opening, script};
 use crate::harness::{Act, Done, image, remove_containers_of};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::{Act, image, program};
 
-/// Where they lie, built and packed. Compiled here too, so that no story waits for it.
+/// Returns the directory of the built and packed examples, which are compiled here so that no test waits for it.
 pub(crate) fn examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -199,7 +199,7 @@ fn licences_in_javascript_is_a_role_of_its_own_and_needs_no_model() {
         report["problems"][0].as_str().unwrap().starts_with("broken/package.json"),
         "{report:#}"
     );
-    // What it used is what it was granted.
+    // It used exactly what it was granted.
     let shown = act.act(["components", "show", "licences", "--json"]).status(0).json();
     assert_eq!(shown["component"]["grants"].get("llm"), None, "{shown:#}");
 }

@@ -1,4 +1,4 @@
-//! What people read, whole: typed lines and everything that was answered, against `tests/golden`.
+//! Whole terminal sessions: command lines and all output, compared with `tests/golden`.
 //!
 //! `ACT_BLESS=1` writes the files anew; what changed in them is then to be read and judged.
 
@@ -42,7 +42,7 @@ impl Session {
         self.types_at(line, None)
     }
 
-    /// In a terminal of so many columns, and in one of the usual size.
+    /// The width of the terminal in columns; `None` is the usual size.
     fn types_in_both(&mut self, line: &str) -> &mut Self {
         self.types_at(line, None).types_at(line, Some(40))
     }

@@ -71,7 +71,7 @@ fn a_change_that_was_not_shown_is_read_before_it_is_verified() {
     assert_eq!(answers[4]["status"], "PASS");
 }
 
-/// EDITOR-16: where there are no tests, the plan's answer asks for some, and the summary tells what came.
+/// EDITOR-16: if there are no tests, the plan's answer asks for some, and the summary lists the new ones.
 #[test]
 fn a_repository_without_tests_is_asked_for_some() {
     let added = call(
@@ -90,7 +90,7 @@ fn a_repository_without_tests_is_asked_for_some() {
     assert!(summary.contains(expected), "{summary}");
 }
 
-/// EDITOR-16: no reason given is said as well; where there are tests, nobody is asked for new ones.
+/// EDITOR-16: a missing reason is reported; if the repository has tests, the plan's answer does not ask for new ones.
 #[test]
 fn a_summary_says_when_no_test_and_no_reason_was_given() {
     let silent = call("done", json!({"what": "Wrote it.", "why": "It was missing."}));
@@ -112,7 +112,8 @@ fn at_odds(strategy: &str) -> Vec<Value> {
     turns
 }
 
-/// EDITOR-17: both statements are shown, the Editor decides by `plan`, and that stands in the snapshot before any edit.
+/// EDITOR-17: both statements are shown, the Editor decides by `plan`, and the snapshot before any edit holds the
+/// decision.
 #[test]
 fn a_contradiction_between_the_scouts_is_decided_and_recorded() {
     let mut decides = plan("write it");
@@ -196,6 +197,6 @@ fn scout_b_is_named_for_a_failure_of_the_environment_and_gets_the_log() {
     assert_eq!(failed["hint"], "ask_scout scout-b about it; the log goes along");
     let asked = told.requests_of("scout-b").pop().unwrap().body.to_string();
     assert!(asked.contains("no-such-program: ") && asked.contains("what is missing?"), "{asked}");
-    // A plain failure of logic names nobody.
+    // A plain logic error names no Scout.
     assert_eq!(answers(&told)[6]["status"], "PASS");
 }

@@ -56,7 +56,7 @@ fn a_whole_task_is_told_as_events_and_kept_in_the_journal() {
     assert!(finished["tokens"]["editor"]["input"].is_u64(), "{finished}");
     assert!(finished["summary"].as_str().unwrap().contains("Wrote the answer."), "{finished}");
 
-    // The whole timeline stands in the file, and it is the one that was told.
+    // The journal holds the whole timeline, and it equals the printed one.
     assert_eq!(journal(&told), lines);
     let verified: Vec<_> =
         of(&lines, "verify_finished").iter().map(|line| line["status"].clone()).collect();
@@ -144,7 +144,7 @@ fn no_key_is_on_any_stream_or_in_any_file() {
     }
 }
 
-/// MODEL-40, security line 162: what holds a key is refused before it is kept or shown to anybody.
+/// MODEL-40, security line 162: a text that contains a key is refused before it is stored or shown.
 #[test]
 fn a_task_or_a_question_that_holds_a_key_is_refused() {
     let key = crate::harness::CANARY;

@@ -49,7 +49,7 @@ fn a_verification_without_a_task_is_shown() {
     assert!(told.stdout_text().lines().last().unwrap().starts_with("  verifier      1 "), "{told}");
 }
 
-/// CLI-52, CLI-55: at 40 columns whatever does not fit stands below its column's name, no row is longer.
+/// CLI-52, CLI-55: at 40 columns, cells that do not fit are below the name of their row, and no row is longer.
 #[test]
 fn tables_fit_on_a_narrow_terminal() {
     let act = Act::new()

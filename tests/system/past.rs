@@ -1,4 +1,4 @@
-//! What is left of earlier tasks: `act history`, `logs`, `report`, and what the next task begins with.
+//! Earlier tasks: `act history`, `logs`, `report`, and the stuck report that the next task begins with.
 
 use std::fs;
 use std::path::Path;
@@ -130,7 +130,7 @@ fn an_unresolved_report_pins_its_runs_until_it_is_resolved() {
     let act = repository().script(&script(stuck()));
     let first = act.clone().run("write the answer").status(3);
     let pinned = first.runs()[0].clone();
-    // As old as a run can be; only the store knows it by this name.
+    // The oldest possible run; only the store has this name.
     for _ in 0..25 {
         young_run(&act);
     }

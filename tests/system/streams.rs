@@ -149,10 +149,10 @@ fn nobody_reads_stderr_and_a_signal_ends_the_task() {
     assert_eq!(containers(&act), Vec::<String>::new());
 }
 
-/// CLI-33, EVENT-1, EVENT-3: what waits for a reader is all there when he comes, and the last line is last.
+/// CLI-33, EVENT-1, EVENT-3: a reader that starts late gets all queued lines, and the last line is last.
 #[test]
 fn nobody_reads_stdout_until_the_task_is_cancelled() {
-    // More than a pipe holds, told by the first event.
+    // The first event alone is larger than a pipe.
     let text = format!("write{}the answer", "\n".repeat(150_000));
     let turns = opening("write it").into_iter().chain(attempt("wrong\n"));
     let act = flooding(600).script(&script(turns)).stdin(text);

@@ -128,7 +128,7 @@ fn twelve_failures_replan_at_3_6_and_9_and_end_in_a_report() {
     );
     let strategies: BTreeSet<_> = (1..=4).map(|n| format!("strategy {n}")).collect();
     assert!(strategies.iter().all(|strategy| report.contains(strategy)), "{report}");
-    // The constraint stands in every conversation of every role, also in those that a REPLAN began.
+    // Every conversation of every role contains the constraint, also after a REPLAN.
     for request in told.requests() {
         assert!(says(&request.body, "never touch test.sh"), "{}: {}", request.role, request.body);
     }

@@ -14,7 +14,7 @@ use crate::harness::{Act, Done, image, program};
 /// line separator, a reversal of direction, and a sequence without an end.
 const HOSTILE: &str = "say\u{1b}[5m this\u{1b}]52;c;ZXZpbA==\u{7} and\u{1b}]8;;id:x\u{1b}\\ that\u{9b}2J\u{7}\u{8}\r\u{2028}\u{202e}\u{1b}]0;unfinished";
 
-/// The same in the name of a file; the tools take no backslash in one.
+/// The hostile text in the name of a file; the tools accept no backslash there.
 fn named(end: &str) -> String {
     format!("{}{end}", HOSTILE.replace('\\', "\u{7}"))
 }
@@ -71,7 +71,7 @@ fn on_a_terminal(act: &Act, arguments: &str, code: i32) -> String {
     left.into_owned()
 }
 
-/// Without effect for a pipe and on a terminal, and seen in both; as JSON without effect either.
+/// Asserts that the text is visible and has no effect, for a pipe, on a terminal and as JSON.
 fn shown_inertly(act: &Act, command: &str, seen: &str) {
     let plain = act.clone().act(command.split(' ')).status(0).inert().stdout_has(seen);
     assert!(!plain.stdout_text().contains('\u{1b}'), "{plain}");
@@ -156,7 +156,7 @@ fn names_that_are_typed_are_inert_in_refusals() {
     act.act(["audit", "list", "--component", HOSTILE]).status(0).inert();
 }
 
-/// CLI-8, security line 166: what a repository asks for and what stands in the user's own grants.
+/// CLI-8, security line 166: the requests of a repository and the user's own grants.
 #[test]
 fn names_of_components_in_files_are_inert() {
     let request = |name: &str, path: &str| {
@@ -196,7 +196,7 @@ fn script_text(json: &Value) -> String {
     json.to_string().chars().map(escaped).collect()
 }
 
-/// What is left of a task that ended as it was to, whatever became of its streams.
+/// Asserts the result of a task that succeeded, whatever happened to its streams.
 #[track_caller]
 fn ended_in_order(act: &Act, told: &Done, state: &str) {
     assert!(!told.to_string().contains("panic"), "{told}");
@@ -228,7 +228,7 @@ fn a_task_ends_by_its_own_rules_whatever_becomes_of_its_streams() {
     let bad = bad.chain([silent.clone(), silent.clone(), silent]);
     let ends = [(script(good), "SUCCESS", "0"), (script(bad), "STUCK", "3")];
     let redirected = [
-        // Its reader goes after the first line; most of the task is still to come.
+        // The reader ends after the first line, when most of the task is still to come.
         "{ \"$0\" run fix --json; echo $? >code; } | head -n 1",
         "{ \"$0\" run fix --verbose 2>&1 >/dev/null; echo $? >code; } | head -n 1",
         "{ \"$0\" run fix --verbose --json 2>&1; echo $? >code; } | head -n 1",
@@ -251,7 +251,7 @@ fn a_task_ends_by_its_own_rules_whatever_becomes_of_its_streams() {
     }
 }
 
-/// CLI-7, security line 169: the reader goes while a step runs, and the rest of the task is told to nobody.
+/// CLI-7, security line 169: the reader ends while a step runs, and the task continues without one.
 #[test]
 fn a_reader_that_goes_in_the_middle_of_a_step_ends_nothing() {
     let step = format!("{}; grep -qx right answer.txt", crate::harness::UNTIL_TOLD);
@@ -259,7 +259,7 @@ fn a_reader_that_goes_in_the_middle_of_a_step_ends_nothing() {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
     let act = act.script(&script(turns));
     let mut shell = Command::new("/bin/sh");
-    // The reader waits for what the step prints, and is gone before the step goes on.
+    // The reader waits for the output of the step and ends before the step continues.
     let line = "{ \"$0\" run fix --verbose 2>&1; echo $? >code; } | \
                 { while read -r line; do case $line in *'it has begun'*) exit;; esac; done; }; echo gone";
     shell.args(["-c", line, program()]);

@@ -1,4 +1,4 @@
-//! What is edited is what is verified: nothing is written where the Verifier does not look.
+//! Edits are verified: no edit is made where the Verifier does not look.
 
 use crate::harness::script::{attempt, call, done, opening, script};
 use crate::harness::{Act, image};
@@ -36,7 +36,7 @@ fn files_that_the_gate_would_not_see_are_refused_before_and_after_a_green_run() 
     assert!(!told.read("agent/summary.md").contains("not in the tree"));
 }
 
-/// WORKSPACE-40, EDITOR-38: what the user allowed is written, and told as what no run has judged.
+/// WORKSPACE-40, EDITOR-38: a path that the user allowed is written, and reported as not verified.
 #[test]
 fn an_ignored_file_that_the_user_allowed_is_told_as_unverified() {
     let turns = opening("write it")

@@ -11,7 +11,7 @@ use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::tree::{committed, fingerprint, git, with_attributes};
 use crate::harness::{Act, image};
 
-/// What notices a fingerprint: each of these must make another one.
+/// Each of these changes must result in another fingerprint.
 #[test]
 fn a_fingerprint_sees_every_kind_of_change() {
     let act = Act::new().file("answer.txt", "none\n").file("other.txt", "x");

@@ -1,4 +1,4 @@
-//! The same tasks over each provider's wire, chosen by the variables a user sets.
+//! Tasks over each provider's wire, selected by the variables that a user sets.
 
 use act_testing::Wire;
 
@@ -143,7 +143,7 @@ fn a_spent_budget_ends_the_task_stuck() {
     }
 }
 
-/// Security line 142: the wait that a server asks for is kept by the program, and then the task goes on.
+/// Security line 142: the program waits as long as the server asks, and then the task continues.
 #[test]
 fn a_rate_limit_delays_the_task_as_long_as_it_says() {
     let limited = json!({"role": "editor", "status": 429, "headers": {"retry-after": "2"}});

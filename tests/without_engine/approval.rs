@@ -26,7 +26,7 @@ fn terminal(act: &Act, command: &str) -> Done {
     act.clone().env("NO_COLOR", "1").start_command(script).wait()
 }
 
-/// CAPABILITY-21, security line 48: nobody answers a question that he has not seen.
+/// CAPABILITY-21, security line 48: an answer that was typed before the question does not count.
 #[test]
 fn what_was_typed_before_the_question_is_no_answer() {
     let act = without_engine();
@@ -98,7 +98,8 @@ fn the_question_is_asked_again_for_other_bytes() {
     assert_eq!(fs::read_to_string(grants(&act)).unwrap(), before);
 }
 
-/// CAPABILITY-21, security line 48: half a terminal is none; nobody could have read what is asked there.
+/// CAPABILITY-21, security line 48: with only one stream on a terminal nothing is asked, because nobody could read the
+/// question.
 #[test]
 fn without_a_whole_terminal_nothing_is_asked() {
     let act = without_engine();
@@ -120,7 +121,7 @@ fn audited(act: &Act, name: &str, arguments: &[&str]) -> Value {
     told.document(name)
 }
 
-/// What `audit grants` says of `probe`: its state and its capabilities.
+/// Returns the state and the capabilities of `probe` in `audit grants`.
 fn probe(act: &Act, arguments: &[&str]) -> (String, String) {
     let found = audited(act, "audit-grants", &[&["grants"], arguments].concat());
     let all = found["components"].as_array().unwrap();
@@ -173,7 +174,7 @@ fn approval_revocation_and_a_hand_in_the_file_are_what_the_audit_says() {
     assert!(at("grants_changed") < at("component_loaded"), "{list:#}");
     act.clone().act(["audit", "grants"]).status(0).stdout_has("grants.toml").inert();
     act.clone().act(["audit", "verify"]).status(0);
-    // Who takes the hand out of the log is found.
+    // Removing the record of the manual change is detected.
     let log = act.audit_log();
     let text = fs::read_to_string(&log).unwrap();
     let seq = changed["seq"].as_u64().unwrap();

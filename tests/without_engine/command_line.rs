@@ -1,4 +1,4 @@
-//! What is typed and what it means.
+//! The arguments of the program and their effect.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -27,7 +27,7 @@ fn version_and_help_start_no_runtime_and_open_nothing() {
     for arguments in ["--version", "--help", "run --help"] {
         Act::new().start_command(with_one_descriptor(arguments)).wait().status(0).stderr("");
     }
-    // The same limit stops what does need a runtime.
+    // The same limit stops a command that needs a runtime.
     let run = Act::new().start_command(with_one_descriptor("run x")).wait().status(1);
     run.stderr_has("failed to start the async runtime");
 }

@@ -12,7 +12,7 @@ use crate::harness::components::{
 };
 use crate::harness::script::{opening, script};
 
-/// The Scout B that comes along, in other bytes: its own author's next version.
+/// The built-in Scout B in other bytes: the next version of its author.
 fn next_version(act: &Act) -> PathBuf {
     let bytes = builtin::SCOUT_B.bytes;
     let path = act.repo().parent().unwrap().join("next.wasm");
@@ -89,7 +89,7 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
     let told = act.clone().script(&turns()).act(compared(&path, &[])).status(0).inert();
     let told = told.stdout_has("1 differences").stdout_has("test.commands.all: ");
     let told = told.stdout_has("\"pytest -x\", \"pytest -q\"").stdout_has("MiB of memory");
-    // Both are Scout B on their way; which of them is asked is said.
+    // Both have the role of Scout B; the output says which one is queried.
     told.stderr_has("installed asks scout-b ").stderr_has("with asks candidate ");
     let same = script([report("true"), report("true")]);
     act.clone()
@@ -149,7 +149,7 @@ fn only_bytes_that_were_approved_here_are_asked() {
     act.clone().act(["scout", "b", "--facts", "--with", "x.wasm"]).status(2);
 }
 
-/// CAPABILITY-43: a candidate that fails is a result, told beside the other one's report.
+/// CAPABILITY-43: a candidate that fails is a result, shown beside the report of the other.
 #[test]
 fn a_component_that_traps_is_compared_as_well() {
     let act = without_engine();

@@ -76,7 +76,7 @@ fn a_version_that_needs_less_between_gives_nothing_back() {
     assert_eq!(component["grants"].get("env"), None, "{component:#}");
     assert_eq!(component["grants"]["repo.read"]["paths"], json!(["src"]), "{component:#}");
     assert_eq!(component["narrowed"]["withheld"], json!(["env", "llm"]), "{component:#}");
-    // Also when it was taken back in between.
+    // Also after a revocation in between.
     act.clone().act(components(["revoke", "probe"])).status(0);
     approve(&act, &again, "probe", &[]).status(0);
     assert_eq!(shown(&act, "probe")["component"]["grants"].get("llm"), None);
@@ -118,7 +118,7 @@ fn a_limit_that_nobody_could_mean_is_refused_with_its_place() {
     let unknown = "[component.grants]\nwithheld = [\"all\"]\n\n[component.grants.";
     fs::write(grants(&act), text.replacen("[component.grants.", unknown, 1)).unwrap();
     act.clone().act(["components"]).status(1).stderr_has("`all` is no grant");
-    // Its author is told as well, before anybody is asked to approve it.
+    // Its author gets the message as well, before anybody is asked to approve it.
     fs::remove_file(grants(&act)).unwrap();
     let mut wide = scout("1", &[]);
     wide["limits"] = json!({"memory_mb": 9_007_199_254_740_992_u64});
@@ -147,7 +147,7 @@ fn a_wider_limit_within_the_most_stays_below_the_ceiling() {
     assert_eq!(memory(&act.clone().env("ACT_POLICY_FILE", &policy)), 64 << 20);
 }
 
-/// A terminal whose keyboard is `keys`, a FIFO: the answer comes when the story says so.
+/// A terminal whose keyboard is `keys`, a FIFO that the test writes to.
 fn at_a_slow_terminal(act: &Act, path: &Path, keys: &Path) -> Running {
     let command = format!("{} components approve {} --name probe", program(), path.display());
     let mut script = Command::new("sh");
@@ -177,7 +177,8 @@ fn a_yes_does_not_undo_what_was_decided_while_the_question_stood() {
     assert_eq!(count(&act, "component_approved"), 2, "the approval and the narrowing");
 }
 
-/// CAPABILITY-37, AUDIT-7: of those who approve at the same time under one name each wins or is told, and all is on record.
+/// CAPABILITY-37, AUDIT-7: several approvals of one name at the same time each succeed or are refused, and all are
+/// recorded.
 #[test]
 fn two_who_approve_at_once_are_in_one_line() {
     let act = without_engine();
@@ -373,7 +374,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
             "{words:?} {told}"
         );
     }
-    // A log that is begun anew: what the store remembers goes first.
+    // Before a restart of the log, the head in the store is sent.
     let log = act.audit_log();
     let kept = act.audit_records().pop().unwrap();
     fs::remove_file(&log).unwrap();

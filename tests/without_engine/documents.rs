@@ -396,7 +396,7 @@ fn one_of_fifty() {
             match act_documents::edit_line(path, read.version(), 0, "by one of fifty") {
                 Ok(_) => break,
                 Err(refused) if refused.reason() == "version_mismatch" => {}
-                // EDIT-29: nobody hears it who has waited less.
+                // EDIT-29: no process that has waited less is refused.
                 Err(refused) => {
                     assert_eq!(refused.reason(), "busy", "{refused}");
                     assert!(began.elapsed() >= Duration::from_secs(30), "{:?}", began.elapsed());

@@ -77,7 +77,7 @@ fn a_dry_run_without_a_change_has_an_empty_patch() {
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
-/// EDITOR-50: a dry run that comes to nothing leaves nothing either, and says why.
+/// EDITOR-50: a dry run without a result leaves nothing behind, and says why.
 #[test]
 fn a_dry_run_that_gets_stuck_writes_no_report() {
     let act = repository().without_engine();
@@ -102,7 +102,7 @@ fn a_patch_that_nobody_reads_to_its_end_is_no_trouble() {
         .stdout("diff --git a/answer.txt b/answer.txt\n");
 }
 
-/// EVENT-5, security line 162: what a model says about its proposal holds no key, wherever it is kept.
+/// EVENT-5, security line 162: the model's account of its proposal contains no key, wherever it is stored.
 #[test]
 fn a_key_that_the_model_says_is_not_kept_with_the_proposal() {
     let text = format!("the key is {CANARY}");

@@ -1,4 +1,4 @@
-//! In the place of an engine: an address where nothing answers, and the name of an image that is never looked for.
+//! Replaces the engine: an address where nothing answers, and the name of an image that is never requested.
 
 pub(crate) fn engine_address() -> Option<std::ffi::OsString> {
     Some("unix:///nonexistent/docker.sock".into())

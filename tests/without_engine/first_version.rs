@@ -1,4 +1,4 @@
-//! What act 0.1.0 left on a machine, read by the program of today. `tests/fixtures/0.1.0/README.md` says what is in it.
+//! Reads the data that act 0.1.0 left on a machine. `tests/fixtures/0.1.0/README.md` describes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,8 @@ fn first_version() -> Act {
     act
 }
 
-/// The same data, in a store that takes the unpacked repository for the one of 0.1.0. No archive can hold an inode.
+/// Changes the identity of the repository in the store to that of the unpacked one, because no archive can hold an
+/// inode.
 fn at_home() -> Act {
     let act = first_version();
     let root = fs::canonicalize(act.repo()).unwrap();

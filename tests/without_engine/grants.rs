@@ -58,7 +58,7 @@ fn a_decision_records_what_it_finds_before_it_writes() {
     assert_eq!(changes(&act), ["changed_outside"]);
     let probe = held(&act, "probe");
     assert_eq!((&probe["state"], &probe["by_hand"]), (&json!("approved"), &json!(true)));
-    // What was decided before by the commands is still told as that.
+    // Earlier decisions by commands are still shown as such.
     assert_eq!(held(&act, "other")["by_hand"], false);
     act.clone().act(["audit", "grants"]).status(0).stdout_has("was changed by hand").inert();
     act.clone().act(["audit", "verify"]).status(0);
@@ -115,7 +115,7 @@ fn a_removed_log_is_missed_and_its_grants_are_said_again() {
     assert_eq!((&probe["state"], &probe["sha256"]), (&json!("approved"), &json!(sha256_of(&path))));
 }
 
-/// AUDIT-19: a decision that did not become the file is not told as one.
+/// AUDIT-19: a decision that was not written to the file is not shown as one.
 #[test]
 fn a_revocation_that_could_not_be_written_is_taken_back_in_the_record() {
     if std::process::Command::new("id").arg("-u").output().unwrap().stdout != b"0\n" {
@@ -141,7 +141,7 @@ fn a_revocation_that_could_not_be_written_is_taken_back_in_the_record() {
     assert_eq!(held(&act, "probe")["state"], "approved");
 }
 
-/// AUDIT-19: bytes that others took the place of have no right any more, and where an approval holds is told.
+/// AUDIT-19: superseded bytes have no permission any more, and the scope of an approval is shown.
 #[test]
 fn the_record_says_who_holds_what_and_where() {
     let act = without_engine();
@@ -245,7 +245,7 @@ fn an_approval_does_not_give_back_what_was_taken_away() {
         assert_eq!(component["scope"], "here", "{document:#}");
         assert_eq!(document["difference"]["approval"], json!([]), "{document:#}");
     }
-    // In another repository the name belongs to this one.
+    // In another repository the name is reserved for this one.
     let elsewhere = act.repo().parent().unwrap().join("other");
     fs::create_dir_all(elsewhere.join(".git")).unwrap();
     let there = approve(&act.clone().within(elsewhere), &second, "probe", &["--here"]).status(1);
@@ -279,7 +279,7 @@ fn what_can_never_be_approved_is_not_to_be_approved() {
     act.clone().act(["run", "x"]).status(1).stderr_has("--replaces scout-a");
 }
 
-/// CAPABILITY-27: a schema by which no report can be judged is told before anything runs.
+/// CAPABILITY-27: a schema that no report can be checked against is refused before anything runs.
 #[test]
 fn a_report_schema_that_cannot_be_used_is_refused_at_approval() {
     let act = without_engine();

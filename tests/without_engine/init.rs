@@ -58,7 +58,7 @@ fn what_is_told_to_type_works_where_it_is_read() {
     let told = told.stdout_has(&format!("Then: act doctor --repo {repo}\n"));
     assert!(told.read("agent.yaml").contains("go test"), "{told}");
     assert!(!act.artifacts().parent().unwrap().join("agent.yaml").exists());
-    // Where it was typed in the repository it stays short.
+    // Inside the repository the command needs no `--repo`.
     Act::new().act(["verify"]).status(1).stderr_has("`act init`");
 }
 

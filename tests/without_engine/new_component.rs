@@ -84,7 +84,7 @@ fn a_component_is_tried_without_anything_real() {
     components(&act, &["test", "nowhere.wasm"]).status(1);
 }
 
-/// COMPONENT-5: its repository goes with it, also when it is ended from outside.
+/// COMPONENT-5: the generated repository is removed, also when a signal ends the test.
 #[test]
 fn a_trial_that_is_ended_leaves_no_repository() {
     let act = Act::new().without_engine();

@@ -1,4 +1,4 @@
-//! What must hold before a task starts. Each refusal is exit code 1, and nothing has happened.
+//! Conditions before a task starts. Each refusal has exit code 1, and nothing was changed.
 
 use crate::harness::{Act, Done};
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::script::{opening, script};
 use crate::harness::{Act, Done};
 
-/// What the two Scouts say about the repository of these stories.
+/// The facts of both Scouts about the repository of these tests.
 fn reports() -> Vec<Value> {
     opening("").into_iter().skip(1).collect()
 }

@@ -1,5 +1,5 @@
-//! The small task that is measured: one attempt in a repository of a few files; plan, both Scouts with a look
-//! of their own, search, read, an edit, a test, verify, done.
+//! The small task that is measured: one attempt in a repository of a few files, with plan, one read by each Scout, search,
+//! read, an edit, a test, verify and done.
 
 use act_testing::Wire;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 5] = [
     ("Makefile", "test:\n\tsh test.sh\n"),
 ];
 
-/// A look of each Scout's own before its report.
+/// Returns the turns of both Scouts: one read and the report of each.
 fn scouts() -> Vec<Value> {
     let look = |role: &str| json!({"role": role, "call": {"name": "read", "arguments": {"path": "leap.sh"}}});
     let [_, report_a, report_b] = <[Value; 3]>::try_from(opening("")).unwrap();
@@ -48,7 +48,7 @@ fn story() -> String {
     script(turns)
 }
 
-/// The program at work on it.
+/// Starts the program on the task.
 pub(crate) fn start(wire: Wire) -> Running {
     Act::new()
         .files(&FILES)

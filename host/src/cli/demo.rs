@@ -63,22 +63,25 @@ impl Demo {
                 FALLBACK.to_owned()
             }
         };
-        let place = Place::create(&std::env::temp_dir(), TaskId::random().as_str())
+        let directory = DemoDirectory::create(&std::env::temp_dir(), TaskId::random().as_str())
             .map_err(|error| trouble("failed to make a temporary directory", &error))?;
         say(format!(
             "Demo in {}: the model is scripted, everything else is real.",
-            place.root().display()
+            directory.root.display()
         ));
-        place.fill(&image).map_err(|error| trouble("failed to write the repository", &error))?;
+        directory
+            .fill(&image)
+            .map_err(|error| trouble("failed to write the repository", &error))?;
         let program = std::env::current_exe()
             .map_err(|error| trouble("failed to find the program itself", &error))?;
-        let task = command(&program, arguments(&place.repository(), color, self.verbose), &place);
+        let task =
+            command(&program, arguments(&directory.repository(), color, self.verbose), &directory);
         let end =
             block_on(run(task))?.map_err(|error| trouble("failed to run the task", &error))?;
         match exit_of(end.code()) {
-            Exit::Ok => show(&place, output),
+            Exit::Ok => show(&directory, output),
             other => {
-                say(format!("The demo did not succeed; look into {}.", place.root().display()));
+                say(format!("The demo did not succeed; look into {}.", directory.root.display()));
                 Ok(other)
             }
         }
@@ -124,12 +127,12 @@ fn exit_of(code: Option<i32>) -> Exit {
     code.and_then(|code| u8::try_from(code).ok()).map_or(Exit::Refused, Exit::of)
 }
 
-fn show(place: &Place, output: &Output) -> Result<Exit, Failure> {
-    let after = std::fs::read_to_string(place.repository().join(SOURCE))
+fn show(directory: &DemoDirectory, output: &Output) -> Result<Exit, Failure> {
+    let after = std::fs::read_to_string(directory.repository().join(SOURCE))
         .map_err(|error| trouble("failed to read the changed file", &error))?;
-    let runs = runs(&place.artifacts());
-    let closing = closing(&runs, place.root()).ok_or_else(|| {
-        let place = place.artifacts();
+    let runs = runs(&directory.artifacts());
+    let closing = closing(&runs, &directory.root).ok_or_else(|| {
+        let place = directory.artifacts();
         Failure::refused(
             "demo_unproven",
             format!("no green run is recorded in {}", place.display()),
@@ -167,16 +170,16 @@ const FOREIGN: [&str; 6] = [
     "AGENT_LLM_MODEL",
 ];
 
-fn command(program: &Path, arguments: Vec<OsString>, place: &Place) -> Command {
+fn command(program: &Path, arguments: Vec<OsString>, directory: &DemoDirectory) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
     for name in FOREIGN {
         command.env_remove(name);
     }
     command
-        .env("AGENT_ARTIFACT_DIR", place.artifacts())
+        .env("AGENT_ARTIFACT_DIR", directory.artifacts())
         // The user's own components and approvals take no part in the demo.
-        .env("XDG_CONFIG_HOME", place.config())
+        .env("XDG_CONFIG_HOME", directory.config())
         // With a process group of its own, the child gets each signal once: from this process.
         .process_group(0);
     command
@@ -227,7 +230,7 @@ fn script() -> Result<Script, Failure> {
 
 /// One run, from its manifest.
 #[derive(Debug, PartialEq, Eq)]
-struct Run {
+struct RecordedRun {
     run_id: String,
     status: String,
 }
@@ -239,7 +242,7 @@ fn difference(name: &str, before: &str, after: &str) -> String {
 }
 
 /// Returns all runs below `artifacts`, oldest first. Directories without a readable manifest are left out.
-fn runs(artifacts: &Path) -> Vec<Run> {
+fn runs(artifacts: &Path) -> Vec<RecordedRun> {
     let Ok(directory) = std::fs::read_dir(artifacts.join("runs")) else { return vec![] };
     let mut runs: Vec<_> = directory
         .filter_map(|entry| {
@@ -248,7 +251,7 @@ fn runs(artifacts: &Path) -> Vec<Run> {
             let text = |name: &str| manifest.get(name)?.as_str().map(str::to_owned);
             Some((
                 text("timestamp_start")?,
-                Run { run_id: text("run_id")?, status: text("status")? },
+                RecordedRun { run_id: text("run_id")?, status: text("status")? },
             ))
         })
         .collect();
@@ -258,7 +261,7 @@ fn runs(artifacts: &Path) -> Vec<Run> {
 }
 
 /// Returns the last lines of the demo; the very last names the run that passed. `None` without such a run.
-fn closing(runs: &[Run], place: &Path) -> Option<String> {
+fn closing(runs: &[RecordedRun], place: &Path) -> Option<String> {
     let green = runs.iter().rfind(|run| run.status == "PASS")?;
     let attempts: Vec<_> = runs
         .iter()
@@ -445,20 +448,16 @@ Constraints:
 ";
 
 /// The directory of one demo. It stays, so that the user can look at it.
-struct Place {
+struct DemoDirectory {
     root: PathBuf,
 }
 
-impl Place {
+impl DemoDirectory {
     /// Creates a directory below `parent` that no other user can read.
     fn create(parent: &Path, id: &str) -> io::Result<Self> {
         let root = parent.join(format!("act-demo-{}", id.trim_start_matches("t-")));
         DirBuilder::new().mode(0o700).create(&root)?;
         Ok(Self { root })
-    }
-
-    fn root(&self) -> &Path {
-        &self.root
     }
 
     fn repository(&self) -> PathBuf {
@@ -536,9 +535,10 @@ mod tests {
                       test \"$AGENT_ARTIFACT_DIR\" = \"$1/artifacts\" && \
                       test \"$XDG_CONFIG_HOME\" = \"$1/config\" || exit 9; exit 3";
         let parent = tempfile::tempdir().unwrap();
-        let place = Place::create(parent.path(), "t-aaaaaa").unwrap();
-        let arguments = vec!["-c".into(), script.into(), "sh".into(), place.root().into()];
-        let mut command = command(Path::new("/bin/sh"), arguments, &place);
+        let directory = DemoDirectory::create(parent.path(), "t-aaaaaa").unwrap();
+        let arguments =
+            vec!["-c".into(), script.into(), "sh".into(), directory.root.clone().into()];
+        let mut command = command(Path::new("/bin/sh"), arguments, &directory);
         let removed = command.get_envs().filter(|(_, value)| value.is_none()).count();
         assert_eq!(removed, FOREIGN.len());
         command.env_remove("OPENAI_API_KEY");
@@ -554,8 +554,8 @@ mod tests {
         );
     }
 
-    fn recorded(run_id: &str, status: &str) -> Run {
-        Run { run_id: run_id.into(), status: status.into() }
+    fn recorded(run_id: &str, status: &str) -> RecordedRun {
+        RecordedRun { run_id: run_id.into(), status: status.into() }
     }
 
     #[test]
@@ -702,13 +702,13 @@ mod tests {
     #[test]
     fn the_repository_is_private_and_one_for_git_too() {
         let parent = tempfile::tempdir().unwrap();
-        let place = Place::create(parent.path(), "abc").unwrap();
-        place.fill("x:1").unwrap();
-        let mode = std::fs::metadata(place.root()).unwrap().permissions().mode();
+        let directory = DemoDirectory::create(parent.path(), "abc").unwrap();
+        directory.fill("x:1").unwrap();
+        let mode = std::fs::metadata(&directory.root).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
-        assert!(Place::create(parent.path(), "abc").is_err());
+        assert!(DemoDirectory::create(parent.path(), "abc").is_err());
         let git = |arguments: &[&str]| {
-            Command::new("git").args(arguments).current_dir(place.repository()).output()
+            Command::new("git").args(arguments).current_dir(directory.repository()).output()
         };
         // Where git is installed it must agree.
         if let Ok(status) = git(&["status", "--porcelain", "--untracked-files=all"]) {

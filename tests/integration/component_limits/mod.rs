@@ -1,4 +1,4 @@
-//! What a component can waste is bounded, and how its query ended is told as what it was.
+//! The resources that a component can waste are bounded, and the end of its query is reported with the right reason.
 
 mod endings;
 mod memory;
@@ -24,7 +24,7 @@ fn usage(input: u64, output: u64) -> ModelUsage {
     ModelUsage { input, cached: 0, output }
 }
 
-/// Waits until the store of a query is gone, its thread with it: nobody else holds the model then.
+/// Waits until the store and the thread of a query have ended; then nothing else holds the model.
 async fn gone(hear: &mut UnboundedReceiver<Told>) {
     let all = async { while hear.recv().await.is_some_and(|told| told != Told::Dropped) {} };
     tokio::time::timeout(PLENTY, all).await.expect("the guest still runs");

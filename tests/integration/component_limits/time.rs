@@ -1,4 +1,4 @@
-//! Loops, sleeps and stalls end: at the deadline, when they are cancelled, and when nobody waits any more.
+//! Loops, sleeps and stalls end: at the deadline, when they are cancelled, and when their caller has gone.
 
 use std::time::Duration;
 

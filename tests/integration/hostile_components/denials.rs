@@ -1,4 +1,4 @@
-//! What was denied is in the events and in the audit log.
+//! Denials are in the events and in the audit log.
 
 use act_audit::Decision;
 use act_component::{Grant, HostContext};

@@ -1,4 +1,4 @@
-//! What lies in the repository and is not in view.
+//! Files of the repository that are not in view.
 
 use act_component::Grant;
 use act_core::event::Events;
@@ -108,7 +108,7 @@ async fn security_line_7_secrets_neither_open_nor_list_for_a_tool() {
         for hidden in ["\".env\"", ".env.local", "id_rsa", "PEM", ".npmrc", "\".git\""] {
             assert!(!shown.contains(hidden) && !batch.contains(hidden), "{shown} {batch}");
         }
-        // What git ignores is a tool's to read; of what was found nothing is in a hidden file.
+        // A tool may read files that git ignores; no result comes from a hidden file.
         let found = ask("batch-search", &[SECRET]).await;
         let paths: Vec<_> =
             found["ok"].as_array().unwrap().iter().map(|hit| hit[0].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! What is left to a component that was granted nothing.
+//! A component without any grant.
 
 use act_component::{Grant, HostContext};
 use serde_json::Value;

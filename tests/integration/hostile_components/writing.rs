@@ -1,4 +1,4 @@
-//! What a component tries to create, change, delete and move.
+//! A component tries to create, change, delete and move files.
 
 use act_component::{Grant, HostContext, RepoRead};
 use act_core::event::Events;
@@ -8,7 +8,7 @@ use crate::hostile::{
     Heard, Repository, attack, attack_as_tool, editing, load, load_tool, load_tool_with, reading,
 };
 
-/// All of them were tried, and that they were denied has been told.
+/// Asserts that every operation was tried and its denial reported.
 fn every_change_failed(outcomes: &Value, heard: &Heard) {
     let tried = outcomes.as_object().unwrap();
     assert!(tried.len() >= 24, "every attack ran: {outcomes:#}");
@@ -90,7 +90,7 @@ const UNWRITABLE: [(&str, &str); 32] = [
     (".env", "excluded"),
 ];
 
-/// CAPABILITY-12: what may not be read is not written either, and no answer tells whether it is there.
+/// CAPABILITY-12: a path that may not be read cannot be written either, and no answer reveals whether it exists.
 #[tokio::test]
 async fn a_tool_writes_where_it_may_read_and_hears_nothing_of_the_rest() {
     let repository = Repository::new();

@@ -62,7 +62,7 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     let told = act.clone().act(["verify-claim", &run]).status(1);
     told.stderr_has(response["manifest"]["tree_digest"].as_str().unwrap());
     fs::write(act.repo().join("answer.txt"), "right\n").unwrap();
-    // What git ignores is no part of it, nor is `agent/`.
+    // Ignored files and `agent/` are not part of the tree.
     let act = act.file("agent/summary.md", "x\n");
 
     let weaker = act.clone().pipeline(image(), &[("test", "true")]);
@@ -73,7 +73,7 @@ fn a_claim_about_something_else_is_refused_and_says_what_has_changed() {
     act.clone().act(["verify-claim", "../x"]).status(1).stderr_has("not a run id");
     let told = act.clone().without_engine().act(["verify-claim", &run]).status(4);
     told.stdout_has("No verdict").stdout_has("docker_unavailable: Docker unavailable");
-    // Where there is no second verdict there is nothing to hold against the first.
+    // Without a second verdict there is nothing to compare.
     let told = act.clone().without_engine().act(["verify-claim", &run, "--json"]).status(4);
     let check = told.document("verify-claim");
     assert_eq!((&check["holds"], fields(&check)), (&json!(false), vec![]), "{check:#}");
@@ -97,21 +97,21 @@ fn a_claim_is_about_the_recorded_image_and_not_about_its_tag() {
     held(&check);
     assert_eq!(notes(&check), Vec::<&str>::new());
 
-    // The same name, an image behind it in which nothing runs.
+    // The name now leads to an image in which nothing runs.
     let kept = Tag::for_image(&id);
-    tag.moves();
+    tag.move_to_empty();
     let check = claim(&act, &run, 0);
     held(&check);
     assert_eq!(notes(&check), ["image_name_moved"]);
     let told = act.clone().act(["verify-claim", &run]).status(0);
     told.stdout_has("Holds: ").stdout_has(" by now; the claim's image was taken, sha256:");
-    tag.goes();
+    tag.remove();
     let check = claim(&act, &run, 0);
     held(&check);
     assert_eq!(notes(&check), ["image_name_moved"]);
 
     // The image itself is gone, and its registry does not answer.
-    kept.goes();
+    kept.remove();
     assert_eq!(refused(&act, &run), "claim_image_gone");
     let told = act.clone().act(["verify-claim", &run]).status(1);
     told.stderr_has(&id).stderr_has(&tag.name()).stderr_has("docker load");

@@ -1,4 +1,4 @@
-//! What a run's export says, and which runs have none.
+//! The content of an export, and runs that cannot be exported.
 
 use std::fs;
 
@@ -57,14 +57,14 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     assert_eq!(String::from_utf8(made.stdout).unwrap().trim(), manifest["tree_digest"]);
     act.clone().act(["audit", "export", &run]).status(2);
 
-    // What cannot be compared with the log is no evidence.
+    // Fields that cannot be compared with the log are not exported.
     let kept = self::manifest(&act, &run);
     let whole = fs::read_to_string(&kept).unwrap();
     fs::write(&kept, "{\"status\": \"PA").unwrap();
     assert_eq!(unproved(&act, &run), "evidence_disputed");
     let told = act.clone().act(["audit", "verify"]).status(1);
     told.stdout_has(&format!("the manifest of {run} cannot be read"));
-    // What the log holds no field of, it holds by the digest of all.
+    // The digest of the manifest covers fields that the log does not hold.
     for (at, value) in [
         ("/platform/container_image", json!("registry.example/prod:1")),
         ("/commit_sha", json!("f".repeat(40))),
@@ -129,7 +129,7 @@ fn nothing_is_exported_that_is_not_proved() {
     fs::write(&path, &whole).unwrap();
     export(&act).status(0);
 
-    // Without the manifest nobody knows what its steps said.
+    // Without the manifest the results of the steps are unknown.
     fs::rename(&path, path.with_extension("aside")).unwrap();
     export(&act).status(1).stderr_has("is gone");
     fs::rename(path.with_extension("aside"), &path).unwrap();
@@ -142,7 +142,7 @@ fn nothing_is_exported_that_is_not_proved() {
     assert_eq!(refused(&act, &run), "evidence_disputed");
 }
 
-/// AUDIT-24, AUDIT-25: what takes something from a green run is kept with its verdict, and compared.
+/// AUDIT-24, AUDIT-25: warnings that weaken a passed run are recorded with its verdict, and compared.
 #[test]
 fn a_run_that_is_to_be_doubted_is_no_passed_one() {
     let quiet = "[ -e /workspace/seen ] || echo 'Ran 0 tests in 0.000s'";

@@ -46,7 +46,7 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     let response = verified(&act, 3);
     let (real, forged) = (run_id(&response).to_owned(), "run_20261121_233000_aaaaaa");
     let hash = forge(&act, &real, forged);
-    // With a manifest that goes with it.
+    // With a matching manifest.
     let whole = fs::read_to_string(manifest(&act, &real)).unwrap();
     let whole = with(&whole, "/run_id", json!(forged));
     let whole = with(&whole, "/audit_head", json!(hash));
@@ -61,14 +61,14 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     assert_eq!(unproved(&act, forged), "evidence_disputed");
     assert_eq!(refused(&act, forged), "evidence_disputed");
     act.clone().act(["audit", "explain", forged]).status(1).stdout_has("disputed");
-    // Nor does it become true when somebody honest goes on after it.
+    // Honest records after it do not make it valid.
     verified(&act, 3);
     act.clone().act(["audit", "verify"]).status(0);
     export(&act, forged, 1).stdout_has("the store knows no such run");
     assert_eq!(unproved(&act, forged), "evidence_disputed");
     assert_eq!(refused(&act, forged), "evidence_disputed");
     assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
-    // Of two ends of a run the first one counts.
+    // If a run has two ends, the first one counts.
     forge(&act, &real, &real);
     assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
 }
@@ -84,7 +84,7 @@ fn a_second_end_in_the_next_log_is_no_evidence() {
     act.clone().act(["audit", "restart"]).status(0);
     act.clone().act(["audit", "verify"]).status(0);
 
-    // The same verdict in the log after it, with a manifest to match, and somebody honest goes on.
+    // The verdict repeated in the next log, with a matching manifest and honest records after it.
     let hash = forge(&act, &run, &run);
     let path = manifest(&act, &run);
     let first = fs::read_to_string(&path).unwrap();

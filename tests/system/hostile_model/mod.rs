@@ -1,4 +1,4 @@
-//! A model that does what a hostile text tells it, and clones that bring traps along.
+//! A model that follows hostile text, and repositories that contain traps.
 
 mod gate_inputs;
 mod obeys_the_readme;
@@ -67,7 +67,7 @@ fn denied(told: &crate::harness::Done) -> Value {
     json!(counts)
 }
 
-/// What the repository holds beside `.git` and `agent/`, by path.
+/// Returns the files of the repository except `.git` and `agent/`, by path.
 fn tree(root: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut todo = vec![root.to_owned()];

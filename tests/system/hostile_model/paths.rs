@@ -51,7 +51,7 @@ fn protected_names_are_refused_by_every_route_and_the_loop_goes_on() {
         reasons.iter().filter(|reason| *reason == "protected").count() >= count / 2,
         "{reasons:?}"
     );
-    // EDITOR-14: every one of them is counted, under the rule that the model was told.
+    // EDITOR-14: every refusal is counted, under the rule that the model saw.
     let told_counts: u64 =
         refused(&told).as_object().unwrap().values().filter_map(Value::as_u64).sum();
     assert_eq!(told_counts, count as u64, "{}", refused(&told));
@@ -73,7 +73,7 @@ fn what_this_program_believes_is_out_of_reach_before_it_exists() {
     let act = act.env("XDG_CONFIG_HOME", configuration);
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     assert!(!told.repo().join("act").exists() && !told.repo().join("ACT").exists(), "{told}");
-    // What is looked for before it is written is not there.
+    // A file that is searched before it is written does not exist.
     let reasons = reasons(&told);
     assert_eq!(reasons.len(), paths.len() * 8, "{reasons:?}");
     let count = |word: &str| reasons.iter().filter(|reason| *reason == word).count();
@@ -112,7 +112,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
         .file(".envrc", "true\n")
         .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
     let mut expected = tree(&act.repo());
-    // In turns of thirty calls, so that the story stays short.
+    // Thirty calls in each turn keep the script short.
     let calls: Vec<Value> = hostile.iter().map(|turn| turn["call"].clone()).collect();
     let hostile = calls.chunks(30).map(|calls| json!({"role": "editor", "calls": calls}));
     let turns =

@@ -40,7 +40,7 @@ fn a_running_task_is_cancelled_from_outside_and_the_next_one_starts() {
     let ends: Vec<_> = states(&act).into_iter().map(|(_, state)| state).collect();
     assert_eq!(ends, ["CANCELLED", "RUNNING"]);
 
-    // By id, from a directory that is no repository.
+    // By id, from a directory outside any repository.
     let task_id = history(&act)[1].task_id.clone();
     let told = act.clone().within("/".into()).act(["cancel", "--id", &task_id, "--json"]).status(0);
     let document = told.document("cancel");
@@ -85,7 +85,7 @@ fn a_waiting_task_is_cancelled_by_its_place_or_its_id() {
     third.wait().status(130);
 }
 
-/// TASK-20, TASK-25: nobody else has the number of a dead process's task by now.
+/// TASK-20, TASK-25: the number of a dead process may belong to another process by now.
 #[test]
 fn a_dead_task_is_not_cancelled_but_shown_as_what_it_is() {
     let act = repository();

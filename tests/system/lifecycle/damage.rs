@@ -48,7 +48,7 @@ fn a_damaged_database_is_named_and_left_as_found() {
     assert!(path.is_dir());
 }
 
-/// STORE-4, security line 136: the log is taken away while nobody works.
+/// STORE-4, security line 136: the write-ahead log is removed while no process runs.
 #[test]
 fn without_its_log_the_queue_goes_on() {
     let act = repository().script(&whole_tasks(3));
@@ -63,7 +63,7 @@ fn without_its_log_the_queue_goes_on() {
     assert_eq!(texts, ["first", "third"], "what only the log knew is gone, and nothing is made up");
 }
 
-/// STORE-5, security line 109: a disk that fills up loses nothing that was told.
+/// STORE-5, security line 109: a full disk loses nothing that was reported.
 #[test]
 fn a_full_disk_leaves_the_database_whole() {
     if !rustix::process::geteuid().is_root() {
@@ -96,13 +96,13 @@ const FULL: &str = r#"
 /// Security line 134.
 #[test]
 fn a_state_that_cannot_be_written_is_exit_code_1_with_its_path() {
-    // In the way of the directory itself.
+    // A file in place of the directory itself.
     let act = repository().script("turns: []");
     fs::create_dir_all(act.artifacts()).unwrap();
     let state = act.artifacts().join("state");
     fs::write(&state, "in the way").unwrap();
     refused(&act, "store_unusable", state.to_str().unwrap());
-    // No home at all, and one that nobody can write, root included.
+    // No home directory, and one that not even root can write.
     let homeless = repository().script("turns: []").env("AGENT_ARTIFACT_DIR", "");
     refused(&homeless.clone().env("HOME", ""), "artifact_dir", "AGENT_ARTIFACT_DIR");
     refused(&homeless.env("HOME", "/proc/self"), "artifact_dir", "/proc/self/.agent-artifacts");

@@ -1,4 +1,4 @@
-//! `act run --detach`: accepted here, run by a process that nobody waits for.
+//! `act run --detach`: the task is accepted here and runs in a background process.
 
 use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::json;
@@ -53,7 +53,7 @@ fn a_detached_task_that_cannot_be_is_refused_at_once() {
     told.stdout("").stderr_has("configuration required");
 }
 
-/// TASK-28: Ctrl-C before it has begun; it is said as what it is.
+/// TASK-28: Ctrl-C before the background process has begun is reported as a cancellation.
 #[test]
 fn a_detached_task_that_is_cancelled_before_it_begins_leaves_no_trace() {
     let act = repository().script(&silent());

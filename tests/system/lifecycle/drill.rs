@@ -14,7 +14,7 @@ fn rounds() -> usize {
     std::env::var("ACT_DRILL_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(30)
 }
 
-/// A task of somebody else that runs all the time, with a container that nobody may touch.
+/// A task of another user that runs all the time, with a container that no other process may touch.
 fn bystander() -> (Act, Running, String) {
     let slow = "printf 'in the %s\\n' step; sleep 3600";
     let yaml = serde_json::json!({
@@ -30,7 +30,7 @@ fn bystander() -> (Act, Running, String) {
     (act, running, run_id)
 }
 
-/// Kills what stands in the line at random, and lets the line end.
+/// Kills processes of queued tasks at random, and waits for the end of the queue.
 fn batch(act: &Act, rounds: usize, accepted: &mut Vec<String>) -> usize {
     let mut random = rand::rng();
     let mut line: Vec<(String, Running)> = vec![];

@@ -20,7 +20,7 @@ fn in_another_container(act: &Act, arguments: &[&str]) -> Option<Running> {
     Some(act.clone().start_command(command))
 }
 
-/// TASK-20, TASK-23: nobody holds its journal, so its process is dead, wherever it was.
+/// TASK-20, TASK-23: no process locks the journal, so the owner is dead, wherever it ran.
 #[test]
 fn what_a_dead_process_of_another_container_left_is_recorded_as_cancelled() {
     let act = repository().script(&whole_tasks(2));
@@ -40,7 +40,7 @@ fn what_a_dead_process_of_another_container_left_is_recorded_as_cancelled() {
     assert_eq!(starts, [0, 1]);
 }
 
-/// TASK-20, TASK-22: one that lives is waited for, and not said to work while it waits itself.
+/// TASK-20, TASK-22: a live owner is waited for, and is not shown as running while it waits itself.
 #[test]
 fn a_living_process_of_another_container_is_not_robbed() {
     let act = repository().script(&silent());

@@ -55,7 +55,7 @@ fn at_every_transition_nothing_is_lost_or_run_twice() {
     }
 }
 
-/// TASK-23: looking is enough, nothing is run, and the text is kept.
+/// TASK-23: `act status` is enough; nothing is run, and the text stays in the store.
 #[test]
 fn a_waiting_task_whose_process_died_is_recorded_as_cancelled_with_its_text() {
     for look in [["status", "--json"], ["queue", "--json"], ["history", "--json"]] {

@@ -1,4 +1,4 @@
-//! The store cannot be written for a while: what was accepted stays accepted, and what is told is what is kept.
+//! The store cannot be written for a while: accepted tasks stay accepted, and only stored results are reported.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn a_waiting_task_waits_for_the_store_as_well() {
     second.wait().status(130).stdout_has("CANCELLED");
 }
 
-/// TASK-30: the end of a task is kept before it is told, however long that takes within reason.
+/// TASK-30: the result of a task is stored before it is reported, even if that takes up to a minute.
 #[test]
 fn an_end_is_told_when_it_is_kept() {
     let act = repository().script(&whole_tasks(1));
@@ -65,7 +65,7 @@ fn an_end_is_told_when_it_is_kept() {
     assert_eq!(states(&act), [("first".to_owned(), "SUCCESS".to_owned())]);
 }
 
-/// TASK-24, TASK-30: what a dead process told as its end, and could not keep, is what the next act keeps.
+/// TASK-24, TASK-30: a result that a dead process reported and could not store is stored by the next act.
 #[test]
 fn the_end_of_a_dead_task_is_what_its_journal_says() {
     let act = repository().script(&whole_tasks(1));

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::harness::script::{call, done, opening, script};
 use crate::harness::{Act, containers_of, image};
 
-/// What a repository's pipeline is here, unless a story is about it.
+/// The usual pipeline of these tests.
 const QUICK: &[(&str, &str)] = &[("test", "true")];
 
 /// A repository whose pipeline is green.

@@ -1,4 +1,4 @@
-//! The path of a repository comes to mean another directory while a task waits or works.
+//! The path of a repository leads to another directory while a task waits or runs.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn another_takes_its_place(act: &Act) -> std::path::PathBuf {
     aside
 }
 
-/// TASK-29, security line 115: the gate is green for a tree that nobody edited.
+/// TASK-29, security line 115: the pipeline passes for a tree that the task did not edit.
 #[test]
 fn a_green_run_of_another_directory_is_no_success() {
     let turns = opening("guess").into_iter().chain(attempt("wrong\n"));

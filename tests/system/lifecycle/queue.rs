@@ -1,4 +1,4 @@
-//! One line for each repository, whatever it is called and whoever stands in it.
+//! One queue for each repository, whatever its path and whoever submits tasks.
 
 use std::process::Command;
 
@@ -183,7 +183,7 @@ fn order_is_that_of_acceptance_whatever_the_clock_said() {
             running
         })
         .collect();
-    // As if it had been accepted before the clock went back.
+    // As if it had been accepted before the clock was set back.
     let db = rusqlite::Connection::open(act.artifacts().join("state/act.db")).unwrap();
     let later = "2100-01-01T00:00:00.000Z";
     db.execute("UPDATE tasks SET submitted_at = ? WHERE text = 'second'", [later]).unwrap();
@@ -245,7 +245,7 @@ fn what_a_task_says_is_inert_and_short_in_the_line() {
     first.wait().status(130);
 }
 
-/// TASK-22: nobody needs an engine, a model or a configuration to look.
+/// TASK-22: `queue` and `status` need no engine, model or configuration.
 #[test]
 fn looking_needs_a_repository_and_nothing_else() {
     let act = Act::new().without_engine();

@@ -80,7 +80,7 @@ fn security_line_44_a_new_version_is_approved_anew_and_its_difference_is_shown()
     let told = act.clone().act(components(["approve", path, "--name", "probe"])).status(1);
     told.stderr_has(&format!("Differs from sha256 {before} (1)"))
         .stderr_has("+ needs llm: to talk");
-    // What was approved is still the first one, with what it had.
+    // The first component is still approved, with its grants.
     let show = act.clone().act(components(["show", "probe", "--json"])).status(0);
     let shown = show.document("components-show");
     assert_eq!(shown["component"]["sha256"], before);
@@ -136,7 +136,7 @@ fn only_a_place_of_our_own_is_replaced_and_only_by_its_kind() {
         .status(1)
         .stderr_has("cannot take the place");
     approve(&act, &path, "probe", &["--replaces", "nobody"]).status(2).stderr_has("built in are");
-    // Whether it replaces is the user's to say, not the repository's.
+    // The user decides whether a component replaces another one, not the repository.
     let (act, path) = asking(without_engine(), &json!({"replaces": "scout-b"}));
     approve(&act, &path, "probe", &[]).status(0);
     let told = act.clone().script("turns: []").act(["run", "x"]).status(1);

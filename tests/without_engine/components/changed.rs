@@ -1,4 +1,5 @@
-//! What is no longer what was approved: other bytes, an approval that was taken back, and grants that somebody else could have written.
+//! Components that differ from their approval: other bytes, a revoked approval, and grants that somebody else could
+//! have written.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -13,7 +13,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Whether `act scout NAME` had to compile; it answers in any case.
+/// Returns whether `act scout NAME` had to compile; it must answer in any case.
 fn compiles(act: &Act, name: &str) -> bool {
     let told = act.clone().script("turns: []").act(["scout", name, "batch-list"]).status(0);
     told.stderr_text().contains("Compiled component")
@@ -31,7 +31,7 @@ fn code(dir: &Path, wasm: &Path) -> PathBuf {
     all(dir).into_iter().find(is_of).unwrap()
 }
 
-/// Security line 43, CAPABILITY-17: whatever stands in the place of compiled code, the approved bytes run.
+/// Security line 43, CAPABILITY-17: whatever replaces the compiled code, the approved bytes run.
 #[test]
 fn security_line_43_code_that_others_could_have_put_there_is_not_run() {
     let act = without_engine();

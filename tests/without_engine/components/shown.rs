@@ -1,4 +1,4 @@
-//! What `list`, `show`, `why` and `pack` tell of a component.
+//! The output of `list`, `show`, `why` and `pack`.
 
 use std::fs;
 

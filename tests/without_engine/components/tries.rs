@@ -1,4 +1,4 @@
-//! What an approved component tries beyond its grants.
+//! An approved component tries to exceed its grants.
 
 use std::ffi::OsString;
 use std::fs;

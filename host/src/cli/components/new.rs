@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::answer;
@@ -34,8 +35,8 @@ pub(super) struct New {
     /// Name of the component and of its directory: a-z, 0-9 and `-`
     name: String,
     /// A Scout answers questions about a repository; a tool is called by the Editor
-    #[arg(long, value_enum)]
-    kind: Which,
+    #[arg(long, value_parser = PossibleValuesParser::new(["scout", "tool"]).map(kind))]
+    kind: Kind,
     /// Programming language
     #[arg(long, value_enum)]
     lang: Lang,
@@ -45,25 +46,10 @@ pub(super) struct New {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
-    Scout,
-    Tool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lang {
     Rust,
     Python,
     Js,
-}
-
-impl Which {
-    fn kind(self) -> Kind {
-        match self {
-            Self::Scout => Kind::Scout,
-            Self::Tool => Kind::Tool,
-        }
-    }
 }
 
 impl Lang {
@@ -83,6 +69,10 @@ impl Lang {
             Self::Js => "component.js",
         }
     }
+}
+
+fn kind(word: String) -> Kind {
+    if word == "scout" { Kind::Scout } else { Kind::Tool }
 }
 
 /// What was made, and what to do with it.
@@ -106,12 +96,12 @@ impl New {
             return Err(Failure::refused("name_reserved", message).hint("choose another name"));
         }
         let directory = self.parent.join(name.as_str());
-        let project = project(&name, self.kind.kind(), self.lang);
+        let project = project(&name, self.kind, self.lang);
         write(&directory, &project).map_err(|error| unwritable(&directory, &error))?;
-        let commands = commands(&name, self.kind.kind(), self.lang);
+        let commands = commands(&name, self.kind, self.lang);
         let begun = Begun {
             directory: directory.display().to_string(),
-            kind: self.kind.kind(),
+            kind: self.kind,
             lang: self.lang.word().to_owned(),
             files: project.iter().map(|(path, _)| path.clone()).collect(),
             commands,
