@@ -208,11 +208,16 @@ mod tests {
         };
         let (image, volume) = ("0123456789abcdef".into(), "act-cache-1".into());
         let on_engine = Ok(vec![CacheVolume { volume, image, repo: "app-1".into() }]);
-        let lines = lines(&[cache], &on_engine, "last");
+        let text = |on_engine: &OnEngine| {
+            let lines = lines(std::slice::from_ref(&cache), on_engine, "last");
+            lines.iter().map(|line| line.render(false)).collect::<String>()
+        };
         assert_eq!(
-            lines.iter().map(|line| line.render(false)).collect::<String>(),
+            text(&on_engine),
             "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n on engine  0123456789ab  app-1\nlast\n"
         );
+        assert_eq!(text(&Err("no".into())), "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\nlast\n");
+        assert_eq!(volumes(&on_engine).map(|volumes| volumes.len()), Some(1));
         assert!(volumes(&Err("no".into())).is_none());
         assert_eq!(
             (size(0), size(2048), size(3 << 40)),

@@ -75,7 +75,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let text = match self.again {
-            None => task_text(self.text, self.file)?,
+            None => Source::of(self.text, self.file).read()?,
             Some(_) => String::new(),
         };
         let mut args = RunArgs {
@@ -107,14 +107,32 @@ fn glob(text: &str) -> Result<String, GlobError> {
     PathGlobs::new(std::slice::from_ref(&glob)).map(|_| glob)
 }
 
-/// Reads the text of the task; the parser has made sure that there is exactly one source.
-fn task_text(words: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
-    match (words, file) {
-        (Some(words), None) if words != "-" => Ok(words),
-        (None, Some(file)) if file.as_os_str() != "-" => {
-            decoded(&file.display().to_string(), File::open(&file).and_then(bounded))
+/// Where the text of a task is.
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Words(String),
+    Stdin,
+    File(PathBuf),
+}
+
+impl Source {
+    /// The parser has made sure that there is exactly one source.
+    fn of(words: Option<String>, file: Option<PathBuf>) -> Self {
+        match (words, file) {
+            (Some(words), None) if words != "-" => Self::Words(words),
+            (None, Some(file)) if file.as_os_str() != "-" => Self::File(file),
+            _ => Self::Stdin,
         }
-        _ => decoded("standard input", bounded(io::stdin().lock())),
+    }
+
+    fn read(self) -> Result<String, Failure> {
+        match self {
+            Self::Words(words) => Ok(words),
+            Self::Stdin => decoded("standard input", bounded(io::stdin().lock())),
+            Self::File(path) => {
+                decoded(&path.display().to_string(), File::open(&path).and_then(bounded))
+            }
+        }
     }
 }
 
@@ -196,16 +214,17 @@ mod tests {
         let endless = text(bounded(io::repeat(b'x'))).unwrap_err();
         assert_eq!(endless.code, "task_too_large");
         assert_eq!(text(bounded(&b"\xff"[..])).unwrap_err().code, "task_unreadable");
-        let missing = task_text(None, Some("/nonexistent/task.md".into())).unwrap_err();
+        let missing = Source::File("/nonexistent/task.md".into()).read().unwrap_err();
         assert_eq!(missing.code, "task_unreadable");
     }
 
     #[test]
     fn a_dash_is_standard_input_and_a_file_wins_over_nothing() {
-        assert_eq!(task_text(Some("fix -".into()), None).unwrap(), "fix -");
-        // CLI-4: `./-` is a file.
-        let missing = task_text(None, Some("./-".into())).unwrap_err();
-        assert!(missing.message.contains("from ./-"), "{missing}");
+        assert_eq!(Source::of(Some("-".into()), None), Source::Stdin);
+        assert_eq!(Source::of(Some("fix -".into()), None), Source::Words("fix -".into()));
+        // CLI-4
+        assert_eq!(Source::of(None, Some("-".into())), Source::Stdin);
+        assert_eq!(Source::of(None, Some("./-".into())), Source::File("./-".into()));
     }
 
     fn rendered(arguments: &[&str]) -> String {
