@@ -7,7 +7,7 @@ use crate::harness::{Act, image};
 #[test]
 fn a_task_that_begins_with_a_dash_is_taken_behind_two_and_told_about_elsewhere() {
     let told = Act::new().act(["run", "- fix the parser"]).status(2).stdout("");
-    told.stderr_has("stands behind `--`, after all options: act run -- \"- fix the parser\"");
+    told.stderr_has("begins with a dash, after all options: act run -- \"- fix the parser\"");
     let silent = || serde_json::json!({"role": "editor", "text": "hm"});
     let act = Act::new().pipeline(image(), &[("test", "true")]);
     let told = act.script(&script([silent(), silent(), silent()]));

@@ -82,7 +82,7 @@ fn the_question_is_asked_again_for_other_bytes() {
     let wrong = format!("--name probe --sha256 {}", "0".repeat(64));
     let told = at_a_terminal(&act, &path, &wrong, "yes\n").status(1);
     let text = told.stdout_text();
-    assert!(text.contains("--sha256 says 000") && !text.contains(QUESTION), "{told}");
+    assert!(text.contains("--sha256 is 000") && !text.contains(QUESTION), "{told}");
     let right = format!("--name probe --sha256 {sha256}");
     let told = at_a_terminal(&act, &path, &right, "no\n").status(1);
     assert!(told.stdout_text().contains(QUESTION) && !grants(&act).exists(), "{told}");

@@ -105,7 +105,7 @@ fn a_removed_log_is_missed_and_its_grants_are_said_again() {
     let path = packed(&act, "../x.wasm", &scout("1", &[need("repo.read")]));
     approve(&act, &path, "probe", &[]).status(0);
     fs::remove_file(act.audit_log()).unwrap();
-    act.clone().act(["audit", "restart"]).status(0).stdout_has("There was no log any more");
+    act.clone().act(["audit", "restart"]).status(0).stdout_has("There was no log;");
     let verified = act.clone().act(["audit", "verify"]).status(1);
     verified.stdout_has("History is missing").stdout_has("--accept-restart 2");
     act.clone().act(["audit", "verify", "--accept-restart", "2"]).status(0);

@@ -582,7 +582,7 @@ fn fix(error: &ModelError, service: Service, has_key: bool) -> String {
         (_, Some(500..)) => "look at the server's log; a later try may succeed".to_owned(),
         (ModelErrorKind::Timeout | ModelErrorKind::Cut, Some(_)) => {
             format!(
-                "the server or a proxy broke the connection off; look at the log of the server in {address_variable}"
+                "the server or a proxy broke off the connection; look at the log of the server in {address_variable}"
             )
         }
         (_, Some(_)) => format!("the answer is not {wire}; check {address_variable}"),
