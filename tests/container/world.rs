@@ -85,7 +85,7 @@ impl World {
                 cut_off: vec![],
             },
             downloads: Downloads::Shared,
-            // Disabled, except in tests about it.
+            // Only tests about the time limit reach it.
             step_timeout: Duration::from_secs(600),
             package: None,
             cancel: CancellationToken::new(),

@@ -165,12 +165,11 @@ fn examples_that_install_something_work_in_an_empty_home() {
         let act = Act::new();
         let help = act.clone().act([command, "--help"]).status(0).stdout_text();
         let (_, examples) = help.split_once("Examples:\n").unwrap();
-        for line in examples.lines().filter(|line| line.contains('>')) {
-            let line = format!("PATH={}:$PATH; {line}", directory.display());
-            let mut shell = Command::new("/bin/sh");
-            shell.args(["-c", &line]);
-            act.clone().start_command(shell).wait().status(0).stdout("").stderr("");
-        }
+        let lines = examples.lines().filter(|line| line.contains('>') || line.contains("mkdir"));
+        let lines: String = lines.map(|line| format!("{line}\n")).collect();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-ec", &format!("PATH={}:$PATH\n{lines}", directory.display())]);
+        act.clone().start_command(shell).wait().status(0).stdout("").stderr("");
         for file in files {
             let written = act.artifacts().with_file_name("home").join(file);
             assert!(std::fs::metadata(&written).is_ok_and(|file| file.len() > 1000), "{file}");

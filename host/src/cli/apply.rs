@@ -18,7 +18,7 @@ Exit codes:
   0 SUCCESS, 1 refused and nothing changed, 3 STUCK, 4 INFRA_ERROR,
   130 CANCELLED";
 
-/// Apply the changes that a dry run proposed, and verify them
+/// Apply and verify the changes of a dry run
 ///
 /// Either all files are changed or none. A proposal is refused if it was edited, if one of its files has changed since,
 /// or if it changes a path that a task may not change. Then the pipeline runs, and failures are repaired as in any

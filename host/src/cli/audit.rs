@@ -81,7 +81,7 @@ Examples:
 Exit codes:
   0 restarted, 1 refused: the log is in order";
 
-/// Show and check the record of everything that was done
+/// Show and check the record of all actions
 ///
 /// The log records each component that was loaded or refused, the resources of its queries, every denial, every edit,
 /// and the inputs of each verification. Records are chained by their hashes, so that later changes are detected.

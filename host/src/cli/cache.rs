@@ -27,9 +27,9 @@ Examples:
 Exit codes:
   0 cleared, even if some are in use and stay; 1 a cache cannot be removed";
 
-/// Show or clear the download caches of the pipelines
+/// Show or clear the download caches
 ///
-/// Each pair of image and repository has a cache in the artifact directory, or in a volume if the engine cannot mount
+/// Pipelines download into caches. Each pair of image and repository has a cache in the artifact directory, or in a volume if the engine cannot mount
 /// local directories. The caches hold downloads only.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]

@@ -16,7 +16,7 @@ Examples:
 Exit codes:
   0 cancelled, 1 there was nothing to cancel";
 
-/// Cancel the running task of a repository, or a waiting one
+/// Cancel the running task or a waiting one
 ///
 /// Without `--id` the running task is cancelled. Its changes so far stay in the working tree, and the next waiting task
 /// starts.

@@ -10,11 +10,14 @@ use act_core::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Examples:
-  d=~/.local/share/bash-completion/completions; mkdir -p $d && act completions bash > $d/act
-  d=~/.config/fish/completions; mkdir -p $d && act completions fish > $d/act.fish
-  d=~/.zfunc; mkdir -p $d && act completions zsh > $d/_act";
+  d=~/.local/share/bash-completion/completions; mkdir -p $d
+  act completions bash > $d/act
+  d=~/.config/fish/completions; mkdir -p $d
+  act completions fish > $d/act.fish
+  d=~/.zfunc; mkdir -p $d
+  act completions zsh > $d/_act";
 
-/// Print the completion script of a shell
+/// Print the completions of a shell
 ///
 /// bash and fish find the files of the examples without further settings. zsh also needs `fpath+=~/.zfunc` in .zshrc,
 /// before `compinit`.
@@ -40,7 +43,7 @@ Examples:
   act man | man -l -
   d=~/.local/share/man/man1; mkdir -p $d && act man > $d/act.1";
 
-/// Print the manual page, for `man -l -` or a file `act.1`
+/// Print the manual page
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = MAN_HELP)]
 pub(super) struct Man {}

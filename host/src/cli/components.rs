@@ -84,7 +84,7 @@ Examples:
 Exit codes:
   0 written, 1 refused: not a component, or the manifest does not fit it";
 
-/// Show components and decide what they may do
+/// Show components, decide what they may do
 ///
 /// A component is a WebAssembly file that takes part in tasks: a Scout or tools. A repository can only request one. You
 /// decide here what it may do, and the approval holds for exactly the bytes that you saw.

@@ -36,7 +36,7 @@ Exit codes:
   those of the task: 0 SUCCESS, 1 the demo could not be set up, 3 STUCK,
   4 INFRA_ERROR, 130 CANCELLED";
 
-/// Watch a whole task on a small repository, with a scripted model
+/// Watch a whole task with a scripted model
 ///
 /// Creates a repository with a real bug in a temporary directory and runs an ordinary task on it. The first attempt
 /// fails, the second passes. The demo needs Docker, but no key. Its image is built from a static busybox of this machine,

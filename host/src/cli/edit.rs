@@ -34,7 +34,7 @@ Exit codes:
 const FULL_REWRITE_HELP: &str = "\
 Examples:
   act edit full_rewrite --file doc.json --expect_version 4 --content \"one line\"
-  act edit full_rewrite --file doc.json --expect_version 4 --content-file - < text.md
+  act edit full_rewrite --file d.json --expect_version 4 --content-file text.md
 
 Exit codes:
   0 replaced: {\"ok\":true,\"new_version\":5,\"line_count\":1}; 1 refused and
@@ -43,7 +43,7 @@ Exit codes:
 const FINISH_HELP: &str = "\
 Examples:
   act edit finish --file doc.json --expect_version 5 --decision pass
-  act edit finish --file doc.json --expect_version 5 --decision hold --notes \"dates look wrong\"
+  act edit finish --file d.json --expect_version 5 --decision hold --notes typos
 
 Exit codes:
   0 finished, 1 refused, nothing was changed";

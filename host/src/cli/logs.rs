@@ -15,7 +15,7 @@ Examples:
 Exit codes:
   0 printed, 1 there is no such run or step, or it was deleted";
 
-/// Print the log of a run, or of one step of it
+/// Print the log of a run or of one step
 ///
 /// Control characters are removed or shown by their code; the exact bytes are in the directory of the run. The JSON
 /// document holds at most the last 16 MiB.

@@ -14,7 +14,7 @@ Examples:
   act metrics
   act metrics --prometheus > /var/lib/node_exporter/act.prom";
 
-/// Show results, durations and token use of all tasks
+/// Show results, durations and token use
 ///
 /// Counts the tasks of every repository that uses this artifact directory, since the first task, including tasks whose
 /// runs were deleted.

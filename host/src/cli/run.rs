@@ -28,9 +28,9 @@ Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
 `act --help` lists the environment variables.";
 
-/// Run one task until the pipeline of `agent.yaml` passes
+/// Run one task until your pipeline passes
 ///
-/// The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
+/// The pipeline is in `agent.yaml`. The task is free text. A line that consists of `Constraints:`, `Non-goals:` or `Boundaries:` starts a list that
 /// applies to the whole task; boundaries that consist of paths are enforced. The changes stay in the working tree for you
 /// to review; nothing is committed.
 #[derive(Debug, clap::Args)]

@@ -72,7 +72,7 @@ Examples:
   act status
   act status --json";
 
-/// Show the running task, waiting tasks and the last task of a repository
+/// Show the running, waiting and last task
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = STATUS_HELP)]
 pub(super) struct Status {
@@ -125,7 +125,7 @@ Examples:
   act queue
   act queue --repo ../other --json";
 
-/// List the running task and the waiting tasks of a repository, in order
+/// List the running and waiting tasks in order
 ///
 /// `act cancel --id` takes the number of a waiting task.
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,7 @@ Examples:
 Exit codes:
   0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED";
 
-/// Run the pipeline of `agent.yaml` on the working tree
+/// Run the pipeline on the working tree
 ///
 /// Uses the same container, files and rules as a task; no model is used and nothing is edited.
 #[derive(Debug, clap::Args)]
@@ -98,7 +98,7 @@ Exit codes:
   0 same result, 1 different result or refused, 4 the second run has no
   verdict, 130 CANCELLED";
 
-/// Repeat a verification and compare the results
+/// Repeat a verification, compare results
 ///
 /// Pipeline and working tree must have the digests in the audit log; otherwise the command is refused and names what has
 /// changed. The recorded image is used, even if its tag has moved, and no earlier download is used.
