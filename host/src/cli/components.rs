@@ -703,10 +703,13 @@ fn shown_lines(shown: &Shown) -> Vec<Line> {
 }
 
 fn why_lines(answer: &WhyDocument) -> Vec<Line> {
-    let (tone, word) = if answer.allowed { (Tone::Good, "yes") } else { (Tone::Bad, "no") };
+    let (tone, word, may) = match answer.allowed {
+        true => (Tone::Good, "yes", "may"),
+        false => (Tone::Bad, "no", "may not"),
+    };
     let mut lines = vec![
         Line::of(tone, word)
-            .and(Tone::Plain, format!(": {}, access to {}", answer.name, answer.object)),
+            .and(Tone::Plain, format!(": {} {may} access {}", answer.name, answer.object)),
     ];
     for says in &answer.parties {
         let (tone, word) = if says.allows { (Tone::Good, "yes") } else { (Tone::Bad, "no ") };

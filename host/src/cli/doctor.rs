@@ -347,8 +347,8 @@ const VARIABLES: [(&str, bool); 6] = [
 
 fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
     match access {
-        Ok(access) => Check::ok("model", format!("{} ({})", endpoint(access), set())),
-        Err(error) => Check::red("model", format!("{error} ({})", set()), error.hint()),
+        Ok(access) => Check::ok("model", endpoint(access) + &set()),
+        Err(error) => Check::red("model", format!("{error}{}", set()), error.hint()),
     }
 }
 
@@ -363,6 +363,7 @@ fn endpoint(access: &ModelAccess) -> String {
     format!("{model} at {base_url}, {}, {key}", access.service().wire)
 }
 
+/// Returns the variables that are set, in parentheses, or nothing.
 fn set() -> String {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let names: Vec<_> = VARIABLES
@@ -371,8 +372,8 @@ fn set() -> String {
         .map(|(name, key)| if *key { format!("{name} holds a key") } else { (*name).to_owned() })
         .collect();
     match names.is_empty() {
-        true => "no variable is set".to_owned(),
-        false => format!("set: {}", names.join(", ")),
+        true => String::new(),
+        false => format!(" (set: {})", names.join(", ")),
     }
 }
 
