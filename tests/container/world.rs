@@ -14,7 +14,7 @@ use act_core::verification::{ErrorType, FailReason, Status, Verification, Verifi
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_verifier::{DockerVerifier, Downloads, Engine, VerificationConfig};
-use act_workspace::HeldRoot;
+use act_workspace::OpenRoot;
 use bollard::Docker;
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use tokio::sync::mpsc;
@@ -167,7 +167,7 @@ impl World {
             engine,
             image,
             artifacts: Arc::new(self.artifacts()),
-            repo: HeldRoot::open(&self.repo().canonicalize().unwrap()).unwrap(),
+            repo: OpenRoot::open(&self.repo().canonicalize().unwrap()).unwrap(),
             config: Arc::new(VerificationConfig {
                 pipeline: self.pipeline.clone(),
                 step_timeout: self.step_timeout,

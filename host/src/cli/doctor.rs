@@ -20,7 +20,7 @@ use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, Too
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_verifier::{Engine, Machine};
-use act_workspace::{AgentDir, NOTES_DIRS, hidden, hidden_by_unanchored_line};
+use act_workspace::{NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -132,17 +132,18 @@ impl Doctor {
         let access = act_config::model_access(|name: &str| std::env::var(name).ok());
         add(vec![components(), model(&access)]);
         add(artifacts(root.as_deref()));
-        let excluded = self.excluded.then(|| match root.as_deref().map_or(Ok(vec![]), hidden) {
-            Ok(hidden) => {
-                let row = |path, rule| Excluded { path, rule };
-                hidden.into_iter().map(|file| row(file.path, file.rule.word())).collect()
-            }
-            Err(error) => {
-                let why = format!("cannot list the files of the repository: {error}");
-                add(vec![Check::red("excluded", why, "check that it may be read")]);
-                vec![]
-            }
-        });
+        let excluded =
+            self.excluded.then(|| match root.as_deref().map_or(Ok(vec![]), hidden_files) {
+                Ok(hidden) => {
+                    let row = |path, rule| Excluded { path, rule };
+                    hidden.into_iter().map(|file| row(file.path, file.rule.word())).collect()
+                }
+                Err(error) => {
+                    let why = format!("cannot list the files of the repository: {error}");
+                    add(vec![Check::red("excluded", why, "check that it may be read")]);
+                    vec![]
+                }
+            });
         // Last, because a server may take long to load its model.
         match (self.model, &access) {
             (false, _) => {}
@@ -227,7 +228,7 @@ fn repository(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
 fn notes(config: &Config) -> Vec<Check> {
     const NAME: &str = "agent_dir";
     let usual = NOTES_DIRS[0];
-    let mut checks = match AgentDir::check(&config.root) {
+    let mut checks = match NotesDir::check(&config.root) {
         Ok(name) if name == usual => vec![],
         Ok(name) => vec![Check::note(
             NAME,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::output::Output;
 use act_core::exit::Exit;
-use act_documents::{MAX_BYTES, Refused, Shelves};
+use act_documents::{MAX_BYTES, Refused, Publishing};
 use act_records::artifacts::ArtifactDir;
 
 const AFTER_HELP: &str = "\
@@ -207,7 +207,7 @@ impl Action {
                 let notes = text("--notes", notes)?;
                 let path = expected.path();
                 let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let place = || shelves(directory.unwrap_or(Path::new(".")));
+                let place = || publishing(directory.unwrap_or(Path::new(".")));
                 let decision =
                     act_documents::finish(path, expected.expect_version, &decision, &notes, place)?;
                 let decision = Some(decision.word());
@@ -227,7 +227,7 @@ impl Expected {
 }
 
 fn listed(decision: Decision) -> Result<String, Refused> {
-    Ok(serde_json::to_string(&shelves(Path::new("."))?.list(decision)?).unwrap_or_default())
+    Ok(serde_json::to_string(&publishing(Path::new("."))?.list(decision)?).unwrap_or_default())
 }
 
 /// What an edit answers: `ok`, and what belongs to the call or to the refusal; the rest is left out.
@@ -286,7 +286,7 @@ impl From<&Refused> for Answer {
 }
 
 /// Opens the queues in ARTIFACT_DIR, which must not be inside the repository of `directory`.
-fn shelves(directory: &Path) -> Result<Shelves, Refused> {
+fn publishing(directory: &Path) -> Result<Publishing, Refused> {
     let no_place = |error: &dyn std::fmt::Display| Refused::NoPlace(error.to_string());
     let root = act_config::find_root(directory).map_err(|error| no_place(&error))?;
     let variable = std::env::var_os;
@@ -294,7 +294,7 @@ fn shelves(directory: &Path) -> Result<Shelves, Refused> {
     let place = place.map_err(|error| no_place(&error))?;
     let artifacts = ArtifactDir::open_for(&place, root.as_ref().map(|root| root.path.as_path()));
     let artifacts = artifacts.map_err(|error| no_place(&error))?;
-    Shelves::open(&artifacts.state().map_err(|error| no_place(&error))?)
+    Publishing::open(&artifacts.state().map_err(|error| no_place(&error))?)
 }
 
 /// Parses any whole number. Numbers outside of `u64` become `u64::MAX`, which no version and no index can have.

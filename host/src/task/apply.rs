@@ -32,11 +32,11 @@ use act_records::store::ProposalState;
 use act_workspace::Applied;
 use act_workspace::Blob;
 use act_workspace::EditError;
-use act_workspace::Left;
+use act_workspace::NotRolledBack;
 use act_workspace::Overlay;
 use act_workspace::ProposedFile;
+use act_workspace::ProposedFileState;
 use act_workspace::RepoWriter;
-use act_workspace::Stands;
 use act_workspace::digest;
 use act_workspace::is_repo_path;
 use act_workspace::patch;
@@ -108,7 +108,7 @@ pub(super) fn carry_out(
     // From here on a process that dies leaves a mark by which the next one knows.
     context.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
     fail_point::reach("applying");
-    match writer.adopt(&proposal.files, stopped) {
+    match writer.apply_proposal(&proposal.files, stopped) {
         Ok(applied) => {
             fail_point::reach("adopted_files");
             let kept = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
@@ -125,7 +125,7 @@ pub(super) fn carry_out(
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
             context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
             let refusal = refusal(&error);
-            if let EditError::Torn { left, .. } = &error {
+            if let EditError::RollbackFailed { left, .. } = &error {
                 left.iter().for_each(|left| not_taken_back(owned_task, left));
                 events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
                 // Who cancelled it is shown no refusal.
@@ -161,11 +161,14 @@ pub(super) fn tell_half_applied(ready: &Ready, context: &TaskContext, events: &E
 fn judge(files: &[ProposedFile], writer: &RepoWriter, begun: bool) -> Result<usize, Failure> {
     let mut done = 0;
     let mut stale = vec![];
-    for file in files {
-        match writer.stands(file, files).map_err(|error| refusal(&error))? {
-            Stands::AsBefore => {}
-            Stands::AsProposed if begun => done += 1,
-            Stands::AsProposed | Stands::Otherwise => stale.push(file.path.as_str()),
+    let states = writer.proposal_states(files).map_err(|error| refusal(&error))?;
+    for (file, state) in files.iter().zip(states) {
+        match state {
+            ProposedFileState::AsBefore => {}
+            ProposedFileState::AsProposed if begun => done += 1,
+            ProposedFileState::AsProposed | ProposedFileState::Changed => {
+                stale.push(file.path.as_str());
+            }
         }
     }
     match stale.as_slice() {
@@ -189,8 +192,8 @@ fn refusal(error: &EditError) -> Failure {
         EditError::Stopped => {
             Failure::refused("cancelled", "cancelled before everything was written")
         }
-        EditError::Torn { why, left } => {
-            let (why, left) = (refusal(why).message, Left::list(left));
+        EditError::RollbackFailed { why, left } => {
+            let (why, left) = (refusal(why).message, NotRolledBack::list(left));
             let message = format!("{why}; everything else was taken back, but {left}");
             Failure::refused("proposal_torn", message).hint(
                 "look at these files and put them right first; then make the proposal again with `act run --dry-run`",
@@ -213,8 +216,8 @@ fn audited(owned_task: &OwnedTask, applied: &Applied) {
 }
 
 /// An edit that stays although the rest was undone.
-fn not_taken_back(owned_task: &OwnedTask, left: &Left) {
-    let Some(audit) = owned_task.audit().filter(|_| left.holds.ours()) else { return };
+fn not_taken_back(owned_task: &OwnedTask, left: &NotRolledBack) {
+    let Some(audit) = owned_task.audit().filter(|_| left.state.is_ours()) else { return };
     let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
     let _ = audit.append(edit.object(&left.path));
 }

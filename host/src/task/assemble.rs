@@ -19,7 +19,7 @@ use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::TokenLedger;
 use act_verifier::{DockerVerifier, Downloads, Engine, ResolvedImage, VerificationConfig};
 use act_workspace::{
-    AgentDir, HeldRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
+    NotesDir, OpenRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
 };
 
 /// How much of a log the model gets at once.
@@ -29,9 +29,9 @@ const LOG: u64 = 16 * 1024;
 pub(super) struct EditorParts {
     pub(super) ready: Ready,
     /// Of the repository, held since its lock was taken.
-    pub(super) held: HeldRoot,
+    pub(super) held: OpenRoot,
     pub(super) brief: TaskInput,
-    pub(super) notes: Option<NotesWriter<AgentDir>>,
+    pub(super) notes: Option<NotesWriter<NotesDir>>,
     /// What judges; none in a dry run.
     pub(super) gate: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
@@ -59,7 +59,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         host: ready.host.clone().below(ready.ceiling.clone()).audited(audit.clone()),
         members: &ready.members,
         model: Some(Arc::clone(&model)),
-        view: component_loader::view(root)?.over_if(overlay.as_ref()),
+        view: component_loader::view(root)?.over(overlay.as_ref()),
         wall: config.scout_timeout,
         events: &events,
     };
@@ -130,7 +130,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         writer: Arc::clone(&writer),
         verifier,
         tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
-        moved: Arc::new(move || stays.stays().err().map(|moved| moved.to_string())),
+        moved: Arc::new(move || stays.check_not_moved().err().map(|moved| moved.to_string())),
         has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
         read_log: Box::new(move |run_id, step| {
             let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;

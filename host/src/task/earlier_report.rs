@@ -8,7 +8,7 @@ use super::status::{Origin, StuckReportNote};
 use act_agent::context::STUCK_REPORT;
 use act_agent::editor::EarlierReport;
 use act_records::store::{Store, StoreError, StuckReportRecord};
-use act_workspace::{AgentDir, digest};
+use act_workspace::{NotesDir, digest};
 
 /// More than any report of ours; a longer file is not read to its end, and is foreign.
 const MOST: u64 = 256 * 1024;
@@ -39,7 +39,7 @@ pub(super) fn unresolved(found: Option<Found>) -> Option<EarlierReport> {
 /// Returns the path of the report and its bytes, if they can be read; `None` where there is no such file.
 fn read(root: &Path) -> Option<(String, Option<Vec<u8>>)> {
     // A directory that is not ours holds no file of ours.
-    let notes = AgentDir::look(root).ok()??;
+    let notes = NotesDir::open_existing(root).ok()??;
     let path = format!("{}/{STUCK_REPORT}", notes.name());
     let bytes = notes.read(STUCK_REPORT, MOST + 1).map_or(Some(None), |bytes| bytes.map(Some))?;
     Some((path, bytes))

@@ -21,7 +21,7 @@ use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_verifier::{Engine, EngineUnavailable};
-use act_workspace::{AgentDir, GlobError, Overlay, RepoWriter, WriteRules};
+use act_workspace::{GlobError, NotesDir, Overlay, RepoWriter, WriteRules};
 
 /// Everything that was found; a task can begin.
 #[derive(Clone)]
@@ -181,8 +181,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let mut config = act_config::load(&args.repo)?;
     match args.mode {
         // It writes nothing there, and is refused what a task of another mode would be refused later.
-        Mode::DryRun => drop(AgentDir::look(&config.root)?),
-        Mode::Run { .. } | Mode::Apply { .. } => drop(AgentDir::check(&config.root)?),
+        Mode::DryRun => drop(NotesDir::open_existing(&config.root)?),
+        Mode::Run { .. } | Mode::Apply { .. } => drop(NotesDir::check(&config.root)?),
     }
     let (members, policy) = capabilities(&mut config, AuditMode::Refusals)?;
     let lookup = |name: &str| std::env::var(name).ok();
@@ -204,7 +204,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let (only, never): (Vec<_>, Vec<_>) =
         held.into_iter().map(|held| (held.only, held.never)).unzip();
     let rules = rules
-        .keeping(&config.root, &own_places())
+        .protecting(&config.root, &own_places())
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
     let engine = match args.mode {

@@ -45,7 +45,6 @@ use act_records::store::Submission;
 use act_records::store::TaskRecord;
 use act_records::store::TaskState;
 use act_records::store::UnfinishedTask;
-use act_workspace::Acquired;
 use act_workspace::RepoLock;
 use act_workspace::RootIdentity;
 use act_workspace::RootMoved;
@@ -263,8 +262,8 @@ enum Poll {
 /// Takes the lock of the directory that the task was accepted for; `None` while another process holds it.
 fn try_lock(root: &Path, accepted: &str) -> Result<Option<RepoLock>, WaitError> {
     let lock = match RepoLock::try_acquire(root) {
-        Ok(Acquired::Held(lock)) => lock,
-        Ok(Acquired::Busy) => return Ok(None),
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Ok(None),
         Err(error) => return Err(lock_error(root, &error)),
     };
     let found = lock.root().identity().map_err(|error| lock_error(root, &error))?;

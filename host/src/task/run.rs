@@ -52,12 +52,11 @@ use act_records::store::StoreError;
 use act_records::store::TaskState;
 use act_verifier::Engine;
 use act_verifier::ResolvedImage;
-use act_workspace::AgentDir;
-use act_workspace::GitignoreEntry;
 use act_workspace::NOTES_DIRS;
+use act_workspace::NotesDir;
 use act_workspace::RepoLock;
 use act_workspace::RootMoved;
-use act_workspace::append_gitignore_once;
+use act_workspace::add_gitignore_line;
 
 pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failure> {
     let cancel = signals::cancelled_by_signals()?;
@@ -168,7 +167,7 @@ async fn start_work(
     (ledger, events): (&TokenLedger, &Events),
     cancel: &CancellationToken,
 ) -> Exit {
-    if let Err(moved) = lock.root().stays() {
+    if let Err(moved) = lock.root().check_not_moved() {
         return last.refuse(&moved.into());
     }
     // What another task has applied meanwhile begins nothing and leaves nothing.
@@ -178,7 +177,7 @@ async fn start_work(
     };
     let notes = match ready.mode {
         Mode::DryRun => None,
-        Mode::Run { .. } | Mode::Apply { .. } => match AgentDir::open(&ready.config.root) {
+        Mode::Run { .. } | Mode::Apply { .. } => match NotesDir::open(&ready.config.root) {
             Ok(agent) => Some(agent),
             Err(error) => return last.refuse(&error.into()),
         },
@@ -269,7 +268,7 @@ struct RunningTask<'a> {
 }
 
 /// Hides the notes from git and tells the user about it. Returns the files that were written.
-fn prepare_notes(config: &Config, agent: &AgentDir, later: bool, events: &Events) -> Vec<String> {
+fn prepare_notes(config: &Config, agent: &NotesDir, later: bool, events: &Events) -> Vec<String> {
     let name = agent.name();
     if name != NOTES_DIRS[0] {
         let users = NOTES_DIRS[0];
@@ -290,9 +289,9 @@ fn ignore_notes(config: &Config, name: &str, events: &Events) -> Option<String> 
     if !config.gitignore {
         return None;
     }
-    match append_gitignore_once(&config.root, name) {
-        Ok(GitignoreEntry::AlreadyThere) => None,
-        Ok(GitignoreEntry::Added) => {
+    match add_gitignore_line(&config.root, name) {
+        Ok(false) => None,
+        Ok(true) => {
             events.warn(format!(
                 "added the line `/{name}/` to .gitignore, which hides act's notes from git; `gitignore: false` in \
                  agent.yaml turns this off"
@@ -313,7 +312,7 @@ impl RunningTask<'_> {
     async fn perform(
         &self,
         brief: TaskInput,
-        notes: Option<NotesWriter<AgentDir>>,
+        notes: Option<NotesWriter<NotesDir>>,
         audit: Result<Audit, AuditError>,
     ) -> Result<TaskResult, Failure> {
         let Self { ready, lock, owned_task, ledger, events, cancel, .. } = self;
@@ -370,12 +369,16 @@ impl RunningTask<'_> {
             Err(stopped) => Err(failed("the editor cannot be assembled")(stopped)),
         });
         // What was opened by its path is the directory that is locked.
-        let AssembledEditor { mut editor, writer, overlay } = match (lock.root().stays(), assembled)
-        {
-            (Ok(()), Ok(assemble)) => assemble,
-            (Err(moved), _) => return Ok(TaskResult::infra(RootMoved::CODE, moved.to_string())),
-            (_, Err(error)) => return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string())),
-        };
+        let AssembledEditor { mut editor, writer, overlay } =
+            match (lock.root().check_not_moved(), assembled) {
+                (Ok(()), Ok(assemble)) => assemble,
+                (Err(moved), _) => {
+                    return Ok(TaskResult::infra(RootMoved::CODE, moved.to_string()));
+                }
+                (_, Err(error)) => {
+                    return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string()));
+                }
+            };
         if let Mode::Apply { dry_run } = &ready.mode {
             let proposal = apply::check(&owned_task.context, &writer, dry_run)?;
             if let Err(result) = editor.begin_with(proposal.draft).await {
@@ -385,7 +388,7 @@ impl RunningTask<'_> {
             let stopped = || cancel.is_cancelled();
             match apply::carry_out(owned_task, &writer, dry_run, events, &stopped) {
                 Ok(()) if self.proposes_ignore_rules => {
-                    if let Ok(name) = AgentDir::name_in(&config.root) {
+                    if let Ok(name) = NotesDir::name_in(&config.root) {
                         let wrote = ignore_notes(config, name, events);
                         editor.input.host_wrote.extend(wrote);
                     }

@@ -8,7 +8,7 @@ use super::earlier_report;
 use super::lookup::Lookup;
 use act_core::Failure;
 use act_records::store::Task;
-use act_workspace::AgentDir;
+use act_workspace::NotesDir;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -75,7 +75,7 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let last = lookup.store.last_ended(&context.repo)?.map(|record| lookup.show(record, None));
     let found = earlier_report::find(&lookup.store, &context.repo, root)?;
     let stuck_report = found.map(|found| found.note);
-    let notes_dir = AgentDir::name_in(root).ok().map(str::to_owned);
+    let notes_dir = NotesDir::name_in(root).ok().map(str::to_owned);
     // One of a task that runs is being written.
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));

@@ -20,7 +20,7 @@ use act_core::event::{Events, Sink};
 use act_core::verification::{Verification, Verifier, Warning, WarningCode};
 use act_records::store::ProposalRecord;
 use act_verifier::{DockerVerifier, Downloads, VerificationConfig};
-use act_workspace::{Acquired, HeldRoot, RepoLock};
+use act_workspace::{OpenRoot, RepoLock};
 
 /// None when cancelled. Refused while a task runs in the repository: its edits would change the tree under the
 /// steps.
@@ -93,7 +93,7 @@ fn half_applied(context: &TaskContext) -> Result<Vec<Warning>, Failure> {
 
 /// Where a run takes place, and who hears of it.
 struct Surroundings<'a> {
-    root: &'a HeldRoot,
+    root: &'a OpenRoot,
     audit: &'a Audit,
     events: &'a Events,
 }
@@ -143,8 +143,8 @@ async fn judge(
 
 fn lock(root: &Path) -> Result<RepoLock, Failure> {
     match RepoLock::try_acquire(root) {
-        Ok(Acquired::Held(lock)) => Ok(lock),
-        Ok(Acquired::Busy) => Err(Failure::refused(
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Failure::refused(
             "task_running",
             "a task or a verification runs in this repository",
         )

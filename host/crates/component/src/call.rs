@@ -126,7 +126,7 @@ impl CallContext {
                     Set::Only(parts) => Some(parts.iter().map(ToString::to_string).collect()),
                 },
                 stopped: Box::new(move || over.is_cancelled()),
-                note: Box::new(move |path| used.repo_read.file(path)),
+                on_read: Box::new(move |path| used.repo_read.file(path)),
             });
             ReadAccess { view, versions, caps }
         });

@@ -1,9 +1,10 @@
-//! One document's file, held by handle and lock from the look to the write.
+//! The file of one document, which is open and locked from reading to writing.
 //!
-//! The lock is on the file itself: every name of it meets the same one, and no lock file is left behind.
-//! A write replaces the file, so whoever waited for the old one looks again and finds the new one. Bytes are
-//! written beside it under the one name that this document has for that, and get the real name when they are
-//! durable: a kill leaves the old or the new document, and at most one file that the next write takes over.
+//! The lock is on the file itself, so it is the same one under every name of the file, and no lock file is left behind.
+//! A write replaces the file, so a process that waited for the lock of the old file opens the new one and waits again.
+//! New bytes are written to a temporary file, whose name depends on the document alone, and get the document's name
+//! when they are durable. A killed process leaves the old or the new document, and at most one temporary file, which
+//! the next write overwrites.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -24,29 +25,23 @@ pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Maximum wait while other processes make edit after edit, each of which replaces the file that was waited for.
 const LONGEST_CONTENTION: Duration = Duration::from_secs(300);
 
-/// Where a document is: its directory, and its name there.
-struct Place {
+/// The directory of a document, and its name there.
+struct Location {
     dir: Dir,
     name: OsString,
 }
 
-/// Locked until dropped.
+/// An open document, which is locked until this value is dropped.
 pub(super) struct DocumentFile {
-    place: Place,
+    location: Location,
     _locked: File,
     stat: Stat,
     bytes: Vec<u8>,
 }
 
-pub(super) enum Written {
-    Done,
-    /// The file is no longer the one that was read; nothing was written.
-    Overtaken,
-}
-
-/// Without a lock: a document is replaced as a whole, so every look sees a whole one.
+/// Reads a document. No lock is needed, because a document is replaced as a whole.
 pub(super) fn read(path: &Path) -> Result<Snapshot, Refused> {
-    let (fd, _) = Place::find(path)?.open()?;
+    let (fd, _) = Location::find(path)?.open()?;
     parse(&whole(&fd)?)
 }
 
@@ -54,19 +49,19 @@ impl DocumentFile {
     pub(super) fn lock(path: &Path) -> Result<Self, Refused> {
         let start = Instant::now();
         loop {
-            let place = Place::find(path)?;
-            let (held, _) = place.open()?;
-            if !place.lock(&held)? {
+            let location = Location::find(path)?;
+            let (held, _) = location.open()?;
+            if !location.lock(&held)? {
                 // Each round another process has made an edit, so the wait makes progress.
                 if start.elapsed() > LONGEST_CONTENTION {
                     return Err(Refused::Busy);
                 }
                 continue;
             }
-            place.writable()?;
+            location.check_writable()?;
             let bytes = whole(&held)?;
             let stat = rustix::fs::fstat(&held).map_err(unreadable)?;
-            return Ok(Self { place, _locked: held, stat, bytes });
+            return Ok(Self { location, _locked: held, stat, bytes });
         }
     }
 
@@ -74,22 +69,23 @@ impl DocumentFile {
         parse(&self.bytes)
     }
 
-    /// The file becomes `bytes`, with the mode and, where possible, the owner that it has.
-    pub(super) fn replace(&self, bytes: &[u8]) -> Result<Written, Refused> {
-        let (dir, name) = (&self.place.dir, &self.place.name);
+    /// Replaces the content of the file, with the same mode and, where possible, the same owner. Returns false when the
+    /// file is not the one that was read any more, so that nothing was written.
+    pub(super) fn replace(&self, bytes: &[u8]) -> Result<bool, Refused> {
+        let (dir, name) = (&self.location.dir, &self.location.name);
         let staged = stage(dir, name, bytes, &self.stat)
             .map_err(Refused::failed("the document cannot be written"))?;
         let now = dir.stat(&**name);
         if !now.is_ok_and(|now| fingerprint(&now) == fingerprint(&self.stat)) {
-            return Ok(Written::Overtaken);
+            return Ok(false);
         }
         take_name(staged, name).map_err(Refused::failed("the document cannot be replaced"))
     }
 }
 
-impl Place {
-    /// The path is the user's own, so links among its directories are followed. A link in place of the
-    /// document stands for what it leads to only where that lies in the directory of the link.
+impl Location {
+    /// Finds the document. The user named the path, so links among its directories are followed. A link in place of the
+    /// document is followed only if its target lies below the directory of the link.
     fn find(path: &Path) -> Result<Self, Refused> {
         let no_file = Refused::NotAFile("the path names no file");
         let name = path.file_name().ok_or(no_file)?;
@@ -118,7 +114,7 @@ impl Place {
         Ok(at)
     }
 
-    /// Never through a link, and only a regular file; a FIFO does not hold us up.
+    /// Opens the document if it is a regular file. A link is not followed, and a FIFO does not block.
     fn open(&self) -> Result<(File, Stat), Refused> {
         let fd =
             rustix::fs::openat(&self.dir, &self.name, READ, Mode::empty()).map_err(unopened)?;
@@ -156,8 +152,9 @@ impl Place {
         }
     }
 
-    /// A replacement needs no right to the file itself, but taking it for granted would overrule the user.
-    fn writable(&self) -> Result<(), Refused> {
+    /// Checks that the caller may write the file. Replacing it needs only a right to the directory, but the user may
+    /// have made the file read-only on purpose.
+    fn check_writable(&self) -> Result<(), Refused> {
         match rustix::fs::accessat(&self.dir, &self.name, Access::WRITE_OK, AtFlags::empty()) {
             Err(Errno::ACCESS | Errno::ROFS | Errno::PERM) => Err(Refused::ReadOnly),
             _ => Ok(()),
@@ -184,16 +181,16 @@ fn stage<'a>(
 }
 
 /// Gives the staged file the document's name. When a program that takes no lock has replaced the document, two editors
-/// can hold locks on two files; the one whose staged file is gone has lost.
-fn take_name(mut staged: Staged<'_>, document: &OsString) -> std::io::Result<Written> {
+/// can hold locks on two files; the one whose staged file was removed gets false and has to try again.
+fn take_name(mut staged: Staged<'_>, document: &OsString) -> std::io::Result<bool> {
     if !staged.is_ours()? {
-        return Ok(Written::Overtaken);
+        return Ok(false);
     }
     staged.publish(&**document, Durability::ContentsAndName)?;
-    Ok(Written::Done)
+    Ok(true)
 }
 
-/// Equal as long as nobody has written to the file or put another in its place.
+/// Returns a value that changes when the file is written or replaced.
 fn fingerprint(stat: &Stat) -> impl PartialEq + use<> {
     let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
     (stat.st_dev, stat.st_ino, stat.st_size, times)

@@ -22,8 +22,8 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-fn shelves(dir: &Path) -> Shelves {
-    Shelves::open(&act_fs::Dir::open(dir).unwrap()).unwrap()
+fn publishing(dir: &Path) -> Publishing {
+    Publishing::open(&act_fs::Dir::open(dir).unwrap()).unwrap()
 }
 
 // EDIT-28
@@ -105,11 +105,11 @@ fn a_change_by_somebody_who_takes_no_lock_is_seen_before_it_could_be_lost() {
         } else {
             fs::write(&path, &theirs).unwrap();
         }
-        assert!(matches!(file.replace(b"ours").unwrap(), Written::Overtaken));
+        assert!(!file.replace(b"ours").unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
         assert_eq!(names(dir.path()), ["doc.json"]);
     }
-    // The edit itself thinks again, about what is there now.
+    // The edit is tried again on the new content.
     assert_eq!(edit_line(&path, 3, 1, "ours").unwrap().lines(), ["theirs", "ours"]);
 }
 
@@ -123,7 +123,7 @@ fn a_document_that_is_replaced_is_not_waited_for() {
     rustix::fs::flock(&held, how).unwrap();
     std::thread::scope(|threads| {
         let waits = threads.spawn(|| edit_line(&path, 3, 0, "ours"));
-        // Whether that waits by now does not matter: it cannot have the lock.
+        // The thread cannot have the lock yet, no matter whether it waits already.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!waits.is_finished());
         fs::write(dir.path().join("new"), TEXT.replace("\"a\"", "\"theirs\"")).unwrap();
@@ -163,7 +163,7 @@ fn what_a_killed_edit_left_is_taken_over_and_a_trap_in_its_place_is_not_followed
 fn every_finish_is_one_entry_with_the_document_as_it_stood() {
     let (dir, state) = (desk(), tempfile::tempdir().unwrap());
     let path = dir.path().join("doc.json");
-    let place = || Ok(shelves(state.path()));
+    let place = || Ok(publishing(state.path()));
     assert_eq!(finish(&path, 3, "pass", "first", place).unwrap(), Decision::Pass);
     edit_line(&path, 3, 0, "later").unwrap();
     finish(&path, 4, "pass", "second", place).unwrap();
@@ -171,7 +171,7 @@ fn every_finish_is_one_entry_with_the_document_as_it_stood() {
     assert_eq!(finish(&path, 4, "maybe", "", place).unwrap_err().reason(), "invalid_decision");
     assert_eq!(finish(&path, 3, "pass", "", place).unwrap_err().reason(), "version_mismatch");
 
-    let listed = |decision| shelves(state.path()).list(decision).unwrap().entries;
+    let listed = |decision| publishing(state.path()).list(decision).unwrap().entries;
     let shown: Vec<_> = listed(Decision::Pass)
         .into_iter()
         .map(|entry| (entry.number, entry.version, entry.notes, entry.decision))
@@ -192,7 +192,7 @@ fn every_finish_is_one_entry_with_the_document_as_it_stood() {
 fn what_others_put_among_the_entries_is_named_and_not_followed() {
     let (dir, state) = (desk(), tempfile::tempdir().unwrap());
     let path = dir.path().join("doc.json");
-    let place = || Ok(shelves(state.path()));
+    let place = || Ok(publishing(state.path()));
     finish(&path, 3, "pass", "", place).unwrap();
     let queue = state.path().join("publishing/queue");
     fs::write(queue.join("000002.json"), "no json").unwrap();
@@ -200,7 +200,7 @@ fn what_others_put_among_the_entries_is_named_and_not_followed() {
     fs::write(queue.join("notes.txt"), "x").unwrap();
     symlink(&path, queue.join(".new")).unwrap();
     finish(&path, 3, "pass", "", place).unwrap();
-    let listing = shelves(state.path()).list(Decision::Pass).unwrap();
+    let listing = publishing(state.path()).list(Decision::Pass).unwrap();
     let numbers: Vec<_> = listing.entries.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, [1, 4]);
     assert_eq!(listing.unreadable, ["queue/000002.json", "queue/000003.json"]);
@@ -209,7 +209,7 @@ fn what_others_put_among_the_entries_is_named_and_not_followed() {
     let other = tempfile::tempdir().unwrap();
     symlink(dir.path(), other.path().join("publishing")).unwrap();
     let state = act_fs::Dir::open(other.path()).unwrap();
-    assert_eq!(Shelves::open(&state).unwrap_err().reason(), "artifact_dir");
+    assert_eq!(Publishing::open(&state).unwrap_err().reason(), "artifact_dir");
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 //! Opening a whole path beneath a directory without following a link.
 //!
-//! `openat2` does it in one call where the kernel has it; elsewhere each component is opened inside the one before, with
-//! `O_NOFOLLOW`. Everything is opened non-blocking, because a FIFO named like a source file must not block the host
-//! before its kind is known.
+//! `openat2` does it in one call where the kernel has it; elsewhere each component is opened inside the one before,
+//! with `O_NOFOLLOW`. Everything is opened non-blocking, because a FIFO named like a source file must not block the
+//! host before its kind is known.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

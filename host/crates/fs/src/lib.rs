@@ -1,8 +1,8 @@
-//! Files and directories that somebody else may have prepared, reached by handle and never through a link.
+//! Files and directories that an attacker may have prepared, opened by handle and never through a link.
 //!
-//! The crate promises that a name is looked up inside the directory that is open, whoever moves things meanwhile; that
-//! no symbolic link is followed and no FIFO or device blocks the caller; that a file gets its name when its bytes are
-//! complete; and that no lock is waited for without end. Every crate of the host may use it; it knows none of them.
+//! The crate promises that a name is looked up inside the directory that is open, even if names are moved meanwhile;
+//! that no symbolic link is followed and no FIFO or device blocks the caller; that a file gets its name when its bytes
+//! are complete; and that no lock is waited for without end. Every crate of the host may use it; it knows none of them.
 //!
 //! - [`Dir`] opens, reads, creates, replaces and lists by handle; [`Dir::stage`] writes a file before it has its name.
 //! - [`Root`] opens a whole path beneath a directory.

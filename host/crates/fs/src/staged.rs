@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::{Dir, Identity};
 
-/// What a replaced file survives.
+/// The failures that a replaced file survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Nothing is synced: the file survives the process, but a crash of the machine may leave an empty file. For
@@ -52,7 +52,7 @@ impl Dir {
     }
 
     /// Creates the file under the name `temporary`, so that the next writer removes what a killed one left. The caller
-    /// makes sure, by a lock for instance, that nobody else writes under that name.
+    /// makes sure, by a lock for instance, that no other process writes under that name.
     ///
     /// # Errors
     /// The file cannot be created.

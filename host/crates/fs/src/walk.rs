@@ -1,8 +1,9 @@
 //! Walking a tree by handle. Each directory is opened inside the one above it, so a name that is moved meanwhile leads
 //! nowhere else.
 //!
-//! The caller drives: [`Walk::next_entry`] returns the next entry, and the caller opens those that it wants to enter, in its
-//! own way, and hands them to [`Walk::enter`]. Two handles are open for each level, so the caller bounds the depth.
+//! The caller drives: [`Walk::next_entry`] returns the next entry, and the caller opens those that it wants to enter,
+//! in its own way, and hands them to [`Walk::enter`]. Two handles are open for each level, so the caller bounds the
+//! depth.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,5 +1,5 @@
-//! What an outline comes to for whoever looks at many files: definitions by their numbers, imports as they are, and of
-//! the names enough to know whether the outline is worth a look.
+//! Short forms of outlines, for a caller that looks at many files: numbers of definitions, the imports, and the
+//! definitions with wanted names.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -10,29 +10,29 @@ use super::{Import, Language, Outline, Symbol, SymbolKind};
 pub struct Brief {
     pub language: Language,
     pub lines: u32,
-    /// Definitions; of these, those that other files can name, and tests.
+    /// The numbers of all definitions, of those that other files can name, and of tests.
     pub symbols: u32,
     pub exported: u32,
     pub tests: u32,
     pub imports: Vec<Import>,
     pub complete: bool,
-    /// Of all definitions, folded, a line each.
+    /// The names of all definitions in lower case, one a line.
     names: String,
 }
 
-/// A file's outline as far as somebody wants it.
+/// A brief with the definitions that a caller wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     pub brief: Brief,
-    /// The definitions whose names are wanted, as the outline has them.
+    /// The definitions whose names are wanted.
     pub named: Vec<Symbol>,
 }
 
-/// Texts of which a name holds one, letters in either case.
+/// Texts to look for in names. Case is ignored.
 #[derive(Debug)]
 pub struct Wanted(Option<Regex>);
 
-/// A text is longer than a name can be, or there are more than anybody looks for.
+/// There are too many texts, or one is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {MAX_WANTED} names to look for, or one of more than {MAX_TEXT} bytes")]
 pub struct TooMuchWanted;
@@ -68,7 +68,10 @@ impl Summary {
 }
 
 impl Wanted {
-    /// An empty text is in every name and says nothing: it is left out.
+    /// Empty texts are left out, because every name contains them.
+    ///
+    /// # Errors
+    /// [`TooMuchWanted`], also when the texts are too large for one pattern.
     pub fn new(texts: &[String]) -> Result<Self, TooMuchWanted> {
         if texts.len() > MAX_WANTED || texts.iter().any(|text| text.len() > MAX_TEXT) {
             return Err(TooMuchWanted);
@@ -81,18 +84,19 @@ impl Wanted {
         }
     }
 
-    /// Whether a definition of the file may be among the wanted.
+    /// Whether a definition of the file may be wanted.
     pub fn is_in(&self, brief: &Brief) -> bool {
         self.0.as_ref().is_some_and(|wanted| wanted.is_match(&brief.names))
     }
 
+    /// Returns the symbols that are wanted.
     pub fn among(&self, symbols: Vec<Symbol>) -> Vec<Symbol> {
         let Some(wanted) = &self.0 else { return vec![] };
         symbols.into_iter().filter(|symbol| wanted.is_match(&folded(&symbol.name))).collect()
     }
 }
 
-/// Lower case, letter by letter, so that a part of a name is folded like the whole.
+/// Returns the text in lower case. Each letter is converted alone, so that a part of a name gives a part of the result.
 fn folded(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).map(|c| if c == 'ς' { 'σ' } else { c }).collect()
 }

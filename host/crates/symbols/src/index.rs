@@ -1,8 +1,8 @@
 //! A cache of outlines by content, each beside its brief. It only saves time: without it, or when it is damaged, every
 //! file is parsed.
 //!
-//! The cache is one SQLite file in a private directory of the user, never in the repository. The key is a digest of what
-//! was parsed and by which rules, so no entry can be out of date, and two processes may use the file at once.
+//! The cache is one SQLite file in a private directory of the user, never in the repository. The key is a digest of
+//! what was parsed and by which rules, so no entry can be out of date, and two processes may use the file at once.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,9 +17,10 @@ use super::{Brief, Language, Outline, Summary, Wanted};
 /// Part of every key: raised when rules, grammars or the layout change.
 const RULES: &str = "act outlines 5";
 /// Maximum number of outlines. Beyond it, the ones that were not used for the longest time are removed.
-const KEPT: i64 = 300_000;
-/// A row that is used gets a new number when this many rows are newer, so that a run over unchanged files seldom writes.
-const REFRESHED: i64 = KEPT / 2;
+const MAX_OUTLINES: i64 = 300_000;
+/// A row that is used gets a new number when this many rows are newer, so that a run over unchanged files seldom
+/// writes.
+const REFRESHED: i64 = MAX_OUTLINES / 2;
 /// Maximum number of bytes of a stored outline that is parsed.
 const LARGEST: usize = 4 << 20;
 const FILE: &str = "outlines.sqlite";
@@ -115,6 +116,7 @@ impl Index {
         found
     }
 
+    /// Stores outlines. A failure is not reported, because the cache only saves time.
     pub fn keep(&self, outlines: &[(Key, &Outline)]) {
         if outlines.is_empty() {
             return;
@@ -147,7 +149,7 @@ impl Index {
         match act(connection) {
             Ok(done) => Some(done),
             Err(error) => {
-                // Another process may be at it; damage is not waited for.
+                // Another process may be using the cache; any other error means damage.
                 if !is_busy(&error) {
                     *state = State::Broken;
                     remove(&self.path);
@@ -197,7 +199,7 @@ fn open(path: &Path) -> Option<Connection> {
     let open = || -> rusqlite::Result<Connection> {
         let connection = Connection::open(path)?;
         connection.busy_timeout(std::time::Duration::from_millis(200))?;
-        // What is lost in a crash is parsed again.
+        // Outlines that are lost in a crash are parsed again.
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "OFF")?;
         connection.execute_batch(
@@ -209,7 +211,7 @@ fn open(path: &Path) -> Option<Connection> {
         )?;
         connection.execute(
             "DELETE FROM file WHERE seq <= (SELECT seq FROM file ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
-            params![KEPT],
+            params![MAX_OUTLINES],
         )?;
         Ok(connection)
     };

@@ -1,4 +1,4 @@
-//! Which parser a file is for, by its name, and for a header by what stands in it.
+//! The parser for a file, chosen by its name, and for a header by its content.
 
 use act_reports::source::{PARSED, extension, language};
 use serde::{Deserialize, Serialize};
@@ -16,11 +16,11 @@ pub enum Language {
     Rust,
     #[serde(rename = "typescript")]
     TypeScript,
-    /// TypeScript with markup in it: another grammar, the same language for everybody else.
+    /// TypeScript with markup, which has another grammar and the same name for callers.
     Tsx,
 }
 
-/// Of a header that is looked at for words that only C++ has.
+/// Number of bytes of a header that are searched for words of C++.
 const PROBE: usize = 64 << 10;
 
 impl Language {
@@ -75,6 +75,7 @@ impl Language {
     }
 }
 
+/// Returns C++ for a header with a line that only C++ has.
 fn header(source: &[u8]) -> Language {
     let head = source.get(..PROBE).unwrap_or(source);
     let begins = |line: &[u8]| {

@@ -1,8 +1,8 @@
 //! Outlines of source files by tree-sitter: what a file defines and what it imports.
 //!
 //! The crate takes bytes and returns an [`Outline`]; it opens no file of the repository. The bytes may be written by an
-//! attacker and the parsers are C code, so size, work, time and the number of names are bounded and the walk over the tree
-//! does not recurse. A file that does not parse as a whole still has the outline of what was found in it. Only the
+//! attacker and the parsers are C code, so size, work, time and the number of names are bounded and the walk over the
+//! tree does not recurse. A file that does not parse as a whole still has the outline of what was found in it. Only the
 //! component crate uses it, to serve `symbols` to components.
 //!
 //! - [`outline`] parses one file of a [`Language`].
@@ -30,7 +30,7 @@ pub use parse::{MAX_SOURCE, Parsed, outline};
 
 use serde::{Deserialize, Serialize};
 
-/// What a definition is.
+/// The kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SymbolKind {
@@ -76,7 +76,7 @@ pub struct Symbol {
 pub struct Import {
     pub line: u32,
     pub target: String,
-    /// What is taken from the target, where that is written apart from it.
+    /// The imported names, where they are written apart from the target.
     pub names: Vec<String>,
 }
 
@@ -85,9 +85,9 @@ pub struct Outline {
     pub language: Language,
     /// Lines of the file; the last one counts without its newline too.
     pub lines: u32,
-    /// By first line.
+    /// Sorted by first line.
     pub symbols: Vec<Symbol>,
-    /// By line.
+    /// Sorted by line.
     pub imports: Vec<Import>,
     /// False when the file did not parse as a whole or was cut.
     pub complete: bool,

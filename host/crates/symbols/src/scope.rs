@@ -1,43 +1,44 @@
-//! What was found so far in a file, and what stands around the place that is looked at.
+//! The outline of a file while it is built, and the scopes around the node that is visited.
 
 use tree_sitter::{Node, Point};
 
 use super::rules::Inside;
 use super::{Import, Symbol, SymbolKind};
 
-/// Of one file; what is beyond is not listed and the outline says that it was cut.
-const SYMBOLS: usize = 5_000;
-const IMPORTS: usize = 2_000;
-/// Bytes of a name, and of a target.
-const NAME: usize = 200;
-/// Bytes of a piece of source that is looked at as text.
-const TEXT: usize = 16 << 10;
+/// Maximum number of symbols and of imports of one file. Beyond it, the outline says that it is incomplete.
+const MAX_SYMBOLS: usize = 5_000;
+const MAX_IMPORTS: usize = 2_000;
+/// Maximum number of bytes of a name or of the target of an import.
+const MAX_NAME: usize = 200;
+/// Maximum number of bytes of source that are read as one text.
+const MAX_TEXT: usize = 16 << 10;
 
-pub(super) struct Found<'s> {
+pub(super) struct OutlineBuilder<'s> {
     source: &'s [u8],
-    /// Not in the file's own encoding: what is no ASCII in a name is not known.
+    /// The file is not UTF-8, so letters other than ASCII are unknown.
     lossy: bool,
-    /// The file's name and no more.
+    /// The name of the file, without directories.
     pub(super) file: &'s str,
     symbols: Vec<Symbol>,
     imports: Vec<Import>,
     cut: bool,
-    around: Vec<(usize, Around)>,
+    /// The scopes around the node, each with its depth in the tree.
+    around: Vec<(usize, Scope)>,
 }
 
-enum Around {
-    /// A type or module; whether others can name what it holds.
+enum Scope {
+    /// A type or module, and whether other files can name its members.
     Container {
         name: String,
         exported: bool,
         is_type: bool,
     },
     Function,
-    /// What is declared here directly is given away.
+    /// An export statement, whose direct declarations are exported.
     Export,
 }
 
-impl<'s> Found<'s> {
+impl<'s> OutlineBuilder<'s> {
     pub(super) fn new(path: &'s str, source: &'s [u8], lossy: bool) -> Self {
         let file = path.rsplit('/').next().unwrap_or(path);
         Self { source, lossy, file, symbols: vec![], imports: vec![], cut: false, around: vec![] }
@@ -53,72 +54,74 @@ impl<'s> Found<'s> {
         (self.symbols, self.imports)
     }
 
-    /// Text of a node, what is no UTF-8 replaced, cut where it is too long for a name of anything.
+    /// Returns the text of a node. Bytes that are not UTF-8 are replaced, and a long text is cut.
     pub(super) fn text(&self, node: Node<'_>) -> String {
-        let range = node.start_byte()..node.end_byte().min(node.start_byte() + TEXT);
+        let range = node.start_byte()..node.end_byte().min(node.start_byte() + MAX_TEXT);
         String::from_utf8_lossy(self.source.get(range).unwrap_or_default()).into_owned()
     }
 
-    /// The text of a node that is a plain name; empty where it can be none.
+    /// Returns the text of a node that is a plain name, or an empty text when it is too long or not UTF-8.
     pub(super) fn raw(&self, node: Node<'_>) -> &'s str {
-        let bytes = self.source.get(node.byte_range()).filter(|bytes| bytes.len() <= NAME);
+        let bytes = self.source.get(node.byte_range()).filter(|bytes| bytes.len() <= MAX_NAME);
         bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
+    /// Marks the outline as incomplete.
     pub(super) fn was_cut(&mut self) {
         self.cut = true;
     }
 
-    /// The text of a node's field.
+    /// Returns the text of a field of a node.
     pub(super) fn field(&self, node: Node<'_>, field: &str) -> Option<String> {
         node.child_by_field_name(field).map(|child| self.text(child))
     }
 
+    /// Leaves the scopes of this depth and below.
     pub(super) fn leave(&mut self, depth: usize) {
         while self.around.last().is_some_and(|(at, _)| *at >= depth) {
             self.around.pop();
         }
     }
 
-    /// Whether to look at what is in there.
+    /// Enters the scope of a node, and returns whether its children are to be visited.
     pub(super) fn enter(&mut self, depth: usize, inside: Inside) -> bool {
         let around = match inside {
             Inside::Nothing => return false,
             Inside::Look => return true,
-            Inside::Type { name, exported } => Around::Container { name, exported, is_type: true },
+            Inside::Type { name, exported } => Scope::Container { name, exported, is_type: true },
             Inside::Module { name, exported } => {
-                Around::Container { name, exported, is_type: false }
+                Scope::Container { name, exported, is_type: false }
             }
-            Inside::Function => Around::Function,
-            Inside::Export => Around::Export,
+            Inside::Function => Scope::Function,
+            Inside::Export => Scope::Export,
         };
         self.around.push((depth, around));
         true
     }
 
     pub(super) fn in_function(&self) -> bool {
-        self.around.iter().any(|(_, around)| matches!(around, Around::Function))
+        self.around.iter().any(|(_, around)| matches!(around, Scope::Function))
     }
 
-    /// Directly in something that is given away.
+    /// Whether the node is directly in an export statement.
     pub(super) fn is_export(&self) -> bool {
-        matches!(self.around.last(), Some((_, Around::Export)))
+        matches!(self.around.last(), Some((_, Scope::Export)))
     }
 
     fn container(&self) -> Option<(&str, bool, bool)> {
         self.around.iter().rev().find_map(|(_, around)| match around {
-            Around::Container { name, exported, is_type } => Some((&**name, *exported, *is_type)),
+            Scope::Container { name, exported, is_type } => Some((&**name, *exported, *is_type)),
             _ => None,
         })
     }
 
-    /// Modules that are written inside of the file, around the place.
+    /// Returns the number of modules around the node that are written inside the file.
     pub(super) fn modules_around(&self) -> usize {
-        let module = |around: &Around| matches!(around, Around::Container { is_type: false, .. });
+        let module = |around: &Scope| matches!(around, Scope::Container { is_type: false, .. });
         self.around.iter().filter(|(_, around)| module(around)).count()
     }
 
-    /// Whether others can name what is around.
+    /// Whether other files can name the type or module around the node.
     pub(super) fn is_around_exported(&self) -> bool {
         self.container().is_none_or(|(_, exported, _)| exported)
     }
@@ -144,7 +147,7 @@ impl<'s> Found<'s> {
         exported: bool,
         container: Option<String>,
     ) {
-        if self.symbols.len() >= SYMBOLS {
+        if self.symbols.len() >= MAX_SYMBOLS {
             self.cut = true;
             return;
         }
@@ -159,17 +162,17 @@ impl<'s> Found<'s> {
         self.symbols.push(Symbol { name, kind, container, first_line, last_line, exported });
     }
 
-    /// A name as it is written: one whose letters are not known is none, and one that is cut says so.
+    /// Returns a name as it is listed. A name with unknown letters is left out, and a cut one ends in `…`.
     fn name(&mut self, text: &str) -> Option<String> {
         if self.lossy && !text.is_ascii() {
             self.cut = true;
             return None;
         }
-        if text.len() <= NAME {
+        if text.len() <= MAX_NAME {
             return one_line(text);
         }
         self.cut = true;
-        one_line(&text[..text.floor_char_boundary(NAME)]).map(|cut| cut + "…")
+        one_line(&text[..text.floor_char_boundary(MAX_NAME)]).map(|cut| cut + "…")
     }
 
     pub(super) fn import(&mut self, node: Node<'_>, target: &str, names: Vec<String>) {
@@ -177,26 +180,26 @@ impl<'s> Found<'s> {
     }
 
     pub(super) fn import_at(&mut self, row: usize, target: &str, names: Vec<String>) {
-        if self.imports.len() >= IMPORTS {
+        if self.imports.len() >= MAX_IMPORTS {
             self.cut = true;
             return;
         }
         let Some(target) = self.name(target) else { return };
-        let names = names.iter().take(IMPORTS).filter_map(|name| self.name(name)).collect();
+        let names = names.iter().take(MAX_IMPORTS).filter_map(|name| self.name(name)).collect();
         self.imports.push(Import { line: line(row), target, names });
     }
 
-    /// What is told to be given away further down.
-    pub(super) fn export(&mut self, given: impl Fn(&str) -> bool) {
+    /// Marks top-level symbols as exported, which a file may say after their definitions.
+    pub(super) fn export(&mut self, exported: impl Fn(&str) -> bool) {
         for symbol in self.symbols.iter_mut().filter(|symbol| symbol.container.is_none()) {
-            symbol.exported |= given(&symbol.name);
+            symbol.exported |= exported(&symbol.name);
         }
     }
 
-    /// Where the file itself lists what it gives away, nothing else at its top is.
-    pub(super) fn export_only(&mut self, given: impl Fn(&str) -> bool) {
+    /// Marks exactly these top-level symbols as exported, because the file lists all its exports.
+    pub(super) fn export_only(&mut self, exported: impl Fn(&str) -> bool) {
         for symbol in self.symbols.iter_mut().filter(|symbol| symbol.container.is_none()) {
-            symbol.exported = given(&symbol.name);
+            symbol.exported = exported(&symbol.name);
         }
     }
 }
@@ -205,7 +208,7 @@ fn line(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX).saturating_add(1)
 }
 
-/// Where a definition ends: comments behind the last statement of an indented block are none of it.
+/// Returns the end of a definition. Comments after the last statement of an indented block do not belong to it.
 fn end(node: Node<'_>) -> Point {
     let mut at = node;
     loop {
@@ -226,7 +229,7 @@ fn last_child(node: Node<'_>) -> Option<Node<'_>> {
     node.child(node.child_count().checked_sub(1)?)
 }
 
-/// A name fit to be listed; none when nothing is left of it.
+/// Replaces control characters by blanks. Returns `None` when nothing else is left.
 fn one_line(text: &str) -> Option<String> {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let clean = clean.trim();

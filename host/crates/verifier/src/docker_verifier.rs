@@ -24,7 +24,7 @@ use act_core::verification::{
 use act_records::artifacts::{
     ARTIFACTS, ArtifactDir, Cache, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
 };
-use act_workspace::{CopyError, HeldRoot, PathGlobs, RootMoved, head_commit, tree_digest};
+use act_workspace::{CopyError, OpenRoot, PathGlobs, RootMoved, head_commit, tree_digest};
 use bollard::exec::StartExecResults;
 use bollard::models::ExecConfig;
 use futures_util::StreamExt;
@@ -61,7 +61,7 @@ pub struct DockerVerifier {
     pub image: ResolvedImage,
     pub artifacts: Arc<ArtifactDir>,
     /// The root of the repository, absolute and without links. A run fails when its path leads to another directory.
-    pub repo: HeldRoot,
+    pub repo: OpenRoot,
     pub config: Arc<VerificationConfig>,
     pub downloads: Downloads,
     pub task_id: Option<String>,
@@ -251,7 +251,7 @@ impl<'a> Run<'a> {
             )
         })?;
         let include = Arc::new(include);
-        repo.stays().map_err(root_moved)?;
+        repo.check_not_moved().map_err(root_moved)?;
         let mut log = RunLog::create(&self.dir)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
         // Dropped in reverse order, so that the volumes of the workspace outlive the container.
@@ -424,7 +424,7 @@ impl<'a> Run<'a> {
         verdict: Verdict,
         after: io::Result<Result<String, CopyError>>,
     ) -> Verdict {
-        if let Err(moved) = self.verifier.repo.stays() {
+        if let Err(moved) = self.verifier.repo.check_not_moved() {
             return Verdict::Infra(root_moved(moved));
         }
         let unreadable =

@@ -13,7 +13,7 @@ use crate::source_writes::{Backing, TreeDiff};
 use act_config::Workspace as Wanted;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
 use act_records::artifacts::{Cache, RunDir, STEP_PARTS};
-use act_workspace::{CopySet, GitPlace, PathGlobs, Special, Tree, git_place, special};
+use act_workspace::{CopySet, GitPlace, PathGlobs, SpecialFiles, Tree, git_place, special_files};
 use bollard::models::{Mount, VolumeCreateRequest};
 use std::collections::HashMap;
 use std::io;
@@ -65,7 +65,7 @@ impl Workspace {
         let DockerVerifier { repo, config, .. } = verifier;
         let repo = repo.path();
         let set = sources(repo, include)?;
-        let special = special(repo).map_err(|error| unreadable(error.into()))?;
+        let special = special_files(repo).map_err(|error| unreadable(error.into()))?;
         let other_file_system = sources_on_other_file_system(&set, &special);
         let obstacle = if with_overlay {
             other_file_system.clone().or_else(|| overlay_obstacle(run.path(), true))
@@ -186,7 +186,7 @@ impl Workspace {
     fn hide_channels(
         &mut self,
         run: &RunDir,
-        special: &Special,
+        special: &SpecialFiles,
         git_in_copy: bool,
     ) -> Result<(), InfraError> {
         if special.channels.is_empty() && !special.cut {
@@ -278,7 +278,7 @@ pub(crate) fn git_warning(git: &GitPlace) -> Option<Warning> {
 
 /// Explains why only a copy is possible: sources on another file system count for the digest of the tree, but a mount of
 /// the repository does not show them.
-fn sources_on_other_file_system(set: &CopySet, special: &Special) -> Option<String> {
+fn sources_on_other_file_system(set: &CopySet, special: &SpecialFiles) -> Option<String> {
     let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
     let mount = special.mounts.iter().find(holds)?;
     Some(format!(
@@ -288,7 +288,7 @@ fn sources_on_other_file_system(set: &CopySet, special: &Special) -> Option<Stri
     ))
 }
 
-fn hidden_mounts(special: &Special) -> Option<Warning> {
+fn hidden_mounts(special: &SpecialFiles) -> Option<Warning> {
     let first = special.mounts.first()?;
     Some(Warning {
         code: WarningCode::MountHidden,

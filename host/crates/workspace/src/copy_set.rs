@@ -1,72 +1,80 @@
-//! The files that a verification is about: what git tracks, what it would track, and what the configuration
-//! adds. Read by handle, without the exclusions that keep secrets and binaries from components.
+//! The files that a verification sees: what git tracks, what git would track, and what the configuration adds.
+//!
+//! [`CopySet`] reads them by handle, without the exclusions that keep secrets and binaries from components;
+//! [`tree_digest`] is their identity. [`VerificationScope`] answers for one path whether it belongs to them, which a
+//! task asks before it writes. [`special_files`] finds what a copy cannot hold and a read-only mount does not protect.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::AtFlags;
+use act_fs::{DIRECTORY, MAX_DEPTH, READ, Root, hex};
+use rustix::fs::{AtFlags, FileType, fstat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::exclusion::is_temporary;
-use super::globs::PathGlobs;
-use super::handle::{self, DIRECTORY, READ, Root};
-use super::ignored::IgnoreRules;
-use super::notes_dir::notes_dir_of;
-use super::stop::StopCheck;
-use super::view::Kind;
-use super::walk::{Found, Walk, name_of};
-use act_fs::hex;
+use super::git::IgnoreRules;
+use super::listing::{TreeWalk, WalkEntry};
+use super::notes::notes_dir_of;
+use super::paths::{PathGlobs, name_of};
+use super::reading::regular;
+use super::view::{Kind, StopCheck};
 
-/// Files and links in one set at most.
+/// Maximum number of files and links in one set.
 const MAX_FILES: usize = 2_000_000;
-/// What a reader of whole trees takes at once, in bytes.
+/// Number of bytes that a reader of whole trees reads at a time.
 pub const READ_AT_ONCE: usize = 64 << 10;
+/// Maximum number of special files, and of mounts, that are named.
+const MAX_SPECIAL: usize = 256;
+/// Maximum number of names that are looked at for special files.
+const MAX_NAMES: usize = 10_000_000;
 
-/// Never `.git` at any depth, never the directory of act's notes, only regular files and links.
+/// The regular files and links that a verification sees. `.git` at any depth and the directory of act's notes are not
+/// among them.
 #[derive(Debug)]
 pub struct CopySet {
     root: Root,
     ignores: IgnoreRules,
     notes: Option<&'static str>,
-    /// In path order, component by component.
+    /// Sorted by path, component by component.
     pub entries: Vec<CopyEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyEntry {
-    /// Relative to the root; may be no UTF-8.
+    /// Relative to the root. The path need not be UTF-8.
     pub path: PathBuf,
-    /// File or link.
+    /// A file or a link.
     pub kind: Kind,
-    /// Permission bits.
+    /// The permission bits.
     pub mode: u32,
     pub size: u64,
 }
 
-/// What a tree holds, as digests.
+/// The digests of a set of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// SHA-256 over path, git's mode and content digest of every file, 64 hex digits.
+    /// SHA-256 over path, git's mode and content digest of every file, as 64 hexadecimal digits.
     pub digest: String,
-    /// In path order.
+    /// In the order of the paths.
     pub files: Vec<TreeFile>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeFile {
     pub path: PathBuf,
-    /// `100644`, `100755` or `120000`, as git knows it: other permission bits are no content.
+    /// `100644`, `100755` or `120000`. git stores no other permission bits.
     pub mode: &'static str,
     pub sha256: String,
-    /// Of what was read, in bytes.
+    /// The number of bytes that were read.
     pub size: u64,
 }
 
-/// Made of entries in their order, each with the content that counts for it.
+/// Computes a [`Tree`] from entries, which are added in their order.
 #[derive(Default)]
 pub struct TreeBuilder {
     whole: Sha256,
@@ -79,13 +87,16 @@ impl TreeBuilder {
         self.add(entry, "120000", hex(&Sha256::digest(target.as_bytes())), size);
     }
 
-    /// Reads to the end and hands every piece to `keep`: what is kept is what is digested.
+    /// Reads `from` to its end and hands every piece to `copy`, so that the copy is exactly what the digest covers.
+    ///
+    /// # Errors
+    /// An error of the system while reading, or of `copy`.
     pub fn file(
         &mut self,
         entry: &CopyEntry,
         from: &mut impl Read,
         buffer: &mut [u8],
-        keep: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        copy: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let (mut hash, mut size) = (Sha256::new(), 0);
         loop {
@@ -97,7 +108,7 @@ impl TreeBuilder {
             };
             size += read.len() as u64;
             hash.update(read);
-            keep(read)?;
+            copy(read)?;
         }
         let mode = if entry.is_executable() { "100755" } else { "100644" };
         self.add(entry, mode, hex(&hash.finalize()), size);
@@ -128,7 +139,10 @@ pub enum CopyError {
 }
 
 impl CopySet {
-    /// `include` adds files that git ignores.
+    /// Finds the files of the repository at `root`. Ignored files that match `include` are added.
+    ///
+    /// # Errors
+    /// `TooMany` files, or `Failed` with the error of the system.
     pub fn of(root: &Path, include: &PathGlobs) -> Result<Self, CopyError> {
         let failed = |errno| CopyError::Failed { path: root.to_owned(), errno };
         let root = Root::open(root).map_err(failed)?;
@@ -136,7 +150,8 @@ impl CopySet {
         let notes = notes_dir_of(&root, &ignores);
         let start = root.open_real(b"", DIRECTORY).map_err(failed)?;
         let never = StopCheck::default();
-        let mut walk = Walk::start((&ignores, None), &never, b"", start, None).map_err(failed)?;
+        let mut walk =
+            TreeWalk::start((&ignores, None), &never, b"", start, None).map_err(failed)?;
         let mut entries = vec![];
         while let Some(found) = walk.next().map_err(failed)? {
             if is_left_out(&found, notes) {
@@ -157,7 +172,7 @@ impl CopySet {
                 return Err(CopyError::TooMany);
             }
             let Some(dir) = walk.dir() else { continue };
-            let stat = match rustix::fs::statat(dir, found.name(), AtFlags::SYMLINK_NOFOLLOW) {
+            let stat = match statat(dir, found.name(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT) => continue,
                 Err(errno) => return Err(failed(errno)),
@@ -172,7 +187,7 @@ impl CopySet {
         Ok(Self { root, ignores, notes, entries })
     }
 
-    /// Whether git would ignore a path, by the rules that the repository has now. The path need not exist.
+    /// Whether git ignores a path, by the rules at the time when the set was made. The path need not exist.
     pub fn ignores(&self, path: &Path, is_dir: bool) -> bool {
         self.ignores.ignores_path(path.as_os_str().as_bytes(), is_dir)
     }
@@ -182,19 +197,25 @@ impl CopySet {
         self.notes
     }
 
-    /// Bytes in all.
+    /// Returns the number of bytes of all files together.
     pub fn bytes(&self) -> u64 {
         self.entries.iter().map(|entry| entry.size).sum()
     }
 
-    /// The regular file of an entry.
+    /// Opens the regular file of an entry.
+    ///
+    /// # Errors
+    /// `Changed` when it is no regular file any more, or `Failed` with the error of the system.
     pub fn open(&self, entry: &CopyEntry) -> Result<File, CopyError> {
         let opened = self.root.open_real(entry.path.as_os_str().as_bytes(), READ);
-        let regular = opened.and_then(handle::regular).map_err(|errno| explain(entry, errno))?;
-        Ok(File::from(regular.0))
+        let (fd, _) = opened.and_then(regular).map_err(|errno| explain(entry, errno))?;
+        Ok(File::from(fd))
     }
 
-    /// What the link of an entry says.
+    /// Reads the target of the link of an entry.
+    ///
+    /// # Errors
+    /// As for [`CopySet::open`].
     pub fn link_target(&self, entry: &CopyEntry) -> Result<OsString, CopyError> {
         let path = entry.path.as_os_str().as_bytes();
         let dir = path
@@ -208,7 +229,10 @@ impl CopySet {
         Ok(OsString::from_vec(target.into_bytes()))
     }
 
-    /// Reads every file once.
+    /// Reads every file once and computes the digests.
+    ///
+    /// # Errors
+    /// As for [`CopySet::open`].
     pub fn tree(&self) -> Result<Tree, CopyError> {
         let mut tree = TreeBuilder::default();
         let mut buffer = vec![0; READ_AT_ONCE];
@@ -227,18 +251,21 @@ impl CopySet {
 }
 
 impl CopyEntry {
-    /// The one permission bit that git knows.
+    /// Whether the owner may execute the file, which is the one permission that git stores.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }
 }
 
-/// The digest of everything that a verification is about.
+/// Returns the digest of everything that a verification sees.
+///
+/// # Errors
+/// As for [`CopySet::of`] and [`CopySet::open`].
 pub fn tree_digest(root: &Path, include: &PathGlobs) -> Result<String, CopyError> {
     Ok(CopySet::of(root, include)?.tree()?.digest)
 }
 
-fn is_left_out(found: &Found, notes: Option<&str>) -> bool {
+fn is_left_out(found: &WalkEntry, notes: Option<&str>) -> bool {
     let name = found.name();
     name.eq_ignore_ascii_case(b".git")
         || std::str::from_utf8(name).is_ok_and(is_temporary)
@@ -252,6 +279,117 @@ fn explain(entry: &CopyEntry, errno: Errno) -> CopyError {
             CopyError::Changed { path }
         }
         errno => CopyError::Failed { path, errno },
+    }
+}
+
+/// A changed file that the next verification does not see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnverifiedFile {
+    pub path: String,
+    /// Whether the user allowed the path for this task.
+    pub allowed: bool,
+}
+
+/// Decides which paths the next verification sees. A task must not write other files, because no verification would
+/// prove them. The ignore rules are read when the value is created: a task may change them between two calls.
+pub(super) struct VerificationScope<'a> {
+    ignores: IgnoreRules,
+    include: &'a PathGlobs,
+}
+
+impl<'a> VerificationScope<'a> {
+    /// `include` are the globs of `agent.yaml` that add ignored files.
+    pub(super) fn now(root: &Root, include: &'a PathGlobs) -> Self {
+        Self { ignores: IgnoreRules::new(root), include }
+    }
+
+    /// Whether a file of that path is in the tree, or would be if it existed. Names that are never in it, like `.git`,
+    /// are not considered here, because they may not be written anyway.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        !self.ignores.ignores_path(path.as_bytes(), false) || self.include.matches(path)
+    }
+}
+
+/// Names in a repository through which a program could reach something outside, although the repository is mounted
+/// read-only: a read-only mount stops neither a connection to a socket nor a write into a FIFO.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct SpecialFiles {
+    /// Sockets and FIFOs, relative to the root, `.git` included.
+    pub channels: Vec<PathBuf>,
+    /// Directories on which another file system is mounted. They are not searched.
+    pub mounts: Vec<PathBuf>,
+    /// More names exist than are looked at.
+    pub cut: bool,
+}
+
+/// Looks at every name below the root, ignored ones as well. Directories that cannot be read are skipped: the steps run
+/// as the same user, so they cannot read them either.
+///
+/// # Errors
+/// The error of the system.
+pub fn special_files(root: &Path) -> Result<SpecialFiles, Errno> {
+    let start = Root::open(root)?.open_real(b"", DIRECTORY)?;
+    let mount = mount_of(&start)?;
+    let mut found = SpecialFiles::default();
+    let mut names = act_fs::Walk::new(start)?;
+    let mut looked_at = 0;
+    while let Some(act_fs::Entry { name, kind }) = names.next_entry()? {
+        looked_at += 1;
+        if looked_at > MAX_NAMES {
+            found.cut = true;
+            break;
+        }
+        let kind = match kind {
+            FileType::Unknown => match statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => continue,
+            },
+            known => known,
+        };
+        let path = || PathBuf::from(OsString::from_vec(names.path(&name)));
+        match kind {
+            FileType::Fifo | FileType::Socket => push(&mut found.channels, path(), &mut found.cut),
+            FileType::Directory => {
+                let Ok(inside) = names.open(&name) else { continue };
+                if mount_of(&inside)? != mount {
+                    push(&mut found.mounts, path(), &mut found.cut);
+                } else if names.depth() >= MAX_DEPTH {
+                    found.cut = true;
+                } else {
+                    names.enter(&name, inside)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.channels.sort();
+    found.mounts.sort();
+    Ok(found)
+}
+
+/// Returns the device and the mount of a directory. A bind mount has the device of its source, so the device alone is
+/// not enough.
+#[cfg(target_os = "linux")]
+fn mount_of(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    use rustix::fs::{StatxFlags, statx};
+    let device = fstat(directory)?.st_dev;
+    let flags = AtFlags::EMPTY_PATH;
+    // Before Linux 5.8 the system does not report the mount.
+    let mount =
+        statx(directory, c"", flags, StatxFlags::MNT_ID).map_or(0, |about| about.stx_mnt_id);
+    Ok((device, mount))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_of(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
+    Ok((fstat(directory)?.st_dev as u64, 0))
+}
+
+fn push(list: &mut Vec<PathBuf>, path: PathBuf, cut: &mut bool) {
+    if list.len() < MAX_SPECIAL {
+        list.push(path);
+    } else {
+        *cut = true;
     }
 }
 

@@ -1,25 +1,26 @@
-//! Which names a component may not know of. Plain functions over a real path and what stands there.
-//!
-//! Matching folds case, and a name excludes everything below it. What a file holds (a NUL byte) is judged
-//! where it is read.
+//! Names that a component may not see. Names are compared with case folded, and an excluded name hides everything below
+//! it. Binary files without a telling name are refused where they are read.
 
 use std::borrow::Cow;
+use std::path::Path;
 
-use super::view::{Kind, Profile};
+use super::git::WorkTree;
+use super::reading::{ReadError, Slice, read};
+use super::view::{Kind, Profile, RepoView, ViewError};
 
-/// Why something is not in view; the word goes into the audit.
+/// Why a name is not in view. The audit log records the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     Secret,
     VersionControl,
-    /// The directory of act's notes: what earlier tasks wrote, and what this one writes for people.
+    /// The directory of act's notes, which earlier tasks and this one write for people.
     Own,
     BuildDirectory,
     Binary,
     Ignored,
-    /// A file that this program writes and that is gone in a moment.
+    /// A temporary file of a write that is under way.
     Temporary,
-    /// Outside of the parts that this reader was given.
+    /// A path outside of the parts that were granted to this reader.
     NotGranted,
 }
 
@@ -38,8 +39,8 @@ impl Rule {
     }
 }
 
-/// What the names on `path` say on their own. `kind` is what stands at its end, none when not yet known:
-/// then only rules for which it does not matter are applied there.
+/// Returns the rule that excludes `path` by the names on it alone. `kind` is the kind of the last name; without it,
+/// rules for one kind are not applied to that name.
 pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Option<Rule> {
     let path = fold(path);
     let (parents, last) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -62,7 +63,7 @@ pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Optio
     None
 }
 
-/// Whether a name on `path` belongs to a secret.
+/// Whether a name on `path` is that of a secret.
 pub(super) fn is_secret(path: &str) -> bool {
     fold(path).split('/').any(is_secret_name)
 }
@@ -75,8 +76,7 @@ pub(super) fn is_in_build_directory(path: &str, kind: Option<Kind>) -> bool {
         || (kind == Some(Kind::Directory) && is_build_directory_name(last))
 }
 
-/// Case folded the way that file systems which ignore case compare, without the code points that some of
-/// them skip.
+/// Folds case as file systems do that ignore it, and removes the code points that some of them skip.
 pub(super) fn fold(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|b| b.is_ascii() && !b.is_ascii_uppercase()) {
         return Cow::Borrowed(text);
@@ -91,7 +91,7 @@ pub(super) fn fold(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// Names of the files that a write puts beside its target for a moment.
+/// Whether a name is that of a temporary file, which a write creates beside its target.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX)
         .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX))
@@ -183,6 +183,40 @@ fn is_binary_name(name: &str) -> bool {
             | "npy" | "npz" | "pkl" | "pickle" | "parquet" | "arrow" | "feather" | "h5" | "hdf5" | "pt" | "pth"
             | "onnx" | "safetensors" | "mat"
     )
+}
+
+/// A tracked file that is not in view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HiddenFile {
+    pub path: String,
+    pub rule: Rule,
+}
+
+/// Returns the tracked files that no Scout can see, in path order, with the rule that hides each. There are none
+/// without a git index.
+///
+/// # Errors
+/// The root cannot be opened.
+pub fn hidden_files(root: &Path) -> Result<Vec<HiddenFile>, ViewError> {
+    let view = RepoView::open(root, Profile::Scout)?;
+    let Some(tree) = WorkTree::of(view.root()) else { return Ok(vec![]) };
+    let tracked = tree.tracked();
+    let paths = tracked.paths().iter().map(|path| String::from_utf8_lossy(path).into_owned());
+    let found = paths.filter_map(|path| {
+        let rule = view.rule_of(&path, Some(Kind::File)).or_else(|| by_content(&view, &path))?;
+        Some(HiddenFile { path, rule })
+    });
+    Ok(found.collect())
+}
+
+/// Returns the rule by which reading the file is refused. A missing file is not hidden.
+fn by_content(view: &RepoView, path: &str) -> Option<Rule> {
+    let slice = Slice { path: path.to_owned(), length: Some(1), ..Slice::default() };
+    match read(view, &slice, None) {
+        Err(ReadError::Binary { .. }) => Some(Rule::Binary),
+        Err(ReadError::View(ViewError::Excluded { rule, .. })) => Some(rule),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -1,36 +1,47 @@
-//! What git's own files say about a directory: its working tree and git directory, the tracked paths, and the commit that
-//! `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
+//! What git's own files say about a directory: its working tree and git directory, the tracked paths, and the commit
+//! that `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
 //!
-//! Configuration is not read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git` that is a
-//! link counts as no git at all. A working tree around the directory counts as well, because its rules and its index cover
-//! the directory. An index that cannot be read, is split over files or is too large counts as none: then no path is tracked.
+//! Configuration is not read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
+//! that is a link counts as no git at all. A working tree around the directory counts as well, because its rules and
+//! its index cover the directory. An index that cannot be read, is split over files or is too large counts as none:
+//! then no path is tracked.
+//!
+//! [`IgnoreRules`] knows `.git/info/exclude` and one `.gitignore` per directory. The files are opened by handle and
+//! never through a link, as git does. Patterns are matched with case. Rules are read once per value, so a changed
+//! `.gitignore` needs a new one. Where rules are too large or cannot be read, everything that they cover counts as
+//! ignored.
 
-use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::HashMap;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use act_fs::{DIRECTORY, READ, Root};
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::handle::{self, DIRECTORY, Root};
-use super::ignored;
 use super::lock::RootIdentity;
+use super::reading::{read_whole, regular};
 
 /// Maximum number of bytes of a `.git` file, `commondir`, `HEAD` or loose reference. Each holds one path or name.
-pub(super) const MAX_POINTER: u64 = 4096;
+const MAX_POINTER: u64 = 4096;
 
 /// The two directories of a working tree. They are the same directory unless the tree is a linked worktree.
 #[derive(Debug)]
-pub(super) struct GitDir {
+struct GitDir {
     /// `HEAD` and the index.
-    pub(super) own: Root,
+    own: Root,
     /// References and `info/exclude`.
-    pub(super) common: Root,
+    common: Root,
 }
 
 impl GitDir {
     /// Opens the git directory of the working tree whose top is `root`.
-    pub(super) fn of(root: &Root) -> Option<Self> {
+    fn of(root: &Root) -> Option<Self> {
         let own = match root.open_real(b".git", DIRECTORY) {
             Ok(fd) => fd,
             Err(_) => {
@@ -55,7 +66,7 @@ pub enum GitPlace {
     None,
     /// A real directory of that name.
     Directory,
-    /// A linked worktree: `common` is shared, `inside` is where in it this tree's own part lies.
+    /// A linked worktree: `common` is shared, and `inside` is the path of this tree's own part in it.
     Linked { common: PathBuf, inside: PathBuf },
     /// A link, or a file that points to a directory which does not point back. The author of the repository chose its
     /// target.
@@ -64,8 +75,8 @@ pub enum GitPlace {
 
 /// Finds the git directory of the working tree at `path`.
 ///
-/// A `.git` file may name any directory of the machine, so the named directory must prove that it belongs to this tree: it
-/// lies below a `worktrees` directory and points back.
+/// A `.git` file may name any directory of the machine, so the named directory must prove that it belongs to this tree:
+/// it lies below a `worktrees` directory and points back.
 ///
 /// # Errors
 /// The directory cannot be opened or looked at.
@@ -99,28 +110,26 @@ fn linked(root: &Root, path: &Path) -> Option<GitPlace> {
 }
 
 /// Reads a small text file beneath `root`, or returns `None` when it is missing, too large or not UTF-8.
-pub(super) fn small(root: &Root, path: &[u8], most: u64) -> Option<String> {
+fn small(root: &Root, path: &[u8], most: u64) -> Option<String> {
     String::from_utf8(bytes(root, path, most)?).ok()
 }
 
-pub(super) fn bytes(root: &Root, path: &[u8], most: u64) -> Option<Vec<u8>> {
-    let opened = root.open_real(path, handle::READ).ok()?;
-    let (fd, _) = handle::regular(opened).ok()?;
-    handle::read_whole(fd, most).ok()?
+fn bytes(root: &Root, path: &[u8], most: u64) -> Option<Vec<u8>> {
+    let opened = root.open_real(path, READ).ok()?;
+    let (fd, _) = regular(opened).ok()?;
+    read_whole(fd, most).ok()?
 }
 
 /// A file with ignore rules exists and cannot be read, or is too large.
 #[derive(Debug)]
-pub(super) struct Unreadable;
+struct Unreadable;
 
-/// Reads a file with ignore rules. Returns `None` where git reads none either: a missing file, a link, another kind of file.
-pub(super) fn rules(
-    opened: Result<OwnedFd, Errno>,
-    most: u64,
-) -> Result<Option<Vec<u8>>, Unreadable> {
-    let opened = opened.and_then(handle::regular);
+/// Reads a file with ignore rules of at most [`MAX_RULES_FILE`] bytes. Returns `None` where git reads none either: a
+/// missing file, a link, another kind of file.
+fn read_rules(opened: Result<OwnedFd, Errno>) -> Result<Option<Vec<u8>>, Unreadable> {
+    let opened = opened.and_then(regular);
     match opened {
-        Ok((fd, _)) => match handle::read_whole(fd, most) {
+        Ok((fd, _)) => match read_whole(fd, MAX_RULES_FILE) {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             Ok(None) | Err(_) => Err(Unreadable),
         },
@@ -131,7 +140,7 @@ pub(super) fn rules(
     }
 }
 
-/// Opens a directory that git's own files point at; it may lie anywhere.
+/// Opens a directory that git's own files point at, which may lie outside of the repository.
 fn elsewhere(from: impl AsFd, path: &str) -> Option<OwnedFd> {
     let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
     (!path.is_empty()).then(|| rustix::fs::openat(from, path, flags, Mode::empty()).ok())?
@@ -142,17 +151,18 @@ const MAX_ABOVE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct WorkTree {
-    pub(super) git: GitDir,
-    /// The directories from the top to the one above the root, each with its path from the top, empty or with
-    /// a `/` at its end; none where the root is the top.
-    pub(super) above: Vec<(Vec<u8>, Root)>,
-    /// From the top to the root, empty or with a `/` at its end.
-    pub(super) prefix: Vec<u8>,
+    git: GitDir,
+    /// The directories from the top to the one above the root, each with its path from the top, which is empty or ends
+    /// in `/`. The list is empty where the root is the top.
+    above: Vec<(Vec<u8>, Root)>,
+    /// The path from the top to the root, which is empty or ends in `/`.
+    prefix: Vec<u8>,
 }
 
 impl WorkTree {
-    /// Finds the working tree as git does: upwards, on one file system, to the first `.git`. A tree around `root` counts
-    /// only when the owner of `root` or the superuser owns it, because its rules decide what a verification leaves out.
+    /// Finds the working tree as git does: upwards, on one file system, to the first `.git`. A tree around `root`
+    /// counts only when the owner of `root` or the superuser owns it, because its rules decide what a verification
+    /// leaves out.
     pub(super) fn of(root: &Root) -> Option<Self> {
         if has_git(root) {
             return Some(Self { git: GitDir::of(root)?, above: vec![], prefix: vec![] });
@@ -181,7 +191,7 @@ impl WorkTree {
         None
     }
 
-    /// `steps` is the way up from the root: each directory, and what the system knows of the one below it.
+    /// `steps` are the directories above the root, the nearest first, each with the metadata of the one below it.
     fn around(git: GitDir, steps: Vec<(Root, Stat)>) -> Option<Self> {
         let (mut above, mut prefix) = (vec![], vec![]);
         for (dir, inner) in steps.into_iter().rev() {
@@ -199,8 +209,8 @@ impl WorkTree {
     }
 }
 
-/// Returns the path from the top of git's working tree to `root`: empty at the top and without git, else with a `/` at its
-/// end.
+/// Returns the path from the top of git's working tree to `root`: empty at the top and without git, else with a `/` at
+/// its end.
 pub fn prefix_in_git(root: &Path) -> Vec<u8> {
     let tree = Root::open(root).ok().and_then(|root| WorkTree::of(&root));
     tree.map(|tree| tree.prefix).unwrap_or_default()
@@ -211,7 +221,7 @@ fn has_git(dir: &Root) -> bool {
 }
 
 /// Whether files of `uid` may decide about files of `owner`.
-pub(super) fn trusted(uid: u32, owner: u32) -> bool {
+fn trusted(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0
 }
 
@@ -249,13 +259,13 @@ const MAX_DECODED: usize = 512 << 20;
 /// The paths that git tracks. An ignore rule never applies to a tracked file.
 #[derive(Debug, Default)]
 pub(super) struct Tracked {
-    /// Sorted, each once.
+    /// Sorted and without duplicates.
     paths: Vec<Vec<u8>>,
 }
 
 impl Tracked {
     /// Reads the tracked paths below `prefix`, which is empty or ends in `/`, relative to it.
-    pub(super) fn read(git: &GitDir, prefix: &[u8]) -> Self {
+    fn read(git: &GitDir, prefix: &[u8]) -> Self {
         let found = bytes(&git.own, b"index", MAX_INDEX).and_then(|bytes| decode(&bytes));
         let mut paths = found.unwrap_or_default();
         if !prefix.is_empty() {
@@ -269,16 +279,16 @@ impl Tracked {
         &self.paths
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 
-    pub(super) fn has(&self, path: &[u8]) -> bool {
+    fn has(&self, path: &[u8]) -> bool {
         self.paths.binary_search_by(|known| known.as_slice().cmp(path)).is_ok()
     }
 
     /// Whether anything below the directory is tracked.
-    pub(super) fn has_below(&self, dir: &[u8]) -> bool {
+    fn has_below(&self, dir: &[u8]) -> bool {
         let below = [dir, b"/"].concat();
         let first = self.paths.partition_point(|known| known.as_slice() < below.as_slice());
         self.paths.get(first).is_some_and(|known| known.starts_with(&below))
@@ -309,10 +319,10 @@ const MAX_PACKED: u64 = 32 << 20;
 /// Maximum number of symbolic references on the way, as in git.
 const MAX_HOPS: usize = 5;
 
-/// Returns the commit that `HEAD` means, or `None` before the first commit, without git, or where references are stored in
-/// a form that is not read here.
+/// Returns the commit that `HEAD` means, or `None` before the first commit, without git, or where references are stored
+/// in a form that is not read here.
 pub fn head_commit(root: &Path) -> Option<String> {
-    let git = ignored::speaks_for(&Root::open(root).ok()?).0?.git;
+    let git = governing_tree(&Root::open(root).ok()?).0?.git;
     let mut text = small(&git.own, b"HEAD", MAX_POINTER)?;
     for _ in 0..MAX_HOPS {
         let line = text.trim();
@@ -346,6 +356,271 @@ fn commit(text: &str) -> Option<String> {
         matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_name.then(|| text.to_ascii_lowercase())
 }
+
+/// Maximum number of bytes and lines of one file with rules. Beyond it, everything in its directory is ignored.
+const MAX_RULES_FILE: u64 = 128 << 10;
+const MAX_PATTERNS: usize = 4096;
+/// Maximum number of lines of the files from the root to a directory. Beyond it, everything in that directory is
+/// ignored.
+const MAX_PATTERNS_ON_PATH: usize = 4 * MAX_PATTERNS;
+/// Maximum number of directories whose rules are remembered, and of lines of their files. Beyond it, they are read
+/// again.
+const MAX_REMEMBERED: usize = 100_000;
+const MAX_PATTERNS_REMEMBERED: usize = 16 * MAX_PATTERNS;
+
+/// The rules that apply in one directory.
+#[derive(Debug)]
+pub(super) struct DirRules {
+    /// The directory itself is ignored, and so is everything in it that is not tracked.
+    ignored: bool,
+    /// The number of lines that `sets` was made of.
+    patterns: usize,
+    /// The sets of patterns, outermost first, each with the number of bytes of a path that it does not match against.
+    sets: Vec<(usize, Arc<Gitignore>)>,
+}
+
+#[derive(Debug)]
+pub(super) struct IgnoreRules {
+    root: Root,
+    tree: Option<WorkTree>,
+    /// The root's own path in its working tree, which is put before each path for matching.
+    prefix: Vec<u8>,
+    outermost: Arc<DirRules>,
+    tracked: OnceLock<Tracked>,
+    remembered: Mutex<Remembered>,
+}
+
+#[derive(Debug, Default)]
+struct Remembered {
+    rules: HashMap<Vec<u8>, Arc<DirRules>>,
+    patterns: usize,
+}
+
+/// The content of a file with rules.
+enum Rules {
+    None,
+    Some {
+        set: Arc<Gitignore>,
+        patterns: usize,
+    },
+    /// The file has rules that cannot be read.
+    Unknown,
+}
+
+impl IgnoreRules {
+    pub(super) fn new(root: &Root) -> Self {
+        let (tree, around) = governing_tree(root);
+        let prefix = tree.as_ref().map(|tree| tree.prefix.clone()).unwrap_or_default();
+        Self {
+            root: root.clone(),
+            tree,
+            outermost: around.with(prefix.len(), parse(open_rules(root.as_fd()))),
+            prefix,
+            tracked: OnceLock::new(),
+            remembered: Mutex::default(),
+        }
+    }
+
+    /// Whether git tracks a file in the directory `path`, or `path` itself.
+    pub(super) fn tracks_below(&self, path: &[u8]) -> bool {
+        self.is_tracked(path, true)
+    }
+
+    /// Returns the rules inside the directory `path`, which lies in a directory with the rules `around`.
+    pub(super) fn inside(
+        &self,
+        around: &Arc<DirRules>,
+        path: &[u8],
+        dir: Option<BorrowedFd<'_>>,
+    ) -> Arc<DirRules> {
+        if let Some(known) = self.known(path) {
+            return known;
+        }
+        let rules = if around.ignored || self.matched(around, path, true) {
+            DirRules::all_ignored()
+        } else {
+            around.with(
+                self.prefix.len() + path.len() + 1,
+                dir.map_or(Rules::None, |dir| parse(open_rules(dir))),
+            )
+        };
+        self.remember(path, around, &rules);
+        rules
+    }
+
+    /// Whether git ignores `path`, which lies in a directory with the rules `around`. A directory that holds a tracked
+    /// file is not ignored itself, but its other files are.
+    pub(super) fn ignores(&self, around: &DirRules, path: &[u8], is_dir: bool) -> bool {
+        (around.ignored || self.matched(around, path, is_dir)) && !self.is_tracked(path, is_dir)
+    }
+
+    /// Whether git ignores a path. It need not exist.
+    pub(super) fn ignores_path(&self, path: &[u8], is_dir: bool) -> bool {
+        let dir =
+            path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]);
+        self.ignores(&self.of_dir(dir), path, is_dir)
+    }
+
+    /// Returns the rules inside a directory of the repository.
+    pub(super) fn of_dir(&self, dir: &[u8]) -> Arc<DirRules> {
+        let mut rules = self.outermost.clone();
+        if dir.is_empty() {
+            return rules;
+        }
+        if let Some(known) = self.known(dir) {
+            return known;
+        }
+        for end in ends(dir) {
+            let path = &dir[..end];
+            rules = match self.known(path) {
+                Some(known) => known,
+                None => {
+                    let fd = (!rules.ignored).then(|| self.root.open_real(path, DIRECTORY).ok());
+                    self.inside(&rules, path, fd.flatten().as_ref().map(AsFd::as_fd))
+                }
+            };
+        }
+        rules
+    }
+
+    fn known(&self, path: &[u8]) -> Option<Arc<DirRules>> {
+        self.remembered().rules.get(path).cloned()
+    }
+
+    fn remember(&self, path: &[u8], around: &DirRules, rules: &Arc<DirRules>) {
+        let mut remembered = self.remembered();
+        remembered.patterns += rules.patterns.saturating_sub(around.patterns);
+        if remembered.rules.len() >= MAX_REMEMBERED || remembered.patterns > MAX_PATTERNS_REMEMBERED
+        {
+            *remembered = Remembered::default();
+        }
+        remembered.rules.insert(path.to_vec(), rules.clone());
+    }
+
+    fn is_tracked(&self, path: &[u8], is_dir: bool) -> bool {
+        let Some(tree) = &self.tree else { return false };
+        let tracked = self.tracked.get_or_init(|| tree.tracked());
+        if is_dir { tracked.has(path) || tracked.has_below(path) } else { tracked.has(path) }
+    }
+
+    fn matched(&self, around: &DirRules, path: &[u8], is_dir: bool) -> bool {
+        if self.prefix.is_empty() || around.sets.is_empty() {
+            return matched(around, path, is_dir);
+        }
+        matched(around, &[&self.prefix, path].concat(), is_dir)
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the working tree that the root belongs to, and the rules at the root. A working tree that ignores the whole
+/// root and tracks nothing in it does not count: a home directory may be a repository that ignores everything.
+fn governing_tree(root: &Root) -> (Option<WorkTree>, Arc<DirRules>) {
+    let Some(tree) = WorkTree::of(root) else { return (None, DirRules::none()) };
+    let owner = fstat(root).map_or(0, |stat| stat.st_uid);
+    let rules = rules_around(&tree, owner);
+    if !tree.prefix.is_empty() && rules.ignored && tree.tracked().is_empty() {
+        return (None, DirRules::none());
+    }
+    (Some(tree), rules)
+}
+
+/// Reads the rules of `info/exclude` and of the directories above the root.
+fn rules_around(tree: &WorkTree, owner: u32) -> Arc<DirRules> {
+    let exclude = tree.git.common.open_real(b"info/exclude", READ);
+    let mut rules = DirRules::none().with(0, parse(read_rules(exclude)));
+    for (path, dir) in &tree.above {
+        if rules.ignored || (!path.is_empty() && matched(&rules, without_slash(path), true)) {
+            return DirRules::all_ignored();
+        }
+        let opened = openat(dir, ".gitignore", READ, Mode::empty());
+        let owner_of = |fd: &OwnedFd| Some(fstat(fd).ok()?.st_uid);
+        if opened.as_ref().ok().and_then(owner_of).is_some_and(|uid| trusted(uid, owner)) {
+            rules = rules.with(path.len(), parse(read_rules(opened)));
+        }
+    }
+    let ignored = !tree.prefix.is_empty() && matched(&rules, without_slash(&tree.prefix), true);
+    if ignored { DirRules::all_ignored() } else { rules }
+}
+
+fn without_slash(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b"/").unwrap_or(path)
+}
+
+impl DirRules {
+    fn none() -> Arc<Self> {
+        Arc::new(Self { ignored: false, patterns: 0, sets: vec![] })
+    }
+
+    fn all_ignored() -> Arc<Self> {
+        Arc::new(Self { ignored: true, patterns: 0, sets: vec![] })
+    }
+
+    /// Returns these rules and those of one more file, which match against the bytes of a path from `start` on.
+    fn with(self: &Arc<Self>, start: usize, own: Rules) -> Arc<Self> {
+        match own {
+            Rules::None => self.clone(),
+            Rules::Some { set, patterns } if self.patterns + patterns <= MAX_PATTERNS_ON_PATH => {
+                let mut sets = self.sets.clone();
+                sets.push((start, set));
+                let patterns = self.patterns + patterns;
+                Arc::new(Self { ignored: self.ignored, patterns, sets })
+            }
+            Rules::Some { .. } | Rules::Unknown => Self::all_ignored(),
+        }
+    }
+}
+
+fn parse(read: Result<Option<Vec<u8>>, Unreadable>) -> Rules {
+    let bytes = match read {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Rules::None,
+        Err(Unreadable) => return Rules::Unknown,
+    };
+    let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes));
+    let patterns = text.lines().count();
+    if patterns > MAX_PATTERNS {
+        return Rules::Unknown;
+    }
+    let mut builder = GitignoreBuilder::new("");
+    for line in text.lines() {
+        // git skips a line that is not a pattern as well.
+        let _ = builder.add_line(None, line);
+    }
+    match builder.build() {
+        Ok(set) if set.is_empty() => Rules::None,
+        Ok(set) => Rules::Some { set: Arc::new(set), patterns },
+        Err(_) => Rules::Unknown,
+    }
+}
+
+/// Whether the patterns ignore a path. The last matching pattern of the innermost set decides.
+fn matched(around: &DirRules, path: &[u8], is_dir: bool) -> bool {
+    for (start, set) in around.sets.iter().rev() {
+        let Some(relative) = path.get(*start..) else { continue };
+        match set.matched(Path::new(OsStr::from_bytes(relative)), is_dir) {
+            Match::None => {}
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => return false,
+        }
+    }
+    false
+}
+
+fn open_rules(dir: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Unreadable> {
+    read_rules(openat(dir, ".gitignore", READ, Mode::empty()))
+}
+
+/// Returns where each directory on a path ends.
+fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
+    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    slashes.chain([path.len()])
+}
+
+#[cfg(test)]
+mod ignore_tests;
 
 #[cfg(test)]
 mod git_dir_tests {

@@ -1,73 +1,76 @@
-//! The repository as data. Only this module opens files below a repository's root.
+//! The repository: what may be seen of it, what may be changed in it, and what a verification is about.
 //!
-//! Everything starts from a handle on the root directory and goes down by handle: a path is never handed to
-//! the system in a way that could lead outside, and what was judged is what is used. Reading goes through
-//! [`RepoView`], which follows links inside the root and judges the real name; writing never follows a link.
+//! Only this crate opens files below the root of a repository. Everything is opened by handle, so what was judged is
+//! what is used, and no path leads outside. Reading follows links inside the root and judges the real name; writing
+//! never follows a link. The component crate, the Verifier, the agent and the program use the crate; it knows none of
+//! them.
+//!
+//! - [`RepoView`] is the repository as a Scout or a tool sees it. [`read`], [`list`] and [`search`] work on it.
+//! - [`RepoWriter::apply`] changes files. The way of a model's edit to the disk is `apply` → `check` (may this path be
+//!   written, by [`WriteRules`]; is the file the [`Version`] that was read) → `make` → `Transaction::make` →
+//!   `record`.
+//! - [`Overlay`] takes the changes of a dry run instead of the disk, and [`patch`] shows them.
+//!   [`RepoWriter::apply_proposal`] makes them later.
+//! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
+//! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
+//!
+//! ```
+//! use act_workspace::{Change, Profile, RepoView, RepoWriter, Slice, WriteRules, read};
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let root = directory.path();
+//! std::fs::write(root.join("a.txt"), "one\n").unwrap();
+//! let writer = RepoWriter::open(root, WriteRules::default()).unwrap();
+//! let expect = writer.version("a.txt").unwrap().unwrap();
+//! let change = Change::Replace { path: "a.txt".into(), expect, bytes: b"two\n".to_vec() };
+//! writer.apply(&[change], &|| false).unwrap();
+//!
+//! let view = RepoView::open(root, Profile::Tool).unwrap();
+//! let chunk = read(&view, &Slice { path: "a.txt".into(), ..Slice::default() }, None).unwrap();
+//! assert_eq!(chunk.bytes, b"two\n");
+//! ```
 
-mod agent_dir;
-mod apply;
-mod change;
 mod copy_set;
 mod exclusion;
 mod git;
-mod gitignore_entry;
-mod globs;
-mod handle;
-mod hidden;
-mod ignored;
 mod listing;
 mod lock;
-mod note;
-mod notes_dir;
+mod notes;
 mod overlay;
-mod own_places;
-mod patch;
+mod paths;
 mod proposal;
-mod protected;
 mod reading;
-mod repo_path;
-mod resolve;
-mod scan;
 mod search;
-mod selection;
-mod special;
-mod spelling;
-mod stop;
-mod tested;
 #[cfg(test)]
 mod testing;
-mod texts;
 mod transaction;
-mod versions;
 mod view;
-mod walk;
+mod write_rules;
+mod writer;
 
-pub use agent_dir::{AgentDir, HostWriteError};
-pub use apply::{MAX_WRITE, RepoWriter};
-pub use change::{Applied, Change, ChangedFile, EditError, Holds, Left};
 pub use copy_set::{
-    CopyEntry, CopyError, CopySet, READ_AT_ONCE, Tree, TreeBuilder, TreeFile, tree_digest,
+    CopyEntry, CopyError, CopySet, READ_AT_ONCE, SpecialFiles, Tree, TreeBuilder, TreeFile,
+    UnverifiedFile, special_files, tree_digest,
 };
-pub use exclusion::Rule;
+pub use exclusion::{HiddenFile, Rule, hidden_files};
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
-pub use gitignore_entry::{GitignoreEntry, append_gitignore_once, hidden_by_unanchored_line};
-pub use globs::{GlobError, PathGlobs, is_at_or_below};
-pub use hidden::{Hidden, hidden};
-pub use listing::{Entries, Entry, MAX_ENTRIES, files, list};
-pub use lock::{Acquired, HeldRoot, RepoLock, RootIdentity, RootMoved};
-pub use notes_dir::{NOTES_DIRS, notes_dir};
+pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};
+pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
+pub use notes::{
+    NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line, notes_dir,
+};
 pub use overlay::Overlay;
-pub use patch::patch;
-pub use proposal::{Blob, ProposedFile, Stands, is_repo_path};
-pub use protected::{WriteRule, WriteRules, is_guarded, is_protected};
-pub use reading::{BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, is_binary, read};
-pub use repo_path::{PathError, RepoPath};
+pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
+pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};
+pub use reading::{
+    BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, Version, Versions, bare_digest, digest,
+    is_binary, read,
+};
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
-pub use selection::{Selection, SelectionError};
-pub use special::{Special, special};
-pub use tested::Untested;
-pub use texts::{FileText, Held};
-pub use versions::{Version, Versions, bare_digest, digest};
 pub use view::{
     DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError,
+};
+pub use write_rules::{WriteRule, WriteRules, is_guarded, is_protected};
+pub use writer::{
+    Applied, Change, ChangedFile, Content, ContentChange, EditError, LeftState, MAX_WRITE,
+    NotRolledBack, RepoWriter,
 };

@@ -1,47 +1,103 @@
-//! What is there: a page of entries and where the next one starts.
+//! Reading a tree in path order, from one directory up to a page of entries that a component gets.
+//!
+//! - [`scan`] reads one directory of any size in bounded memory, with an overlay over it.
+//! - [`TreeWalk`] descends by handle, one directory opened inside the other, and knows what git ignores.
+//! - [`SelectionWalk`] keeps to what a view shows and a caller selected, and can continue after a cursor.
+//! - [`list`] and [`files`] are what other crates call; `search.rs` uses the walk as well.
+//!
+//! Paths are ordered component by component, so that a walk can continue after any path that it has returned.
 
-use std::collections::HashSet;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::ops::Bound;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use super::selection::{Selection, SelectionError, Step, Sweep};
-use super::view::{Kind, RepoView};
+use act_fs::{DIRECTORY, MAX_DEPTH, READ};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat};
+use rustix::io::Errno;
 
-/// Entries in one answer at most.
+use super::git::{DirRules, IgnoreRules};
+use super::overlay::{Laid, Overlay};
+use super::paths::{GlobError, PathGlobs, is_at_or_below, name_of};
+use super::reading::regular;
+use super::view::{Kind, Last, MAX_PATH, RepoView, Seen, StopCheck, ViewError};
+
+/// Maximum number of entries in one answer.
 pub const MAX_ENTRIES: usize = 5_000;
+/// Maximum number of names of one directory that are held at a time. The others are found by scanning again.
+pub(super) const WINDOW: usize = 20_000;
+/// Maximum number of names that are looked at in one directory.
+const MAX_NAMES: usize = 2_000_000;
+/// Number of names between two checks whether the result is still wanted.
+const BETWEEN_CHECKS: usize = 1_024;
+/// Maximum number of entries that one call looks at, in view or not, before it returns a cursor.
+const MAX_LOOKED_AT: usize = 50_000;
+/// Maximum number of paths that one call may name.
+const MAX_UNDER: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub path: String,
     pub kind: Kind,
-    /// Of a file; 0 for everything else.
+    /// The number of bytes of a file, and 0 for other kinds.
     pub size: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
     pub items: Vec<Entry>,
-    /// Ask again with this to go on; none at the end.
+    /// The cursor for the next call, or `None` at the end.
     pub next: Option<String>,
-    /// Something is too deep or too large ever to be listed.
+    /// Something is too deep or too large to be listed at all.
     pub truncated: bool,
 }
 
-/// In path order, component by component. A cursor is good for as long as the caller likes: what came and
-/// went before it is not told.
+/// The part of a view that a call is about. An empty list restricts nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    pub under: Vec<String>,
+    pub globs: Vec<String>,
+    pub kinds: Vec<Kind>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    #[error(transparent)]
+    View(#[from] ViewError),
+    #[error(transparent)]
+    Glob(#[from] GlobError),
+    #[error("{0}")]
+    Invalid(&'static str),
+}
+
+impl From<Errno> for SelectionError {
+    fn from(errno: Errno) -> Self {
+        Self::View(errno.into())
+    }
+}
+
+/// Lists a selection in path order. A cursor stays valid: entries that were added or removed before it are not
+/// reported.
+///
+/// # Errors
+/// `Invalid` and `Glob` for a selection or cursor that cannot be used; `View` for a path in `under` that cannot be
+/// resolved and for a reader that was stopped.
 pub fn list(
     view: &RepoView,
     want: &Selection,
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<Entries, SelectionError> {
-    let mut sweep = Sweep::new(view, want, cursor)?;
+    let mut walk = SelectionWalk::new(view, want, cursor)?;
     let mut answer = Entries::default();
     let limit = limit.clamp(1, MAX_ENTRIES);
     let mut last_given: Option<String> = None;
     loop {
-        match sweep.step()? {
+        match walk.step()? {
             Step::End => break,
             Step::Pause => {
-                answer.next = sweep.at.clone();
+                answer.next = walk.at.clone();
                 break;
             }
             Step::Item(item) => {
@@ -49,8 +105,8 @@ pub fn list(
                     answer.next = last_given;
                     break;
                 }
-                // Gone since it was seen: not there.
-                let Ok(stat) = sweep.stat(&item) else { continue };
+                // The entry may have been removed meanwhile.
+                let Ok(stat) = walk.stat(&item) else { continue };
                 let size = if item.kind == Kind::File {
                     u64::try_from(stat.st_size).unwrap_or(0)
                 } else {
@@ -61,28 +117,491 @@ pub fn list(
             }
         }
     }
-    answer.truncated = sweep.cut;
+    answer.truncated = walk.cut;
     Ok(answer)
 }
 
-/// The paths of all files in view, without a look at any of them.
+/// Returns the paths of all files in view, without looking at the files.
+///
+/// # Errors
+/// As for [`list`].
 pub fn files(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
     let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
     let (mut found, mut cursor) = (HashSet::new(), None);
     loop {
-        let mut sweep = Sweep::new(view, &want, cursor.as_deref())?;
+        let mut walk = SelectionWalk::new(view, &want, cursor.as_deref())?;
         loop {
-            match sweep.step()? {
+            match walk.step()? {
                 Step::End => return Ok(found),
                 Step::Pause => break,
                 Step::Item(item) => found.insert(item.path),
             };
         }
-        cursor = sweep.at;
+        cursor = walk.at;
         if cursor.is_none() {
             return Ok(found);
         }
     }
+}
+
+/// Walks through a selection. Each entry in view is returned once, and links are returned as links.
+pub(super) struct SelectionWalk<'v> {
+    view: &'v RepoView,
+    globs: PathGlobs,
+    kinds: Vec<Kind>,
+    /// The real names to start at, the last one first. Each is opened when the walk reaches it.
+    starts: Vec<String>,
+    after: Option<String>,
+    walk: Option<TreeWalk<'v>>,
+    /// A directory that was returned and is not entered yet.
+    pending: Option<WalkEntry>,
+    looked_at: usize,
+    /// The path that was looked at last, after which another call continues.
+    pub(super) at: Option<String>,
+    /// Something was too deep or too large to be looked at.
+    pub(super) cut: bool,
+}
+
+pub(super) enum Step {
+    Item(Item),
+    /// The call has looked at enough entries; there may be more after [`SelectionWalk::at`].
+    Pause,
+    End,
+}
+
+pub(super) struct Item {
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// The open file, when the selection names it.
+    seen: Option<Box<Seen>>,
+}
+
+impl<'v> SelectionWalk<'v> {
+    pub(super) fn new(
+        view: &'v RepoView,
+        want: &Selection,
+        after: Option<&str>,
+    ) -> Result<Self, SelectionError> {
+        if after.is_some_and(|after| after.len() > MAX_PATH || after.is_empty()) {
+            return Err(SelectionError::Invalid("not a cursor of an earlier answer"));
+        }
+        if want.under.len() > MAX_UNDER {
+            return Err(SelectionError::Invalid(
+                "more than 256 paths to look under; name wider ones",
+            ));
+        }
+        let globs = PathGlobs::new(&want.globs)?;
+        let mut starts = vec![];
+        for path in &want.under {
+            view.stop().go_on()?;
+            starts.push(view.resolve("", path, Last::Follow)?.path);
+        }
+        if want.under.is_empty() {
+            starts.push(String::new());
+        }
+        starts.sort_by(|a, b| in_order(a, b));
+        // A start inside another one is visited with that one.
+        starts.dedup_by(|later, first| is_at_or_below(later.as_bytes(), first.as_bytes()));
+        starts.reverse();
+        Ok(Self {
+            view,
+            globs,
+            kinds: want.kinds.clone(),
+            starts,
+            after: after.map(String::from),
+            walk: None,
+            pending: None,
+            looked_at: 0,
+            at: None,
+            cut: false,
+        })
+    }
+
+    pub(super) fn step(&mut self) -> Result<Step, SelectionError> {
+        loop {
+            self.view.stop().go_on()?;
+            if self.walk.is_none() {
+                let Some(start) = self.next_start()? else { return Ok(Step::End) };
+                if start.kind == Kind::File {
+                    return Ok(Step::Item(Item {
+                        path: start.path.clone(),
+                        kind: Kind::File,
+                        seen: Some(Box::new(start)),
+                    }));
+                }
+                // Only one start can hold the cursor.
+                let rest = self.after.as_deref().and_then(|after| below(after, &start.path));
+                let after = rest.filter(|rest| !rest.is_empty()).map(str::as_bytes);
+                self.walk = Some(TreeWalk::start(
+                    (self.view.ignores(), self.view.overlay()),
+                    self.view.stop(),
+                    start.path.as_bytes(),
+                    start.fd,
+                    after,
+                )?);
+            }
+            if self.looked_at >= MAX_LOOKED_AT {
+                return Ok(Step::Pause);
+            }
+            if let Some(item) = self.walk_on()? {
+                return Ok(Step::Item(item));
+            }
+        }
+    }
+
+    /// Opens the next start: a directory to walk, or a file to return.
+    fn next_start(&mut self) -> Result<Option<Seen>, SelectionError> {
+        while let Some(start) = self.starts.pop() {
+            let holds_cursor = match self.after.as_deref() {
+                None => false,
+                Some(after) if below(after, &start).is_some() => true,
+                Some(after) if in_order(&start, after) == Ordering::Greater => false,
+                // The start lies before the cursor, so an earlier call has visited it.
+                Some(_) => continue,
+            };
+            // The name was resolved before, so a link is something that changed since.
+            let path = if start.is_empty() { "." } else { &start };
+            let start = match self.view.resolve("", path, Last::Link) {
+                Ok(start) => start,
+                Err(ViewError::NotFound | ViewError::Excluded { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match start.kind {
+                Kind::Link => {}
+                Kind::Directory => return Ok(Some(start)),
+                Kind::File if !holds_cursor && self.is_wanted(&start.path, Kind::File) => {
+                    self.looked_at += 1;
+                    self.at = Some(start.path.clone());
+                    return Ok(Some(start));
+                }
+                Kind::File => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks at one entry. Returns `None` when it was not selected or the walk has ended.
+    fn walk_on(&mut self) -> Result<Option<Item>, SelectionError> {
+        let Some(walk) = self.walk.as_mut() else { return Ok(None) };
+        if let Some(directory) = self.pending.take() {
+            // A directory that is unreadable or too deep is left out; the others are still an answer.
+            self.cut |= walk.enter(&directory).is_err();
+        }
+        let Some(found) = walk.next()? else {
+            self.cut |= walk.cut;
+            self.walk = None;
+            return Ok(None);
+        };
+        self.looked_at += 1;
+        let (kind, named_before, ignored) = (found.kind, found.named_before, found.ignored);
+        let Ok(path) = String::from_utf8(found.path.clone()) else { return Ok(None) };
+        if path.len() > MAX_PATH {
+            self.cut = true;
+            return Ok(None);
+        }
+        if !named_before {
+            self.at = Some(path.clone());
+        }
+        if self.view.rule_with(&path, Some(kind), || ignored).is_some() {
+            return Ok(None);
+        }
+        if kind == Kind::Directory {
+            self.pending = Some(found);
+        }
+        let wanted = !named_before && self.is_wanted(&path, kind);
+        Ok(wanted.then_some(Item { path, kind, seen: None }))
+    }
+
+    fn is_wanted(&self, path: &str, kind: Kind) -> bool {
+        (self.kinds.is_empty() || self.kinds.contains(&kind))
+            && (self.globs.is_empty() || self.globs.matches(path))
+    }
+
+    /// Returns the metadata of the item that the last step returned, without following a link.
+    pub(super) fn stat(&self, item: &Item) -> Result<Stat, Errno> {
+        match (&item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
+            (Some(seen), _) => Ok(seen.stat),
+            (None, Some(_)) if self.view.is_laid(&item.path) => {
+                self.view.resolve("", &item.path, Last::Link).map(|seen| seen.stat).map_err(gone)
+            }
+            (None, Some(dir)) => {
+                let name = name_of(item.path.as_bytes());
+                rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+            }
+            (None, None) => Err(Errno::NOENT),
+        }
+    }
+
+    /// Opens the regular file that the last step returned.
+    pub(super) fn open(&self, item: Item) -> Result<(OwnedFd, Stat), Errno> {
+        match (item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
+            (Some(seen), _) => Ok((seen.fd, seen.stat)),
+            (None, Some(_)) if self.view.is_laid(&item.path) => {
+                regular(self.view.resolve("", &item.path, Last::Link).map_err(gone)?.fd)
+            }
+            (None, Some(dir)) => {
+                let name = name_of(item.path.as_bytes());
+                regular(rustix::fs::openat(dir, name, READ, Mode::empty())?)
+            }
+            (None, None) => Err(Errno::NOENT),
+        }
+    }
+}
+
+fn gone(_: ViewError) -> Errno {
+    Errno::NOENT
+}
+
+/// Compares paths component by component, so that the entries of a directory follow it at once.
+fn in_order(a: &str, b: &str) -> Ordering {
+    a.split('/').cmp(b.split('/'))
+}
+
+/// Returns the rest of `path` inside `dir`, which is empty when both are equal, or `None` when `path` lies elsewhere.
+fn below<'p>(path: &'p str, dir: &str) -> Option<&'p str> {
+    if dir.is_empty() {
+        return Some(path);
+    }
+    let rest = path.strip_prefix(dir)?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+}
+
+/// A walk through a tree. The caller drives: [`TreeWalk::next`] returns an entry, and [`TreeWalk::enter`] descends into
+/// it.
+pub(super) struct TreeWalk<'a> {
+    ignores: &'a IgnoreRules,
+    stop: &'a StopCheck,
+    overlay: Option<&'a Overlay>,
+    frames: Vec<Frame>,
+    /// The rest of the path to continue after, in reverse. Its first name is looked for in the next directory entered.
+    resume: Vec<Vec<u8>>,
+    /// A directory had more names than are looked at.
+    pub(super) cut: bool,
+}
+
+struct Frame {
+    path: Vec<u8>,
+    fd: OwnedFd,
+    rules: Arc<DirRules>,
+    names: std::vec::IntoIter<(Vec<u8>, Kind)>,
+    last: Vec<u8>,
+    more: bool,
+    /// The name to continue below, until the walk has reached it.
+    resume: Option<Vec<u8>>,
+}
+
+/// An entry of a tree. It is opened by its last name in [`TreeWalk::dir`].
+pub(super) struct WalkEntry {
+    pub(super) path: Vec<u8>,
+    pub(super) kind: Kind,
+    pub(super) ignored: bool,
+    /// An earlier walk has returned this entry, so only the entries below it are new.
+    pub(super) named_before: bool,
+}
+
+impl WalkEntry {
+    pub(super) fn name(&self) -> &[u8] {
+        name_of(&self.path)
+    }
+}
+
+impl<'a> TreeWalk<'a> {
+    /// Begins in the directory `path`, after the path `after` in it.
+    pub(super) fn start(
+        (ignores, overlay): (&'a IgnoreRules, Option<&'a Overlay>),
+        stop: &'a StopCheck,
+        path: &[u8],
+        fd: OwnedFd,
+        after: Option<&[u8]>,
+    ) -> Result<Self, Errno> {
+        let mut walk = Self { ignores, stop, overlay, frames: vec![], resume: vec![], cut: false };
+        if let Some(after) = after {
+            walk.resume = after.split(|byte| *byte == b'/').map(<[u8]>::to_vec).rev().collect();
+        }
+        let rules = ignores.of_dir(path);
+        walk.push(path.to_vec(), fd, rules)?;
+        Ok(walk)
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<WalkEntry>, Errno> {
+        loop {
+            let Some(frame) = self.frames.last_mut() else { return Ok(None) };
+            if let Some((name, kind)) = frame.names.next() {
+                let path = if frame.path.is_empty() {
+                    name.clone()
+                } else {
+                    [frame.path.as_slice(), b"/", &name].concat()
+                };
+                let named_before = frame.resume.take().is_some_and(|resume| resume == name);
+                if !named_before {
+                    self.resume.clear();
+                }
+                frame.last = name;
+                let ignored = self.ignores.ignores(&frame.rules, &path, kind == Kind::Directory);
+                return Ok(Some(WalkEntry { path, kind, ignored, named_before }));
+            }
+            if frame.more {
+                let after = Bound::Excluded(frame.last.as_slice());
+                let next = scan_over(self.overlay, self.stop, &frame.path, &frame.fd, after)?;
+                frame.more = next.more;
+                frame.names = next.names.into_iter();
+                self.cut |= next.cut;
+            } else {
+                self.frames.pop();
+            }
+        }
+    }
+
+    /// Descends into the directory that was returned last. Returns false when it is no directory any more.
+    pub(super) fn enter(&mut self, found: &WalkEntry) -> Result<bool, Errno> {
+        if self.frames.len() >= MAX_DEPTH {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let Some(frame) = self.frames.last() else { return Ok(false) };
+        let laid = is_laid(self.overlay, &found.path);
+        let opened = match laid {
+            // Such a directory is listed from the overlay, so any handle does.
+            true => frame.fd.try_clone().map_err(|_| Errno::MFILE),
+            false => rustix::fs::openat(&frame.fd, found.name(), DIRECTORY, Mode::empty()),
+        };
+        let fd = match opened {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(false),
+            Err(errno) => return Err(errno),
+        };
+        let own = (!laid).then(|| fd.as_fd());
+        let rules = self.ignores.inside(&frame.rules, &found.path, own);
+        self.push(found.path.clone(), fd, rules)?;
+        Ok(true)
+    }
+
+    /// Returns the directory that holds the entry returned last.
+    pub(super) fn dir(&self) -> Option<BorrowedFd<'_>> {
+        self.frames.last().map(|frame| frame.fd.as_fd())
+    }
+
+    fn push(&mut self, path: Vec<u8>, fd: OwnedFd, rules: Arc<DirRules>) -> Result<(), Errno> {
+        let resume = self.resume.pop();
+        let from = resume.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let first = scan_over(self.overlay, self.stop, &path, &fd, from)?;
+        self.cut |= first.cut;
+        let names = first.names.into_iter();
+        self.frames.push(Frame { path, fd, rules, names, last: vec![], more: first.more, resume });
+        Ok(())
+    }
+}
+
+fn scan_over(
+    overlay: Option<&Overlay>,
+    stop: &StopCheck,
+    path: &[u8],
+    fd: &OwnedFd,
+    from: Bound<&[u8]>,
+) -> Result<Scan, Errno> {
+    let over = overlay.zip(std::str::from_utf8(path).ok());
+    let over = over.map_or_else(OverlayNames::new, |(over, path)| over.names(path));
+    scan((!is_laid(overlay, path)).then_some(fd), &over, from, WINDOW, stop)
+}
+
+/// Whether a directory exists in the overlay alone.
+fn is_laid(overlay: Option<&Overlay>, path: &[u8]) -> bool {
+    let Some((over, path)) = overlay.zip(std::str::from_utf8(path).ok()) else { return false };
+    matches!(over.look(path), Laid::Directory)
+}
+
+/// The names that an overlay has in a directory, with `None` for a removed one.
+type OverlayNames = BTreeMap<Vec<u8>, Option<Kind>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// Files, directories and links, sorted by name.
+    pub(super) names: Vec<(Vec<u8>, Kind)>,
+    /// The directory has names after the last one.
+    pub(super) more: bool,
+    /// The directory has more names than are looked at.
+    pub(super) cut: bool,
+}
+
+/// Returns the first names of a directory that nothing is laid over. A directory has more of them only if it is huge.
+pub(super) fn first_names(dir: impl AsFd) -> Result<Vec<(Vec<u8>, Kind)>, Errno> {
+    let nothing = OverlayNames::new();
+    let scanned = scan(Some(dir), &nothing, Bound::Unbounded, WINDOW, &StopCheck::default())?;
+    Ok(scanned.names)
+}
+
+/// Returns at most `window` names from `from` on: those of `dir`, if there is one, with the overlay's names over them.
+pub(super) fn scan(
+    dir: Option<impl AsFd>,
+    over: &OverlayNames,
+    from: Bound<&[u8]>,
+    window: usize,
+    stop: &StopCheck,
+) -> Result<Scan, Errno> {
+    let mut found = Window { names: BinaryHeap::new(), size: window, scan: Scan::default() };
+    let wanted = |name: &[u8]| match from {
+        Bound::Unbounded => true,
+        Bound::Included(first) => name >= first,
+        Bound::Excluded(last) => name > last,
+    };
+    for (name, kind) in over.iter().filter(|(name, _)| wanted(name)) {
+        found.offer(name, || *kind);
+    }
+    let Some(dir) = dir else { return Ok(found.into_scan()) };
+    for (looked_at, entry) in Dir::read_from(&dir)?.enumerate() {
+        if looked_at % BETWEEN_CHECKS == 0 {
+            stop.go_on()?;
+        }
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") || !wanted(name) || over.contains_key(name) {
+            continue;
+        }
+        if looked_at >= MAX_NAMES {
+            found.scan.cut = true;
+            break;
+        }
+        found.offer(name, || kind_of(&dir, name, entry.file_type()));
+    }
+    Ok(found.into_scan())
+}
+
+/// The first names, in order, of all that are offered.
+struct Window {
+    names: BinaryHeap<(Vec<u8>, Kind)>,
+    size: usize,
+    scan: Scan,
+}
+
+impl Window {
+    fn offer(&mut self, name: &[u8], kind: impl FnOnce() -> Option<Kind>) {
+        let Self { names, size, scan } = self;
+        if names.len() >= *size && names.peek().is_some_and(|(last, _)| last.as_slice() < name) {
+            scan.more = true;
+            return;
+        }
+        let Some(kind) = kind() else { return };
+        names.push((name.to_vec(), kind));
+        if names.len() > *size {
+            names.pop();
+            scan.more = true;
+        }
+    }
+
+    fn into_scan(self) -> Scan {
+        Scan { names: self.names.into_sorted_vec(), ..self.scan }
+    }
+}
+
+/// Returns the kind of a name, also on a file system whose listing leaves it out.
+fn kind_of(dir: impl AsFd, name: &[u8], listed: FileType) -> Option<Kind> {
+    let known = match listed {
+        FileType::Unknown => {
+            let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            FileType::from_raw_mode(stat.st_mode)
+        }
+        known => known,
+    };
+    Kind::of(known)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
-//! One task per repository: a lock on the root directory itself, so that every spelling of its path and
-//! every ARTIFACT_DIR meets the same one. The system lets go of it when the process ends, however it ends.
+//! The lock of a repository, which one task at a time holds, and the identity of its root directory.
+//!
+//! The lock is on the root directory itself, so it is the same one for every path that leads there and for every
+//! ARTIFACT_DIR. The system releases it when the process ends, however it ends.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,43 +13,40 @@ use std::time::SystemTime;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-/// Held until dropped.
+/// The lock of a repository, which is released when this value is dropped.
 #[derive(Debug)]
 pub struct RepoLock {
-    root: HeldRoot,
-}
-
-#[derive(Debug)]
-pub enum Acquired {
-    Held(RepoLock),
-    /// Somebody else has it; ask again later.
-    Busy,
+    root: OpenRoot,
 }
 
 impl RepoLock {
-    pub fn try_acquire(root: &Path) -> std::io::Result<Acquired> {
-        let root = HeldRoot::open(root)?;
+    /// Takes the lock, or returns `None` while another process holds it.
+    ///
+    /// # Errors
+    /// The root cannot be opened, or its file system has no locks.
+    pub fn try_acquire(root: &Path) -> std::io::Result<Option<Self>> {
+        let root = OpenRoot::open(root)?;
         match rustix::fs::flock(&*root.handle, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Acquired::Held(Self { root })),
-            Err(Errno::WOULDBLOCK) => Ok(Acquired::Busy),
+            Ok(()) => Ok(Some(Self { root })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// The directory that is locked.
-    pub fn root(&self) -> &HeldRoot {
+    /// Returns the locked directory.
+    pub fn root(&self) -> &OpenRoot {
         &self.root
     }
 }
 
-/// A root directory that stays open, and the path that meant it. Clones share the handle.
+/// An open root directory and the path by which it was opened. Clones share the handle.
 #[derive(Debug, Clone)]
-pub struct HeldRoot {
+pub struct OpenRoot {
     path: PathBuf,
     handle: Arc<OwnedFd>,
 }
 
-/// The path of a repository does not mean the directory any more that the work is about.
+/// The path of a repository no longer leads to the directory that was opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootMoved {
     #[error("{0} is another directory by now")]
@@ -57,12 +56,14 @@ pub enum RootMoved {
 }
 
 impl RootMoved {
-    /// A stable word.
+    /// The stable code of this refusal.
     pub const CODE: &'static str = "repository_moved";
     pub const HINT: &'static str = "run the task again where the repository is now";
 }
 
-impl HeldRoot {
+impl OpenRoot {
+    /// # Errors
+    /// The directory cannot be opened.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         Ok(Self { path: path.to_owned(), handle: Arc::new(open(path)?) })
     }
@@ -71,12 +72,18 @@ impl HeldRoot {
         &self.path
     }
 
+    /// # Errors
+    /// The error of the system.
     pub fn identity(&self) -> std::io::Result<RootIdentity> {
         RootIdentity::of_handle(&self.handle)
     }
 
-    /// Whether the path still means this directory. As long as it is open nothing else can have its number.
-    pub fn stays(&self) -> Result<(), RootMoved> {
+    /// Checks that the path still leads to this directory. No other directory can have its inode number while it is
+    /// open.
+    ///
+    /// # Errors
+    /// `Replaced` when the path leads to another directory, `Gone` when it cannot be opened.
+    pub fn check_not_moved(&self) -> Result<(), RootMoved> {
         let gone = |errno: Errno| RootMoved::Gone {
             path: self.path.clone(),
             why: std::io::Error::from(errno).to_string(),
@@ -90,39 +97,42 @@ impl HeldRoot {
     }
 }
 
-/// Which directory a path means, whatever it is called, also after the machine was started again. Inodes are used
-/// again, so its birth counts as well where it is known.
+/// The identity of a directory under all its names, also after a reboot. It includes the time of creation where that is
+/// known, because inode numbers are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RootIdentity {
-    /// Which file system, as well as that can be told.
-    place: u64,
+    /// A number of the file system; see [`file_system`].
+    file_system: u64,
     inode: u64,
     born: Option<SystemTime>,
 }
 
 impl RootIdentity {
+    /// # Errors
+    /// The directory cannot be opened.
     pub fn of(root: &Path) -> std::io::Result<Self> {
         Self::of_handle(&open(root)?)
     }
 
     fn of_handle(root: &OwnedFd) -> std::io::Result<Self> {
         let meta = File::from(root.try_clone()?).metadata()?;
-        let named = rustix::fs::fstatvfs(root.as_fd())?.f_fsid;
-        // There a directory is born again when something is first written in it.
+        let id = rustix::fs::fstatvfs(root.as_fd())?.f_fsid;
+        // On overlayfs the first write into a directory gives it a new time of creation.
         let born = meta.created().ok().filter(|_| !is_overlay(root));
-        let place = place(meta.dev(), named, born.is_some());
-        Ok(Self { place, inode: meta.ino(), born })
+        let file_system = file_system(meta.dev(), id, born.is_some());
+        Ok(Self { file_system, inode: meta.ino(), born })
     }
 }
 
-/// A device has its number until it is mounted again, and another one then. So what the file system calls itself is
-/// taken, unless that is nothing, or the device's number; and then nothing at all where the birth is known.
-fn place(device: u64, named: u64, born: bool) -> u64 {
-    match named {
-        0 if born => 0,
-        named if named == device && born => 0,
+/// Prefers the id of the file system to the device number, because a device may get another number when it is mounted
+/// again. Where the id is missing or made of the device number, the time of creation has to do, and without that the
+/// device number.
+fn file_system(device: u64, id: u64, has_birth: bool) -> u64 {
+    match id {
+        0 if has_birth => 0,
+        id if id == device && has_birth => 0,
         0 => device,
-        named => named,
+        id => id,
     }
 }
 
@@ -137,10 +147,10 @@ fn is_overlay(_: &OwnedFd) -> bool {
     false
 }
 
-/// A word without blanks, equal for equal directories.
+/// A text without blanks, which is equal for equal directories.
 impl std::fmt::Display for RootIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:x}-{:x}", self.place, self.inode)?;
+        write!(f, "{:x}-{:x}", self.file_system, self.inode)?;
         match self.born.and_then(|born| born.duration_since(SystemTime::UNIX_EPOCH).ok()) {
             Some(born) => write!(f, "-{:x}", born.as_nanos()),
             None => Ok(()),
@@ -163,10 +173,6 @@ impl From<RootMoved> for act_core::Failure {
 mod tests {
     use super::*;
 
-    fn is_held(acquired: &Acquired) -> bool {
-        matches!(acquired, Acquired::Held(_))
-    }
-
     #[test]
     fn one_holder_under_whatever_name_and_free_again_when_dropped() {
         let dir = tempfile::tempdir().unwrap();
@@ -176,11 +182,11 @@ mod tests {
         std::os::unix::fs::symlink(&root, &link).unwrap();
 
         let first = RepoLock::try_acquire(&root).unwrap();
-        assert!(is_held(&first));
-        assert!(!is_held(&RepoLock::try_acquire(&root.join(".")).unwrap()));
-        assert!(!is_held(&RepoLock::try_acquire(&link).unwrap()));
+        assert!(first.is_some());
+        assert!(RepoLock::try_acquire(&root.join(".")).unwrap().is_none());
+        assert!(RepoLock::try_acquire(&link).unwrap().is_none());
         drop(first);
-        assert!(is_held(&RepoLock::try_acquire(&link).unwrap()));
+        assert!(RepoLock::try_acquire(&link).unwrap().is_some());
     }
 
     #[test]
@@ -206,26 +212,30 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (root, aside) = (dir.path().join("repo"), dir.path().join("aside"));
         std::fs::create_dir(&root).unwrap();
-        let held = HeldRoot::open(&root).unwrap();
-        assert_eq!(held.stays(), Ok(()));
+        let held = OpenRoot::open(&root).unwrap();
+        assert_eq!(held.check_not_moved(), Ok(()));
         std::fs::rename(&root, &aside).unwrap();
-        assert!(matches!(held.stays(), Err(RootMoved::Gone { .. })));
+        assert!(matches!(held.check_not_moved(), Err(RootMoved::Gone { .. })));
         std::fs::create_dir(&root).unwrap();
-        assert_eq!(held.stays(), Err(RootMoved::Replaced(root.clone())));
+        assert_eq!(held.check_not_moved(), Err(RootMoved::Replaced(root.clone())));
         std::fs::remove_dir(&root).unwrap();
         std::os::unix::fs::symlink(&aside, &root).unwrap();
-        assert_eq!(held.stays(), Ok(()), "another way to the same one");
+        assert_eq!(held.check_not_moved(), Ok(()), "another way to the same one");
     }
 
     #[test]
     fn the_number_of_a_device_counts_only_where_nothing_better_is_known() {
         // TASK-17: numbers of devices change when something is mounted again
         let sda1 = 8 << 8 | 1;
-        assert_eq!(place(sda1, 0xfeed, true), 0xfeed, "what the file system calls itself");
-        assert_eq!(place(sda1, 0xfeed, false), 0xfeed);
+        assert_eq!(file_system(sda1, 0xfeed, true), 0xfeed, "what the file system calls itself");
+        assert_eq!(file_system(sda1, 0xfeed, false), 0xfeed);
         for made_of_the_device in [0, sda1] {
-            assert_eq!(place(sda1, made_of_the_device, true), 0);
-            assert_eq!(place(sda1, made_of_the_device, false), sda1, "an inode says too little");
+            assert_eq!(file_system(sda1, made_of_the_device, true), 0);
+            assert_eq!(
+                file_system(sda1, made_of_the_device, false),
+                sda1,
+                "an inode says too little"
+            );
         }
     }
 }

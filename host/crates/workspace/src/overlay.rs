@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::apply::Checked;
-use super::change::EditError;
-use super::handle::{DIRECTORY, Root};
+use super::paths::RepoPath;
 use super::proposal::{Blob, NEW_FILE, ProposedFile};
 use super::reading::{MAX_READ, is_binary};
-use super::repo_path::RepoPath;
 use super::transaction::{self, directory, on_the_way};
 use super::view::Kind;
+use super::writer::{Checked, EditError};
+use act_fs::{DIRECTORY, Root};
 
 /// Bytes that are held in all, those of the files before included.
 const MAX_BYTES: usize = 64 << 20;

@@ -1,23 +1,32 @@
-//! Bytes of one file, and which version of it they are.
+//! The bytes of one file, and which version of the file they are.
+//!
+//! A version is a number that is counted per file and task, and the digest of the bytes. The number starts at 1 when
+//! the file is first read and rises whenever other bytes are found, no matter who wrote them. An edit names the version
+//! that its author has read, so it never overwrites bytes that its author has not read.
 
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use act_fs::Sha256;
 pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 
-use super::versions::{Version, Versions, digest};
 use super::view::{Kind, Last, Profile, RepoView, ViewError};
 
-/// Bytes in one answer at most.
+/// Maximum number of bytes in one answer.
 pub const MAX_READ: u64 = 8 << 20;
 
-/// Bytes from `offset`, at most `length`; without one to the end or to the bound.
+/// A request for at most `length` bytes from `offset` on; without a length, to the end or to [`MAX_READ`].
 #[derive(Debug, Clone, Default)]
 pub struct Slice {
     pub path: String,
     pub offset: u64,
     pub length: Option<u64>,
-    /// Needed to edit; the whole file is read for it.
+    /// Whether to return the version, which an edit needs. The whole file is read for it.
     pub with_version: bool,
     /// Maximum size in bytes of a file that is read for its version, below [`MAX_READ`].
     pub version_bytes: Option<u64>,
@@ -28,7 +37,7 @@ pub struct Chunk {
     /// The real path, which is the one to edit.
     pub path: String,
     pub bytes: Vec<u8>,
-    /// Of the whole file.
+    /// The number of bytes of the whole file.
     pub size: u64,
     pub version: Option<Version>,
 }
@@ -39,7 +48,7 @@ pub enum ReadError {
     View(#[from] ViewError),
     #[error("{path} is no regular file")]
     NotAFile { path: String },
-    /// Only a reader to whom binaries are not in view is told so.
+    /// Only for a reader from whose view binary files are excluded.
     #[error("{path} is binary")]
     Binary { path: String },
     #[error("{path} has {size} bytes, more than the {MAX_READ} that can be read for an edit")]
@@ -48,7 +57,12 @@ pub enum ReadError {
     Failed { path: String, why: String },
 }
 
-/// Follows links inside the view. With `with_version` the bytes and the version are of the same moment.
+/// Reads a part of a file. Links are followed inside the view. The version, if requested, belongs to exactly these
+/// bytes.
+///
+/// # Errors
+/// `View` for a path that cannot be resolved, `NotAFile` for another kind of file, `Binary` for a Scout, `TooLarge` for
+/// a version of a file beyond [`MAX_READ`], and `Failed` with the error of the system.
 pub fn read(
     view: &RepoView,
     want: &Slice,
@@ -63,28 +77,28 @@ pub fn read(
     let failed =
         |error: std::io::Error| ReadError::Failed { path: path.clone(), why: error.to_string() };
     let file = File::from(seen.fd);
-    let said = u64::try_from(seen.stat.st_size).unwrap_or(0);
+    let size = u64::try_from(seen.stat.st_size).unwrap_or(0);
     let text_only = view.profile() == Profile::Scout;
-    let head = || read_at(&file, 0, (BINARY_PROBE as u64).min(said)).map_err(failed);
+    let head = || read_at(&file, 0, (BINARY_PROBE as u64).min(size)).map_err(failed);
     let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
     if !want.with_version {
-        // What begins at the beginning is its own probe: one look at the file instead of two.
-        let probes_itself = want.offset == 0 && length >= (BINARY_PROBE as u64).min(said);
+        // Bytes from the beginning of the file show by themselves whether it is binary.
+        let probes_itself = want.offset == 0 && length >= (BINARY_PROBE as u64).min(size);
         if text_only && !probes_itself && is_binary(&head()?) {
             return Err(ReadError::Binary { path });
         }
-        let there = length.min(said.saturating_sub(want.offset));
-        let bytes = read_at(&file, want.offset, there).map_err(failed)?;
+        let available = length.min(size.saturating_sub(want.offset));
+        let bytes = read_at(&file, want.offset, available).map_err(failed)?;
         if text_only && probes_itself && is_binary(&bytes) {
             return Err(ReadError::Binary { path });
         }
-        view.note(&path);
-        return Ok(Chunk { path, bytes, size: said, version: None });
+        view.record_read(&path);
+        return Ok(Chunk { path, bytes, size, version: None });
     }
     if text_only && is_binary(&head()?) {
         return Err(ReadError::Binary { path });
     }
-    view.note(&path);
+    view.record_read(&path);
     let size = file.metadata().map_err(failed)?.len();
     if size > want.version_bytes.unwrap_or(MAX_READ).min(MAX_READ) {
         return Err(ReadError::TooLarge { path, size });
@@ -101,7 +115,7 @@ pub fn read(
     Ok(Chunk { path, bytes, size, version: Some(version) })
 }
 
-/// At most `length` bytes; a file that shrinks meanwhile gives fewer.
+/// Reads at most `length` bytes, and fewer from a file that shrinks meanwhile.
 pub(super) fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     let mut filled = 0;
@@ -118,6 +132,84 @@ pub(super) fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Res
     }
     bytes.truncate(filled);
     Ok(bytes)
+}
+
+/// Returns the handle if it is that of a regular file. The handle is checked and not the name, so that nothing can be
+/// swapped between the check and the use.
+pub(super) fn regular(fd: OwnedFd) -> Result<(OwnedFd, Stat), Errno> {
+    let stat = rustix::fs::fstat(&fd)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((fd, stat)),
+        FileType::Directory => Err(Errno::ISDIR),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Reads a whole file, or returns `None` when it has more than `most` bytes.
+pub(super) fn read_whole(fd: OwnedFd, most: u64) -> std::io::Result<Option<Vec<u8>>> {
+    match act_fs::read_bounded(File::from(fd), most) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Version {
+    pub number: u64,
+    /// The SHA-256 digest of the bytes, as 64 lower-case hexadecimal digits.
+    pub digest: String,
+}
+
+impl Version {
+    /// Whether this is the expected version: the number satisfies the edit protocol, and the bytes are the ones that
+    /// were read.
+    pub fn is(&self, expected: &Self) -> bool {
+        edit_protocol::expect(expected.number, self.number).is_ok()
+            && self.digest == expected.digest
+    }
+}
+
+/// The versions of the files of one task. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Versions(Arc<Mutex<BTreeMap<String, Version>>>);
+
+impl Versions {
+    /// Returns the version of a file whose bytes have this digest now.
+    pub fn observe(&self, path: &str, digest: &str) -> Version {
+        let mut known = self.known();
+        let version = known
+            .entry(path.to_owned())
+            .or_insert_with(|| Version { number: 1, digest: digest.to_owned() });
+        if version.digest != digest {
+            version.number = version.number.saturating_add(1);
+            version.digest = digest.to_owned();
+        }
+        version.clone()
+    }
+
+    /// Counts a write, also when the bytes are the old ones, and returns the new version.
+    pub(super) fn written(&self, path: &str, digest: &str) -> Version {
+        let mut known = self.known();
+        let number = known.get(path).map_or(1, |version| version.number.saturating_add(1));
+        let version = Version { number, digest: digest.to_owned() };
+        known.insert(path.to_owned(), version.clone());
+        version
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Version>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the SHA-256 digest of bytes as 64 lower-case hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::of(bytes).to_string()
+}
+
+/// Returns the hexadecimal digits of a digest, which may be written with or without `sha256:` before them.
+pub fn bare_digest(digest: &str) -> &str {
+    digest.strip_prefix("sha256:").unwrap_or(digest)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Lines that match, in path order, over everything in view that is text.
+//! Searching the text files in view for lines that match a regular expression, in path order.
 //!
-//! The pattern comes from a component. A pattern is held against one line after the other, so it costs the
-//! same whatever it could cross; only where a match may span lines it is held against a whole, smaller file,
-//! and every match begins behind the one before. Compiled size, bytes and hits are bounded, and between two
-//! attempts to match somebody looks whether the answer is still wanted.
+//! A component chooses the pattern, so its cost is bounded: the compiled size, the bytes that are searched and the
+//! number of hits. A pattern is matched against one line at a time. Only where a match may span lines it is matched
+//! against a whole file, which must be smaller, and each match begins after the one before. Between two attempts the
+//! search checks whether the answer is still wanted.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -12,25 +12,25 @@ use edit_protocol::{BYTE_ORDER_MARK, Line};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::Stat;
 
+use super::listing::{Selection, SelectionError, SelectionWalk, Step};
 use super::reading::{is_binary, read_at};
-use super::selection::{Selection, SelectionError, Step, Sweep};
-use super::stop::StopCheck;
-use super::view::{Kind, RepoView, ViewError};
+use super::view::{Kind, Last, RepoView, StopCheck, ViewError};
 
-/// Hits in one answer at most.
+/// Maximum number of hits in one answer.
 pub const MAX_HITS: usize = 1_000;
-/// A line is shown up to here, and behind that a mark that it was cut.
+/// Maximum number of bytes of a line in a hit. A longer line is cut and ends in `…`.
 pub const MAX_HIT_BYTES: usize = 400;
-/// Bytes of a file that is searched at most; a larger one is passed over and the answer says so.
+/// Maximum number of bytes of a file that is searched. A larger file is skipped, and the answer says so.
 const MAX_FILE: u64 = 8 << 20;
-/// The same where a match may span lines: one attempt to match cannot be interrupted.
+/// Like `MAX_FILE`, where a match may span lines: one attempt to match cannot be interrupted.
 const MAX_SPANNED: u64 = 1 << 20;
-/// Bytes of a line that are searched.
+/// Number of bytes of a line that are searched.
 const MAX_LINE: usize = 64 << 10;
-/// Bytes that one call reads before it answers with a cursor.
+/// Number of bytes that one call reads before it returns a cursor.
 const MAX_SEARCHED: u64 = 128 << 20;
+/// Maximum number of bytes of a pattern.
 const MAX_PATTERN: usize = 4096;
-/// Bytes of the compiled pattern and of its lazily built tables.
+/// Maximum number of bytes of the compiled pattern, and of its lazily built tables.
 const MAX_COMPILED: usize = 1 << 20;
 const MAX_TABLES: usize = 8 << 20;
 
@@ -38,16 +38,16 @@ const MAX_TABLES: usize = 8 << 20;
 pub struct Pattern {
     pub regex: String,
     pub ignore_case: bool,
-    /// A match may span lines; its first line is the hit.
+    /// Whether a match may span lines. The hit is its first line.
     pub multi_line: bool,
-    /// Bytes of any one file that may be known; all of it where none.
+    /// Number of bytes of each file that the caller may read; `None` for all.
     pub file_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     pub path: String,
-    /// From 1.
+    /// The number of the line, from 1.
     pub line: u32,
     /// The byte of the line at which the match starts, from 1.
     pub column: u32,
@@ -57,6 +57,7 @@ pub struct Hit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hits {
     pub items: Vec<Hit>,
+    /// The cursor for the next call, or `None` at the end.
     pub next: Option<String>,
     /// A file was too large, or a directory too deep, to be searched.
     pub truncated: bool,
@@ -76,7 +77,10 @@ impl From<ViewError> for SearchError {
     }
 }
 
-/// Links are passed over: what they mean is found under its own name.
+/// Searches the selected files. Links are skipped, because their targets are found under their own names.
+///
+/// # Errors
+/// `Pattern` for an invalid regular expression; `Selection` as for [`super::list`].
 pub fn search(
     view: &RepoView,
     want: &Pattern,
@@ -88,43 +92,43 @@ pub fn search(
     let selection = Selection { kinds: vec![Kind::File], ..within.clone() };
     let mut hits = Hits::default();
     let mut searched = 0;
-    // A cursor stands at a line of a file: that file comes again, from the line after.
-    let mut sweep = Sweep::new(view, &selection, cursor.as_ref().map(|c| c.path.as_str()))?;
+    // A cursor names a line of a file. The search continues in that file after the line.
+    let mut walk = SelectionWalk::new(view, &selection, cursor.as_ref().map(|c| c.path.as_str()))?;
     if let Some(cursor) = cursor.filter(|cursor| cursor.line > 0) {
-        match view.resolve("", &cursor.path, super::view::Last::Link) {
+        match view.resolve("", &cursor.path, Last::Link) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
-                view.note(&cursor.path);
+                view.record_read(&cursor.path);
                 let text = matcher.read(seen.fd, &seen.stat, &mut searched, &mut hits.truncated);
                 matcher.find(&cursor.path, &text, cursor.line, &mut hits)?;
             }
-            // Gone meanwhile: its hits went with it.
+            // The file was removed meanwhile.
             _ => {}
         }
     }
     while hits.next.is_none() {
         if searched >= MAX_SEARCHED {
-            hits.next = sweep.at.take().map(|path| Cursor { path, line: 0 }.to_string());
+            hits.next = walk.at.take().map(|path| Cursor { path, line: 0 }.to_string());
             break;
         }
-        match sweep.step()? {
+        match walk.step()? {
             Step::End => break,
             Step::Pause => {
-                hits.next = sweep.at.take().map(|path| Cursor { path, line: 0 }.to_string())
+                hits.next = walk.at.take().map(|path| Cursor { path, line: 0 }.to_string())
             }
             Step::Item(item) => {
                 let path = item.path.clone();
-                let Ok((fd, stat)) = sweep.open(item) else { continue };
-                view.note(&path);
+                let Ok((fd, stat)) = walk.open(item) else { continue };
+                view.record_read(&path);
                 let text = matcher.read(fd, &stat, &mut searched, &mut hits.truncated);
                 matcher.find(&path, &text, 0, &mut hits)?;
             }
         }
     }
-    hits.truncated |= sweep.cut;
+    hits.truncated |= walk.cut;
     Ok(hits)
 }
 
-/// After which line of which file to go on; line 0 means after the file.
+/// The line of a file after which a search continues. Line 0 means after the whole file.
 struct Cursor {
     path: String,
     line: u32,
@@ -133,7 +137,8 @@ struct Cursor {
 impl Cursor {
     fn parse(text: &str) -> Result<Self, SelectionError> {
         let parsed = text.split_once(':').and_then(|(line, path)| Some((line.parse().ok()?, path)));
-        let (line, path) = parsed.ok_or(SelectionError::Invalid("no cursor of ours"))?;
+        let (line, path) =
+            parsed.ok_or(SelectionError::Invalid("not a cursor of an earlier answer"))?;
         Ok(Self { path: path.to_owned(), line })
     }
 }
@@ -147,10 +152,10 @@ impl std::fmt::Display for Cursor {
 struct Matcher<'v> {
     regex: Regex,
     multi_line: bool,
-    /// A line can only match where the text that it stands in does.
+    /// A line can only match if the whole text does, so the whole text is tried first.
     whole_first: bool,
     stop: &'v StopCheck,
-    /// Bytes of a file that may be known.
+    /// Number of bytes of a file that the caller may read.
     most: u64,
 }
 
@@ -168,19 +173,19 @@ impl<'v> Matcher<'v> {
             .build()
             .map_err(|error| SearchError::Pattern(error.to_string()))?;
         let most = want.file_bytes.unwrap_or(u64::MAX);
-        // What is said about the ends of a text holds for each line; groups with flags may say it as well.
+        // Anchors at the ends of the text mean each line here, and a group with flags may contain such an anchor.
         let plain = want.regex.replace("(?:", "(");
         let whole_first =
             !want.multi_line && !["\\A", "\\z", "(?"].iter().any(|ends| plain.contains(ends));
         Ok(Self { regex, multi_line: want.multi_line, whole_first, stop, most })
     }
 
-    /// The file's text; nothing when it is binary or too large.
+    /// Returns the text of a file, which is empty when the file is binary or too large.
     fn read(&self, fd: OwnedFd, stat: &Stat, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
         let most = if self.multi_line { MAX_SPANNED } else { MAX_FILE };
-        // One byte more than is searched tells that there is more.
-        let said = u64::try_from(stat.st_size).unwrap_or(0).min(most + 1);
-        let Ok(mut text) = read_at(&File::from(fd), 0, said) else { return vec![] };
+        // One byte beyond the bound shows that the file is larger.
+        let length = u64::try_from(stat.st_size).unwrap_or(0).min(most + 1);
+        let Ok(mut text) = read_at(&File::from(fd), 0, length) else { return vec![] };
         *searched += text.len() as u64;
         if is_binary(&text) {
             return vec![];
@@ -193,14 +198,14 @@ impl<'v> Matcher<'v> {
             *truncated = true;
             text.truncate(usize::try_from(self.most).unwrap_or(usize::MAX));
         }
-        // It belongs to no line.
+        // The byte order mark belongs to no line.
         if text.starts_with(BYTE_ORDER_MARK) {
             text.drain(..BYTE_ORDER_MARK.len());
         }
         text
     }
 
-    /// Adds the hits after line `after`, one for each line at most.
+    /// Adds the hits after line `after`, at most one for each line.
     fn find(
         &self,
         path: &str,
@@ -256,21 +261,22 @@ impl<'v> Matcher<'v> {
     }
 }
 
-/// Whether a line matches no more and no less for standing among others: none ends in `\r\n` or is cut.
+/// Whether each line matches in the whole text exactly if it matches alone. A line that ends in `\r\n` or is cut may
+/// not.
 fn lines_are_alike(text: &[u8]) -> bool {
     text.len() <= MAX_LINE && !text.contains(&b'\r')
 }
 
-/// Lines of a text by offset, counted as they are passed.
+/// Finds lines of a text by offset. Offsets are asked for in ascending order.
 struct Lines<'t> {
     text: &'t [u8],
     number: u32,
-    /// Just after the last line that was counted.
+    /// The end of the last line that was counted.
     end: usize,
 }
 
 impl<'t> Lines<'t> {
-    /// The line that holds the byte `at`: its number, where it starts, its bytes with the newline.
+    /// Returns the line that holds the byte `at`: its number, its start, and its bytes with the newline.
     fn at(&mut self, at: usize) -> Option<(u32, usize, &'t [u8])> {
         loop {
             let rest = self.text.get(self.end..).filter(|rest| !rest.is_empty())?;
@@ -286,10 +292,10 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// A line as whoever reads the file sees it.
+/// Returns a line as the reading tools show it, cut where it is too long.
 fn shown(raw: &[u8]) -> String {
     let Line { text, ending } = Line::of(raw);
-    // A character that this splits lies behind the cut.
+    // A character that is split here lies after the cut below.
     let head = &text[..text.len().min(MAX_HIT_BYTES + 4)];
     let shown = Line { text: head, ending }.shown();
     match shown.floor_char_boundary(MAX_HIT_BYTES) {

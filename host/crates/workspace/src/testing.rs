@@ -1,4 +1,4 @@
-//! Small repositories for the tests of this module.
+//! Small repositories for the tests of this crate.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode};
 
 use super::view::{Profile, RepoView};
 
-/// A repository beside a directory that nothing may leave for.
+/// A repository beside a directory that must not be reached from it.
 pub(super) struct Fixture {
     _dir: tempfile::TempDir,
     pub(super) root: PathBuf,
@@ -29,7 +29,7 @@ impl Fixture {
         fixture
     }
 
-    /// A directory of it as a repository of its own.
+    /// Returns a directory of this repository as another repository.
     pub(super) fn part(&self, path: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         Self { _dir: dir, root: self.root.join(path), outside: self.outside.clone() }
@@ -56,7 +56,7 @@ impl Fixture {
         rustix::fs::mknodat(CWD, self.root.join(path), FileType::Fifo, mode, 0).unwrap();
     }
 
-    /// An index in which these paths are tracked.
+    /// Writes an index in which these paths are tracked.
     pub(super) fn track(&self, paths: &[&str]) {
         self.write(".git/index", index(paths));
     }
@@ -65,12 +65,12 @@ impl Fixture {
         RepoView::open(&self.root, profile).unwrap()
     }
 
-    /// The view with `openat2` and the view without.
+    /// Returns the view with `openat2` and the view without.
     pub(super) fn views(&self, profile: Profile) -> [RepoView; 2] {
         [self.view(profile), self.view(profile).without_openat2()]
     }
 
-    /// Everything below a directory, with what it holds, for comparing before and after.
+    /// Returns every path below a directory with its content, to compare the state before and after.
     pub(super) fn picture(dir: &Path) -> Vec<(PathBuf, String)> {
         let mut seen = vec![];
         let mut todo = vec![dir.to_owned()];
@@ -96,7 +96,7 @@ impl Fixture {
     }
 }
 
-/// Version 2 of git's index format, without a checksum.
+/// Returns an index in version 2 of git's format, without a checksum.
 pub(super) fn index(paths: &[&str]) -> Vec<u8> {
     let mut sorted = paths.to_vec();
     sorted.sort_unstable();

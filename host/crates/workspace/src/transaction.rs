@@ -1,13 +1,13 @@
 //! Changing files so that every change can be rolled back, inside directories that are held by handle.
 //!
-//! Bytes are written beside their target under a recognisable temporary name and are durable before they get the real name,
-//! so a killed process leaves the old or the new file, never half of one; [`sweep_tree`] and [`sweep_directory`] remove the
-//! temporary files that it leaves. A name is taken over by exchange or only while it is free. Nothing is ever written through
-//! an existing file, so a hard link to a file outside of the repository is broken rather than followed. A new file gets the
-//! owner, mode, attributes and access list of the file that it replaces.
+//! Bytes are written beside their target under a recognisable temporary name and are durable before they get the real
+//! name, so a killed process leaves the old or the new file, never half of one; [`sweep_tree`] and [`sweep_directory`]
+//! remove the temporary files that it leaves. A name is taken over by exchange or only while it is free. Nothing is
+//! ever written through an existing file, so a hard link to a file outside of the repository is broken rather than
+//! followed. A new file gets the owner, mode, attributes and access list of the file that it replaces.
 //!
-//! `act_fs::Dir::replace` is not used here: it replaces whatever has the name, while an edit must find out, in one step with
-//! the write, whether another program changed the file meanwhile.
+//! `act_fs::Dir::replace` is not used here: it replaces whatever has the name, while an edit must find out, in one step
+//! with the write, whether another program changed the file meanwhile.
 
 #[cfg(test)]
 mod metadata_tests;
@@ -15,29 +15,24 @@ mod metadata_tests;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io;
-use std::io::{Read, Write};
-use std::ops::Bound;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use act_fs::hex;
+use act_core::fail_point;
+use act_fs::{DIRECTORY, MAX_DEPTH, NEW, READ, Root, hex};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, RawMode, RenameFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::apply::Checked;
-use super::change::{EditError, Holds, Left};
 use super::exclusion::{
     TEMPORARY_PREFIX, TEMPORARY_SUFFIX, by_name, is_in_build_directory, is_temporary,
 };
-use super::handle;
-use super::handle::{DIRECTORY, MAX_DEPTH, Root};
-use super::repo_path::RepoPath;
-use super::scan::scan;
-use super::stop::StopCheck;
-use super::versions::digest;
-use super::view::{Kind, Profile, join};
+use super::listing::first_names;
+use super::paths::{RepoPath, join};
+use super::reading::{digest, read_whole, regular};
+use super::view::{Kind, Profile};
+use super::writer::{Checked, EditError, LeftState, NotRolledBack};
 
 /// Maximum number of times to put back a file that another program keeps replacing.
 const MAX_SWAPS: usize = 8;
@@ -61,7 +56,7 @@ enum Undo {
         file: Target,
         digest: String,
     },
-    /// `old` holds the old bytes until all is done.
+    /// `old` holds the old bytes until the transaction ends.
     Replaced {
         file: Target,
         old: Temp,
@@ -92,8 +87,8 @@ impl Target {
         self.path.split().1
     }
 
-    fn left(&self, holds: Holds) -> Left {
-        Left { path: self.path.to_string(), holds }
+    fn left(&self, state: LeftState) -> NotRolledBack {
+        NotRolledBack { path: self.path.to_string(), state }
     }
 }
 
@@ -112,24 +107,36 @@ impl<'r> Transaction<'r> {
         if (self.stopped)() { Err(EditError::Stopped) } else { Ok(()) }
     }
 
-    pub(super) fn perform(&mut self, change: &Checked) -> Result<(), EditError> {
-        match (change.op, &change.expect, &change.to) {
-            ("create", _, _) => self.create(change),
-            ("replace", Some(expect), _) => self.replace(change, expect),
-            ("delete", Some(expect), _) => self.delete(change, expect),
-            (_, Some(expect), Some(to)) => self.rename(change, expect, to),
-            (op, _, _) => Err(EditError::Arguments(format!("{op} of a file that was not read"))),
+    /// Makes all changes in order, or none.
+    ///
+    /// # Errors
+    /// The change that failed, or `RollbackFailed` when the ones before it could not all be rolled back.
+    pub(super) fn make(mut self, changes: &[Checked]) -> Result<(), EditError> {
+        for change in changes {
+            let made = match (change.op, &change.expect, &change.to) {
+                ("create", _, _) => self.create(change),
+                ("replace", Some(expect), _) => self.replace(change, expect),
+                ("delete", Some(expect), _) => self.delete(change, expect),
+                (_, Some(expect), Some(to)) => self.rename(change, expect, to),
+                (op, _, _) => {
+                    Err(EditError::Arguments(format!("{op} of a file that was not read")))
+                }
+            };
+            if let Err(error) = made {
+                let left = self.roll_back();
+                return Err(match left.is_empty() {
+                    true => error,
+                    false => EditError::RollbackFailed { why: Box::new(error), left },
+                });
+            }
+            fail_point::reach("written");
         }
+        Ok(())
     }
 
-    /// Makes all changes permanent.
-    pub(super) fn commit(mut self) {
-        self.undo.clear();
-    }
-
-    /// Undoes all changes, the last one first. A file that another program changed meanwhile is left alone; these files
-    /// are returned in the order in which they were changed here.
-    pub(super) fn roll_back(mut self) -> Vec<Left> {
+    /// Undoes all changes, the last one first. Files that another program changed meanwhile are left alone and
+    /// returned, in the order in which they were changed here.
+    fn roll_back(mut self) -> Vec<NotRolledBack> {
         self.stopped = &|| false;
         let mut left = vec![];
         while let Some(done) = self.undo.pop() {
@@ -139,45 +146,45 @@ impl<'r> Transaction<'r> {
         left
     }
 
-    fn undo(&self, done: Undo) -> [Option<Left>; 2] {
+    fn undo(&self, done: Undo) -> [Option<NotRolledBack>; 2] {
         let only =
-            |file: &Target, holds: Option<Holds>| [holds.map(|holds| file.left(holds)), None];
+            |file: &Target, holds: Option<LeftState>| [holds.map(|holds| file.left(holds)), None];
         match done {
             Undo::MadeDirectory { parent, name } => {
-                // Fails when somebody put something in: then it stays.
+                // Fails when another program has created something in it; then it stays.
                 let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
                 [None, None]
             }
             Undo::Created { file, digest } => {
-                let out = self.take_out(&file.dir, file.name(), &digest);
-                let holds = out.err().map(|_| self.holds(&file, &digest));
+                let out = self.move_aside(&file.dir, file.name(), &digest);
+                let holds = out.err().map(|_| self.state_of_written(&file, &digest));
                 // A missing file is the state before the change.
-                only(&file, holds.filter(|holds| *holds != Holds::Nothing))
+                only(&file, holds.filter(|holds| *holds != LeftState::Nothing))
             }
             Undo::Replaced { file, old, digest } => {
-                let back = self.put_back(&file, &old, &digest);
-                only(&file, (!back).then(|| self.holds(&file, &digest)))
+                let back = self.restore(&file, &old, &digest);
+                only(&file, (!back).then(|| self.state_of_written(&file, &digest)))
             }
             Undo::Deleted { file, old } => {
                 let dir = file.dir.as_fd();
                 let back = rename_new(dir, &old.name, dir, file.name());
-                only(&file, back.err().map(|_| self.instead(&file)))
+                only(&file, back.err().map(|_| self.state_of_removed(&file)))
             }
             Undo::Moved { from, to } => {
                 let (into, out_of) = (from.dir.as_fd(), to.dir.as_fd());
                 match rename_new(out_of, to.name(), into, from.name()) {
                     Ok(()) => [None, None],
                     Err(_) => {
-                        let there = self.instead(&to) != Holds::Nothing;
-                        let there = there.then(|| to.left(Holds::Written));
-                        [there, Some(from.left(self.instead(&from)))]
+                        let there = self.state_of_removed(&to) != LeftState::Nothing;
+                        let there = there.then(|| to.left(LeftState::Written));
+                        [there, Some(from.left(self.state_of_removed(&from)))]
                     }
                 }
             }
         }
     }
 
-    fn put_back(&self, file: &Target, old: &Temp, digest: &str) -> bool {
+    fn restore(&self, file: &Target, old: &Temp, digest: &str) -> bool {
         let (dir, name) = (&file.dir, file.name());
         let swapped = match self.exchange {
             true => self.swap(dir, old, name, digest),
@@ -185,27 +192,27 @@ impl<'r> Transaction<'r> {
         };
         match swapped {
             Err(Swap::Unsupported) => {
-                self.is(dir, name, digest)
+                self.has_digest(dir, name, digest)
                     && rustix::fs::renameat(dir, &old.name, dir, name).is_ok()
             }
             swapped => swapped.is_ok(),
         }
     }
 
-    /// Returns what is left of a file that was written.
-    fn holds(&self, file: &Target, digest: &str) -> Holds {
+    /// Returns the state of a file that was written and could not be rolled back.
+    fn state_of_written(&self, file: &Target, digest: &str) -> LeftState {
         match state_of(&file.dir, file.name(), self.most) {
-            Ok(FileState::Nothing) => Holds::Nothing,
-            Ok(FileState::File { digest: now, .. }) if now == digest => Holds::Written,
-            _ => Holds::Changed,
+            Ok(FileState::Nothing) => LeftState::Nothing,
+            Ok(FileState::File { digest: now, .. }) if now == digest => LeftState::Written,
+            _ => LeftState::Changed,
         }
     }
 
-    /// Returns what has the name of a file that was removed.
-    fn instead(&self, file: &Target) -> Holds {
+    /// Returns the state of the name of a file that was removed and could not be restored.
+    fn state_of_removed(&self, file: &Target) -> LeftState {
         match state_of(&file.dir, file.name(), self.most) {
-            Ok(FileState::Nothing) => Holds::Nothing,
-            _ => Holds::Other,
+            Ok(FileState::Nothing) => LeftState::Nothing,
+            _ => LeftState::Other,
         }
     }
 
@@ -248,14 +255,14 @@ impl<'r> Transaction<'r> {
                 Ok(())
             }
             Err(Swap::Stopped) => Err(EditError::Stopped),
-            Err(Swap::Surprise) => Err(conflict()),
+            Err(Swap::Unexpected) => Err(conflict()),
             Err(Swap::Failed(Errno::NOENT)) => Err(conflict()),
             Err(Swap::Failed(errno)) => Err(failed(errno.into())),
             Err(Swap::Unsupported) => {
-                // A second name keeps the old bytes for an undo; where there are no hard links, none does.
+                // A hard link preserves the old bytes for an undo, on file systems that have hard links.
                 let old = Temp::free(&dir);
                 let _ = rustix::fs::linkat(&dir, name, &dir, &old.name, AtFlags::empty());
-                if !self.is(&dir, name, expect) {
+                if !self.has_digest(&dir, name, expect) {
                     return Err(conflict());
                 }
                 self.go_on()?;
@@ -271,13 +278,13 @@ impl<'r> Transaction<'r> {
         let dir = self.directory(&change.path)?;
         let name = change.path.split().1;
         self.go_on()?;
-        match self.take_out(&dir, name, expect) {
+        match self.move_aside(&dir, name, expect) {
             Ok(old) => {
                 self.undo.push(Undo::Deleted { file: Target::new(&change.path, &dir), old });
                 Ok(())
             }
             Err(Swap::Stopped) => Err(EditError::Stopped),
-            Err(Swap::Surprise | Swap::Failed(Errno::NOENT)) => {
+            Err(Swap::Unexpected | Swap::Failed(Errno::NOENT)) => {
                 Err(EditError::Conflict { path: change.path.to_string(), current: None })
             }
             Err(Swap::Failed(errno)) => Err(failed(&change.path)(errno.into())),
@@ -296,7 +303,7 @@ impl<'r> Transaction<'r> {
             Err(Errno::NOENT) => return Err(conflict()),
             Err(errno) => return Err(failed(&change.path)(errno.into())),
         }
-        if !self.is(&into, new, expect) {
+        if !self.has_digest(&into, new, expect) {
             let _ = rename_new(into.as_fd(), new, from.as_fd(), old);
             return Err(conflict());
         }
@@ -311,47 +318,47 @@ impl<'r> Transaction<'r> {
     /// another program wrote are put back under the name.
     fn swap(&self, dir: &Arc<OwnedFd>, temp: &Temp, name: &str, expect: &str) -> Result<(), Swap> {
         let exchange = || exchange(dir, &temp.name, name);
-        let put_in = self.what(dir, &temp.name);
+        let put_in = self.digest_at(dir, &temp.name);
         if (self.stopped)() {
             return Err(Swap::Stopped);
         }
         exchange().map_err(Swap::of)?;
-        let mut came_out = self.what(dir, &temp.name);
+        let mut came_out = self.digest_at(dir, &temp.name);
         if came_out.as_deref() == Some(expect) {
             return Ok(());
         }
         let mut under_the_name = put_in;
         for _ in 0..MAX_SWAPS {
             exchange().map_err(Swap::of)?;
-            let now = self.what(dir, &temp.name);
-            // What we had put there came back, so nothing newer is lost.
+            let now = self.digest_at(dir, &temp.name);
+            // The file that was put under the name came back, so nothing newer is lost.
             if now == under_the_name {
                 break;
             }
             under_the_name = came_out;
             came_out = now;
         }
-        Err(Swap::Surprise)
+        Err(Swap::Unexpected)
     }
 
     /// Gives the file a temporary name, if it is the expected one.
-    fn take_out(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> Result<Temp, Swap> {
+    fn move_aside(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> Result<Temp, Swap> {
         let out = Temp::free(dir);
         rename_new(dir.as_fd(), name, dir.as_fd(), &out.name).map_err(Swap::of)?;
-        if self.is(dir, &out.name, expect) {
+        if self.has_digest(dir, &out.name, expect) {
             return Ok(out);
         }
-        // If the name was taken again meanwhile, what is there now is newer than what came out.
+        // If another program has taken the name meanwhile, its file is newer, and this one stays aside.
         let _ = rename_new(dir.as_fd(), &out.name, dir.as_fd(), name);
-        Err(Swap::Surprise)
+        Err(Swap::Unexpected)
     }
 
-    fn is(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> bool {
-        self.what(dir, name).as_deref() == Some(expect)
+    fn has_digest(&self, dir: &Arc<OwnedFd>, name: &str, expect: &str) -> bool {
+        self.digest_at(dir, name).as_deref() == Some(expect)
     }
 
     /// Returns the digest of a regular file, or `None` for everything else.
-    fn what(&self, dir: &Arc<OwnedFd>, name: &str) -> Option<String> {
+    fn digest_at(&self, dir: &Arc<OwnedFd>, name: &str) -> Option<String> {
         match state_of(dir, name, self.most) {
             Ok(FileState::File { digest, .. }) => Some(digest),
             _ => None,
@@ -392,7 +399,7 @@ impl<'r> Transaction<'r> {
 #[derive(Debug, PartialEq, Eq)]
 enum Swap {
     Stopped,
-    Surprise,
+    Unexpected,
     Unsupported,
     Failed(Errno),
 }
@@ -431,7 +438,7 @@ fn failed(path: &RepoPath) -> impl Fn(std::io::Error) -> EditError {
     move |error| EditError::Failed { path: path.clone(), why: error.to_string() }
 }
 
-/// A file beside its target; removed when dropped, whatever it holds by then.
+/// A temporary file in the directory of its target. The name is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Temp {
     dir: Arc<OwnedFd>,
@@ -439,7 +446,7 @@ pub(super) struct Temp {
 }
 
 impl Temp {
-    /// Returns a random name, which no file has.
+    /// Chooses a random name.
     pub(super) fn free(dir: &Arc<OwnedFd>) -> Self {
         let name = format!("{TEMPORARY_PREFIX}{:016x}{TEMPORARY_SUFFIX}", rand::random::<u64>());
         Self { dir: dir.clone(), name }
@@ -455,7 +462,7 @@ impl Temp {
     ) -> std::io::Result<Self> {
         let temp = Self::free(dir);
         let first = if like.is_some() || mode.is_some() { 0o600 } else { 0o666 };
-        let fd = rustix::fs::openat(dir, &temp.name, handle::NEW, Mode::from_raw_mode(first))?;
+        let fd = rustix::fs::openat(dir, &temp.name, NEW, Mode::from_raw_mode(first))?;
         match (like, mode) {
             (Some(like), _) => like.apply_to(&fd)?,
             (None, Some(mode)) => {
@@ -472,12 +479,12 @@ impl Temp {
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        // Already renamed away, or nothing was made: both are fine.
+        // The file may have been renamed already, or never created.
         let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
     }
 }
 
-/// Exchanges the files of two existing names.
+/// Exchanges the files of two names, which must both exist.
 pub(super) fn exchange(dir: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
     rustix::fs::renameat_with(dir, a, dir, b, RenameFlags::EXCHANGE)
 }
@@ -496,7 +503,7 @@ pub(super) fn rename_new(
 ) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {
-            // A second name first: it fails when the name is taken, and never follows a link.
+            // A hard link fails when the name is taken, and does not follow a link.
             rustix::fs::linkat(from, old, to, new, AtFlags::empty())?;
             rustix::fs::unlinkat(from, old, AtFlags::empty())
         }
@@ -510,7 +517,7 @@ pub(super) enum FileState {
     File {
         digest: String,
         stat: Stat,
-        /// Itself.
+        /// The open file.
         file: File,
     },
     /// A link, a directory or something special.
@@ -520,7 +527,7 @@ pub(super) enum FileState {
 
 /// Looks at a name without following a link, and reads at most `most` bytes.
 pub(super) fn state_of(dir: impl AsFd, name: &str, most: u64) -> std::io::Result<FileState> {
-    let fd = match rustix::fs::openat(&dir, name, handle::READ, Mode::empty()) {
+    let fd = match rustix::fs::openat(&dir, name, READ, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Ok(FileState::Nothing),
         Err(Errno::LOOP | Errno::NXIO | Errno::MLINK) => return Ok(FileState::Other),
@@ -542,14 +549,14 @@ pub(super) fn bytes(dir: impl AsFd, name: &str, most: usize) -> Option<Vec<u8>> 
     whole(dir, name, most as u64).map(|(bytes, _)| bytes)
 }
 
-/// Reads a file like [`bytes`], and returns what the system knows of it as well.
+/// Reads a file like [`bytes`], and returns its metadata as well.
 pub(super) fn whole(dir: impl AsFd, name: &str, most: u64) -> Option<(Vec<u8>, Stat)> {
-    let fd = rustix::fs::openat(&dir, name, handle::READ, Mode::empty()).ok()?;
-    let (fd, stat) = handle::regular(fd).ok()?;
-    Some((handle::read_whole(fd, most).ok()??, stat))
+    let fd = rustix::fs::openat(&dir, name, READ, Mode::empty()).ok()?;
+    let (fd, stat) = regular(fd).ok()?;
+    Some((read_whole(fd, most).ok()??, stat))
 }
 
-/// None when the file has more than `most` bytes.
+/// Returns the digest of a file, or `None` when it has more than `most` bytes.
 fn digest_of(file: &File, most: u64) -> std::io::Result<Option<String>> {
     let mut file = file.take(most.saturating_add(1));
     let mut hash = Sha256::new();
@@ -574,19 +581,19 @@ const MAX_BYTES: usize = 64 << 10;
 const MAX_ATTRIBUTES: usize = 256;
 /// Maximum number of bytes of all values.
 const MAX_TOTAL: usize = 1 << 20;
-/// Attributes that say who may do what, beside the permission bits.
+/// The extended attributes that hold access lists.
 #[cfg(target_os = "linux")]
 const ACCESS: &[&CStr] = &[c"system.posix_acl_access", c"system.nfs4_acl"];
-/// There they are no extended attributes, and out of reach without unsafe code.
+/// On other systems access lists are no extended attributes, and reading them needs unsafe code.
 #[cfg(not(target_os = "linux"))]
 const ACCESS: &[&CStr] = &[];
 
+/// The owner, group, mode, extended attributes and access list of a file. An access list is preserved or nothing is
+/// written, because it may restrict somebody; everything else is preserved where the system allows it.
 #[derive(Debug, Clone)]
-/// What a file has beside its bytes: owner, group, mode, extended attributes and access list. An access list that
-/// restricts somebody is preserved or nothing is written; everything else is preserved as far as the system allows.
 pub(super) struct Metadata {
     stat: Stat,
-    /// One for each of `ACCESS`; none where the file has none.
+    /// The value of each attribute in `ACCESS`, or `None` where the file does not have it.
     access: Vec<Option<Vec<u8>>>,
     attributes: Vec<(CString, Vec<u8>)>,
 }
@@ -594,13 +601,13 @@ pub(super) struct Metadata {
 impl Metadata {
     pub(super) fn of(file: impl AsFd) -> io::Result<Self> {
         let stat = rustix::fs::fstat(&file)?;
-        let access = |name: &&CStr| value(&file, name).map_err(|errno| unkept(name, errno));
+        let access = |name: &&CStr| value(&file, name).map_err(|errno| not_preserved(name, errno));
         let access = ACCESS.iter().map(access).collect::<Result<_, _>>()?;
         Ok(Self { stat, access, attributes: attributes(&file) })
     }
 
-    /// Applies the metadata to an empty file that nobody else can open yet, so that a user who may not read the bytes does
-    /// not have the file open when they are written.
+    /// Applies the metadata to an empty file that nobody else can open yet, so that a user who may not read the bytes
+    /// does not have the file open when they are written.
     pub(super) fn apply_to(&self, to: impl AsFd) -> io::Result<()> {
         for (name, value) in &self.attributes {
             let _ = rustix::fs::fsetxattr(&to, name.as_c_str(), value, XattrFlags::empty());
@@ -608,7 +615,7 @@ impl Metadata {
         let its_group = give_owner(&to, &self.stat)?;
         let set = |(name, value): (&&CStr, &Option<Vec<u8>>)| match value {
             Some(value) => rustix::fs::fsetxattr(&to, *name, value, XattrFlags::empty()),
-            // The directory may have given it one.
+            // A new file may inherit an access list from its directory.
             None => rustix::fs::fremovexattr(&to, *name),
         };
         let tried: Vec<_> = ACCESS.iter().zip(&self.access).map(set).collect();
@@ -617,17 +624,17 @@ impl Metadata {
         rustix::fs::fchmod(&to, Mode::from_raw_mode(mode))?;
         for ((name, value), tried) in ACCESS.iter().zip(&self.access).zip(tried) {
             let errno = tried.err().unwrap_or(Errno::PERM);
-            // What it says about the group would be about another one.
-            let speaks_of_us = value.is_none() || its_group;
-            if !speaks_of_us || self::value(&to, name) != Ok(value.clone()) {
-                return Err(unkept(name, errno));
+            // An entry for the group of the file would apply to another group.
+            let same_group = value.is_none() || its_group;
+            if !same_group || self::value(&to, name) != Ok(value.clone()) {
+                return Err(not_preserved(name, errno));
             }
         }
         Ok(())
     }
 }
 
-fn unkept(name: &CStr, errno: Errno) -> io::Error {
+fn not_preserved(name: &CStr, errno: Errno) -> io::Error {
     let why = io::Error::from(errno);
     let name = name.to_string_lossy();
     io::Error::new(why.kind(), format!("its list of access ({name}) cannot be kept: {why}"))
@@ -641,15 +648,15 @@ fn give_owner(to: impl AsFd, like: &Stat) -> io::Result<bool> {
     if owner.is_none() && group.is_none() {
         return Ok(true);
     }
-    // Only root gives files away, but whoever is in a group may give them to it.
+    // Only root may change the owner, but a member of a group may give his files to it.
     if rustix::fs::fchown(&to, owner, group).is_err() {
         let _ = rustix::fs::fchown(&to, None, group);
     }
     Ok(rustix::fs::fstat(&to)?.st_gid == like.st_gid)
 }
 
-/// Returns the mode for a file of another group: members of the old group are others now and the other way round, so both
-/// get only what both had.
+/// Returns the mode for a file that gets another group. Members of the old group become others and the other way
+/// round, so both get only the permissions that both had.
 fn for_another_group(mode: RawMode) -> RawMode {
     let both = (mode >> 3) & mode & 0o7;
     (mode & 0o700) | (both << 3) | both
@@ -696,17 +703,17 @@ fn attributes(file: impl AsFd) -> Vec<(CString, Vec<u8>)> {
         .collect()
 }
 
-/// Whether an attribute is preserved: the user's own and the labels of the system are. Not preserved are attributes of the
-/// old bytes (`security.ima`), those that give a program more rights than its review covered (`security.capability`, as
-/// with set-id bits), and the file system's own (`trusted.*`).
+/// Whether an attribute is preserved: the user's own and the labels of the system are. Not preserved are attributes of
+/// the old bytes (`security.ima`), those that give a program more rights than its review covered
+/// (`security.capability`, as with set-id bits), and the file system's own (`trusted.*`).
 fn is_preserved(name: &[u8]) -> bool {
     cfg!(target_vendor = "apple")
         || name.starts_with(b"user.")
         || [&b"security.selinux"[..], b"security.SMACK64"].contains(&name)
 }
 
-/// Maximum number of names to look at while sweeping a tree: shallow directories first, so that a large tree costs little.
-/// A directory that is written to is swept in any case.
+/// Maximum number of names to look at while sweeping a tree: shallow directories first, so that a large tree costs
+/// little. A directory that is written to is swept in any case.
 const MAX_NAMES: usize = 20_000;
 const MAX_WAITING: usize = 4_000;
 
@@ -739,13 +746,11 @@ pub(super) fn sweep_directory(root: &Root, dir: &str) {
 
 /// Removes temporary files of killed writers from a directory, and returns its other names as well.
 pub(super) fn clear(dir: &OwnedFd) -> Vec<(Vec<u8>, Kind)> {
-    let Ok(seen) = scan(dir.as_fd(), Bound::Unbounded, &StopCheck::default()) else {
-        return vec![];
-    };
-    for (name, kind) in &seen.names {
+    let Ok(names) = first_names(dir) else { return vec![] };
+    for (name, kind) in &names {
         if *kind != Kind::Directory && std::str::from_utf8(name).is_ok_and(is_temporary) {
             let _ = rustix::fs::unlinkat(dir, name.as_slice(), AtFlags::empty());
         }
     }
-    seen.names
+    names
 }

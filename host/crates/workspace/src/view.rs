@@ -1,44 +1,49 @@
-//! A repository as one kind of reader may see it: which names exist for him, and what a directory shows.
+//! A repository as one kind of reader may see it: which names exist, and how a path becomes an open handle.
 //!
-//! How a path becomes an open handle is in `resolve.rs`.
+//! Every path is resolved from the handle of the root. Links are followed inside the root and nowhere else; the real
+//! name is judged, and then the handle that was opened is judged again. The caller gets that handle, so nothing can be
+//! swapped between the check and the use.
 
+use std::fmt;
 use std::ops::Bound;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Stat};
+use act_fs::{LINK, MAX_DEPTH, READ, Root};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
-use super::globs::{PathGlobs, is_at_or_below};
-use super::handle::Root;
-use super::ignored::IgnoreRules;
-use super::note::ReadNote;
-use super::notes_dir::{is_in_notes, notes_dir_of};
+use super::git::IgnoreRules;
+use super::listing::scan;
+use super::notes::{is_in_notes, notes_dir_of};
 use super::overlay::{Laid, Overlay};
-use super::scan;
-use super::stop::StopCheck;
+use super::paths::{PathGlobs, is_at_or_below, join};
 
-/// Bytes of a path at most, the system's own bound.
+/// Maximum number of bytes of a path, as in the system itself.
 pub(super) const MAX_PATH: usize = 4096;
-/// Names of a directory that are held at a time.
+/// Maximum number of names of a directory that are read at a time.
 const NAMES_AT_ONCE: usize = 4_096;
+/// Maximum number of links on a path, as in the system itself.
+const MAX_LINKS: usize = 40;
+/// Why a FIFO, a socket or a device is refused.
+const NOT_A_FILE: &str = "not a regular file or directory";
 
-/// Whose eyes: what is left out differs.
+/// The kind of reader, which decides what is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profile {
-    /// Secrets, binaries, tool directories and everything that git ignores are not there.
+    /// Secrets, binaries, tool directories and everything that git ignores are left out.
     Scout,
-    /// Secrets are not there, and tool directories only where git ignores them.
+    /// Secrets are left out, and tool directories only where git ignores them.
     Tool,
 }
 
-/// What to do with a link at the end of a path.
+/// Whether a link at the end of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Last {
     Follow,
-    /// Answer the link itself.
+    /// The link itself is opened.
     Link,
 }
 
@@ -60,8 +65,8 @@ impl Kind {
     }
 }
 
-/// An open handle and the real repository-relative name that it was reached by; the root's name is empty.
-/// The handle of a link can be stat'ed only.
+/// An open handle and the real repository-relative name of what it is; the name of the root is empty. The handle of a
+/// link can only be asked for its metadata.
 #[derive(Debug)]
 pub struct Seen {
     pub fd: OwnedFd,
@@ -76,11 +81,11 @@ pub struct DirEntry {
     pub kind: Kind,
 }
 
-/// Where another look into a directory goes on.
+/// The position in a directory after which the next part begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirMark(Vec<u8>);
 
-/// Some of a directory's names. A part may be empty and not the last.
+/// Some of the names of a directory. A part may be empty although others follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirPart {
     pub entries: Vec<DirEntry>,
@@ -91,7 +96,7 @@ pub struct DirPart {
 pub enum ViewError {
     #[error("nothing there")]
     NotFound,
-    /// Answered to a component as if nothing were there, and audited.
+    /// A component gets the same answer as for a missing file, and the audit log gets the rule.
     #[error("{path} is not in view ({})", rule.word())]
     Excluded { path: String, rule: Rule },
     #[error("{path}: {why}")]
@@ -109,12 +114,10 @@ pub enum ViewError {
 }
 
 impl ViewError {
-    /// The word for a request that makes no sense; none for one that is only not answered.
+    /// Returns the stable word for an invalid request, or `None` for a valid one that cannot be answered.
     pub fn word(&self) -> Option<&'static str> {
         match self {
-            Self::NotPermitted { why, .. } if *why == super::handle::NOT_A_FILE => {
-                Some("not_a_file")
-            }
+            Self::NotPermitted { why, .. } if *why == NOT_A_FILE => Some("not_a_file"),
             Self::NotPermitted { .. } => Some("outside_repo"),
             Self::NotDirectory => Some("not_a_file"),
             Self::Loop | Self::Invalid(_) | Self::TooLong => Some("bad_arguments"),
@@ -123,39 +126,61 @@ impl ViewError {
     }
 }
 
+/// Tells long work whether its result is still wanted. Work on a thread of its own cannot be interrupted from outside,
+/// so every loop over names, files or lines asks.
+#[derive(Clone, Default)]
+pub(super) struct StopCheck(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl StopCheck {
+    fn new(stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(stopped)))
+    }
+
+    pub(super) fn go_on(&self) -> Result<(), Errno> {
+        match &self.0 {
+            Some(stopped) if stopped() => Err(Errno::CANCELED),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A repository as one kind of reader sees it. Clones share everything.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RepoView(Arc<Inner>);
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Inner {
     root: Root,
     profile: Profile,
     ignores: Arc<IgnoreRules>,
     /// The name of the directory that holds act's notes; `None` where both names are the user's.
     notes: Option<&'static str>,
-    /// Secret names that the user lifted for tools.
-    lifted: PathGlobs,
-    /// Files and directories that are all of it; none: no such bound.
+    /// Secret names that the user allowed tools to see.
+    allowed_secrets: PathGlobs,
+    /// The only files and directories in view; `None` for no such bound.
     parts: Option<Arc<[String]>>,
     stop: StopCheck,
-    note: ReadNote,
-    /// What a dry run has written.
-    over: Option<Overlay>,
+    on_read: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// The changes of a dry run, which hide what the repository has under the same names.
+    overlay: Option<Overlay>,
 }
 
-/// What restricts one reader of a view.
+/// The bounds of one reader of a view.
 pub struct Restriction {
     /// Paths that the reader sees, with the directories on the way to them; `None` for all that the view shows.
     pub parts: Option<Vec<String>>,
-    /// Returns true when nobody waits for the reader any more. Work over names, files and lines ends then.
+    /// Returns true when the caller has gone. Work over names, files and lines ends then.
     pub stopped: Box<dyn Fn() -> bool + Send + Sync>,
     /// Gets the real path of each file that is read, once or more often.
-    pub note: Box<dyn Fn(&str) + Send + Sync>,
+    pub on_read: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl RepoView {
-    /// What git ignores is read now; a later change of it needs a new view.
+    /// Opens a view of the repository at `root`. The ignore rules are read once: a changed `.gitignore` needs a new
+    /// view.
+    ///
+    /// # Errors
+    /// The root cannot be opened.
     pub fn open(root: &Path, profile: Profile) -> Result<Self, ViewError> {
         Ok(Self::of(Root::open(root)?, profile))
     }
@@ -163,58 +188,55 @@ impl RepoView {
     pub(super) fn of(root: Root, profile: Profile) -> Self {
         let ignores = Arc::new(IgnoreRules::new(&root));
         let notes = notes_dir_of(&root, &ignores);
-        let lifted = PathGlobs::default();
         Self(Arc::new(Inner {
             root,
             profile,
             ignores,
             notes,
-            lifted,
+            allowed_secrets: PathGlobs::default(),
             parts: None,
             stop: StopCheck::default(),
-            note: ReadNote::default(),
-            over: None,
+            on_read: None,
+            overlay: None,
         }))
     }
 
-    /// With these paths, secret names are no reason to leave something out. Tools only: a Scout never sees
-    /// a secret.
-    pub fn lifting(&self, allow: &PathGlobs) -> Self {
-        Self(Arc::new(Inner { lifted: allow.clone(), ..(*self.0).clone() }))
+    /// Returns a view in which tools see secret names that match `allowed`. A Scout never sees a secret.
+    pub fn with_secrets(&self, allowed: &PathGlobs) -> Self {
+        Self(Arc::new(Inner { allowed_secrets: allowed.clone(), ..(*self.0).clone() }))
     }
 
-    /// The view for one reader: fewer parts, an end, and a note of each file that is read.
+    /// Returns the view for one reader.
     pub fn restricted(&self, to: Restriction) -> Self {
         Self(Arc::new(Inner {
             parts: to.parts.map(Into::into).or_else(|| self.0.parts.clone()),
             stop: StopCheck::new(to.stopped),
-            note: ReadNote::new(to.note),
+            on_read: Some(to.on_read.into()),
             ..(*self.0).clone()
         }))
     }
 
-    /// The same for a reader who may lose interest: once `stopped` says so, whatever goes over names, files
-    /// or lines ends with an error.
+    /// Returns a view whose work over names, files and lines fails with `CANCELED` as soon as `stopped` returns true.
     pub fn until(&self, stopped: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { stop: StopCheck::new(stopped), ..(*self.0).clone() }))
     }
 
-    /// The content of `path` is being read.
-    pub fn note(&self, path: &str) {
-        self.0.note.tell(path);
+    /// Reports that the content of `path` is being read.
+    pub fn record_read(&self, path: &str) {
+        if let Some(on_read) = &self.0.on_read {
+            on_read(path);
+        }
     }
 
-    /// With what a dry run has written, as if it stood in the repository.
-    pub fn over(&self, overlay: &Overlay) -> Self {
-        Self(Arc::new(Inner { over: Some(overlay.clone()), ..(*self.0).clone() }))
+    /// Returns a view that shows the files of an overlay, if there is one, as if they were in the repository.
+    #[must_use]
+    pub fn over<'o>(&self, overlay: impl Into<Option<&'o Overlay>>) -> Self {
+        let overlay = overlay.into().cloned();
+        Self(Arc::new(Inner { overlay, ..(*self.0).clone() }))
     }
 
-    /// The same where there is a dry run.
-    pub fn over_if(self, overlay: Option<&Overlay>) -> Self {
-        overlay.map_or_else(|| self.clone(), |overlay| self.over(overlay))
-    }
-
-    /// Always walk component by component, as where the kernel has no `openat2`.
+    /// Returns a view that always walks component by component, as on a kernel without `openat2`.
+    #[must_use]
     pub fn without_openat2(self) -> Self {
         let mut inner = Arc::unwrap_or_clone(self.0);
         inner.root = inner.root.without_openat2();
@@ -226,8 +248,11 @@ impl RepoView {
         self.0.profile
     }
 
-    /// What the directory shows, sorted by name, in parts: links as links, special files and what is
-    /// excluded left out, and so is a name that is no UTF-8. A part goes on after the mark of the last one.
+    /// Returns a part of what a directory shows, sorted by name and beginning after `after`. Links are shown as links.
+    /// Special files, excluded names and names that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    /// `NotDirectory` for another kind of entry; `Io` when the directory cannot be listed or the reader was stopped.
     pub fn read_dir(&self, dir: &Seen, after: Option<&DirMark>) -> Result<DirPart, ViewError> {
         if dir.kind != Kind::Directory {
             return Err(ViewError::NotDirectory);
@@ -235,9 +260,8 @@ impl RepoView {
         let around = self.0.ignores.of_dir(dir.path.as_bytes());
         let from = after.map_or(Bound::Unbounded, |DirMark(name)| Bound::Excluded(name.as_slice()));
         let over = self.overlay().map(|over| over.names(&dir.path)).unwrap_or_default();
-        let real = !self.is_laid(&dir.path);
-        let real = real.then_some(&dir.fd);
-        let scanned = scan::scan_window(real, &over, from, NAMES_AT_ONCE, &self.0.stop)?;
+        let real = (!self.is_laid(&dir.path)).then_some(&dir.fd);
+        let scanned = scan(real, &over, from, NAMES_AT_ONCE, &self.0.stop)?;
         let next =
             scanned.names.last().filter(|_| scanned.more).map(|last| DirMark(last.0.clone()));
         let mut entries = vec![];
@@ -253,12 +277,12 @@ impl RepoView {
         Ok(DirPart { entries, next })
     }
 
-    /// The rule that keeps a real path out of this view, if one does.
+    /// Returns the rule that excludes a real path from this view, if there is one.
     pub fn rule(&self, path: &str, kind: Kind) -> Option<Rule> {
         self.rule_of(path, Some(kind))
     }
 
-    /// Without a kind, what git ignores is not asked and rules for one kind alone are left out.
+    /// Like [`RepoView::rule`]. Without a kind, git's rules and rules for one kind alone are left out.
     pub(super) fn rule_of(&self, path: &str, kind: Option<Kind>) -> Option<Rule> {
         self.rule_with(path, kind, || {
             let is_dir = kind == Some(Kind::Directory);
@@ -285,12 +309,14 @@ impl RepoView {
             .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
             .or_else(|| is_in_notes(path, inner.notes).then_some(Rule::Own))
             .or_else(|| {
-                (exclusion::is_secret(path) && !self.is_lifted(path)).then_some(Rule::Secret)
+                let secret = exclusion::is_secret(path) && !self.is_allowed_secret(path);
+                secret.then_some(Rule::Secret)
             })
             .or_else(by_git)
     }
 
-    /// A directory on the way counts; what is not known yet may be one.
+    /// Whether the path lies in a part, or is a directory on the way to one. A path of unknown kind may be such a
+    /// directory.
     fn is_in_a_part(&self, path: &str, kind: Option<Kind>) -> bool {
         let Some(parts) = &self.0.parts else { return true };
         let may_lead = matches!(kind, None | Some(Kind::Directory));
@@ -300,16 +326,16 @@ impl RepoView {
         })
     }
 
-    fn is_lifted(&self, path: &str) -> bool {
-        self.0.profile == Profile::Tool
-            && (self.0.lifted.matches(path) || self.0.lifted.may_lie_below(path))
+    fn is_allowed_secret(&self, path: &str) -> bool {
+        let allowed = &self.0.allowed_secrets;
+        self.0.profile == Profile::Tool && (allowed.matches(path) || allowed.may_lie_below(path))
     }
 
     pub(super) fn overlay(&self) -> Option<&Overlay> {
-        self.0.over.as_ref()
+        self.0.overlay.as_ref()
     }
 
-    /// Whether a dry run made what stands at a real name.
+    /// Whether the file or directory at a real name is in the overlay.
     pub(super) fn is_laid(&self, path: &str) -> bool {
         let laid = self.overlay().map(|over| over.look(path));
         matches!(laid, Some(Laid::File(_) | Laid::Directory))
@@ -326,8 +352,202 @@ impl RepoView {
     pub(super) fn ignores(&self) -> &IgnoreRules {
         &self.0.ignores
     }
+
+    /// Opens `path`, which starts in the directory `base`. `base` is a real name that this view returned before.
+    ///
+    /// # Errors
+    /// `NotFound` for a missing name, `Excluded` for one that is not in view, `NotPermitted` for a path that leads out
+    /// of the root, `Invalid`, `TooLong` and `Loop` for one that cannot be resolved.
+    pub fn resolve(&self, base: &str, path: &str, last: Last) -> Result<Seen, ViewError> {
+        if path.is_empty() {
+            return Err(ViewError::Invalid("an empty path"));
+        }
+        if path.contains('\0') {
+            return Err(ViewError::Invalid("a path with a NUL byte"));
+        }
+        if base.len() + path.len() > MAX_PATH {
+            return Err(ViewError::TooLong);
+        }
+        if path.starts_with('/') {
+            return Err(not_permitted(path, "an absolute path"));
+        }
+        // `x/` and `x/.` mean the directory x, also behind a link.
+        let as_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
+        let last = if as_directory { Last::Follow } else { last };
+        let seen = self.find(base, path, last)?;
+        if as_directory && seen.kind != Kind::Directory {
+            return Err(ViewError::NotDirectory);
+        }
+        Ok(seen)
+    }
+
+    fn find(&self, base: &str, path: &str, last: Last) -> Result<Seen, ViewError> {
+        let asked: Vec<&str> = components(base).chain(components(path)).collect();
+        if asked.len() > MAX_DEPTH {
+            return Err(ViewError::TooLong);
+        }
+        // Without a link and without `..` the requested name is the real one.
+        if !asked.contains(&"..") {
+            let name = asked.join("/");
+            self.admit(&name, None)?;
+            if let Some(laid) = self.laid(&name) {
+                return laid;
+            }
+            if let Some(opened) = self.root().open_at_once(name.as_bytes(), READ) {
+                return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
+            }
+        }
+        self.walk(asked, last)
+    }
+
+    /// Opens one component after the other. Links are expanded here, never by the system.
+    fn walk(&self, asked: Vec<&str>, last: Last) -> Result<Seen, ViewError> {
+        let mut todo: Vec<String> = asked.into_iter().rev().map(String::from).collect();
+        let mut above: Vec<(String, OwnedFd)> = vec![];
+        let mut links = 0;
+        while let Some(part) = todo.pop() {
+            let dir = above.last().map_or(self.root().as_fd(), |(_, fd)| fd.as_fd());
+            if part == ".." {
+                if above.pop().is_none() {
+                    return Err(not_permitted("..", "outside the repository"));
+                }
+                continue;
+            }
+            let name = join(above.last().map_or("", |(name, _)| name), &part);
+            self.admit(&name, None)?;
+            if above.len() >= MAX_DEPTH || name.len() > MAX_PATH {
+                return Err(ViewError::TooLong);
+            }
+            let seen = match self.laid(&name) {
+                Some(laid) => laid?,
+                None => {
+                    let stat = rustix::fs::statat(dir, &*part, AtFlags::SYMLINK_NOFOLLOW)
+                        .map_err(|errno| failed(errno, &name))?;
+                    match Kind::of(FileType::from_raw_mode(stat.st_mode)) {
+                        Some(Kind::Link) if todo.is_empty() && last == Last::Link => {
+                            return self.judge(open_in(dir, &part, LINK, &name)?, name);
+                        }
+                        Some(Kind::Link) => {
+                            links += 1;
+                            if links > MAX_LINKS {
+                                return Err(ViewError::Loop);
+                            }
+                            self.admit(&name, Some(Kind::Link))?;
+                            let target = link_target(dir, &part, &name)?;
+                            todo.extend(components(&target).rev().map(String::from));
+                            continue;
+                        }
+                        Some(_) => self.judge(open_in(dir, &part, READ, &name)?, name)?,
+                        None => return Err(not_permitted(&name, NOT_A_FILE)),
+                    }
+                }
+            };
+            if todo.is_empty() {
+                return Ok(seen);
+            }
+            if seen.kind != Kind::Directory {
+                return Err(ViewError::NotDirectory);
+            }
+            above.push((seen.path, seen.fd));
+        }
+        match above.pop() {
+            Some((name, fd)) => self.laid(&name).unwrap_or_else(|| self.judge(fd, name)),
+            None => self.judge(open_in(self.root().as_fd(), ".", READ, "")?, String::new()),
+        }
+    }
+
+    /// Looks up a real name in the overlay. Returns `None` where the repository itself is to be asked.
+    fn laid(&self, name: &str) -> Option<Result<Seen, ViewError>> {
+        let handle = match self.overlay()?.look(name) {
+            Laid::Through => return None,
+            Laid::Nothing => return Some(Err(ViewError::NotFound)),
+            Laid::NotDirectory => return Some(Err(ViewError::NotDirectory)),
+            Laid::File(written) => written.open(),
+            // The names of such a directory are listed from the overlay, never by this handle.
+            Laid::Directory => self.root().as_fd().try_clone_to_owned(),
+        };
+        let failed = |_| ViewError::Io(Errno::MFILE);
+        Some(handle.map_err(failed).and_then(|fd| self.judge(fd, name.to_owned())).map(|seen| {
+            // Each call opens another handle; the inode number has to be the same for one name.
+            let mut stat = seen.stat;
+            stat.st_ino = inode_of(name);
+            Seen { stat, ..seen }
+        }))
+    }
+
+    /// Checks the open handle itself.
+    fn judge(&self, fd: OwnedFd, path: String) -> Result<Seen, ViewError> {
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno, &path))?;
+        let Some(kind) = Kind::of(FileType::from_raw_mode(stat.st_mode)) else {
+            return Err(not_permitted(&path, NOT_A_FILE));
+        };
+        self.admit(&path, Some(kind))?;
+        Ok(Seen { fd, path, kind, stat })
+    }
+
+    fn admit(&self, path: &str, kind: Option<Kind>) -> Result<(), ViewError> {
+        match self.rule_of(path, kind) {
+            Some(rule) => Err(ViewError::Excluded { path: path.to_owned(), rule }),
+            None => Ok(()),
+        }
+    }
 }
 
-pub(super) fn join(dir: &str, name: &str) -> String {
-    if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") }
+impl fmt::Debug for RepoView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RepoView({:?})", self.0.profile)
+    }
 }
+
+/// Returns an inode number for a file that exists in the overlay alone.
+fn inode_of(name: &str) -> u64 {
+    use std::hash::{Hash, Hasher};
+    let mut hash = std::hash::DefaultHasher::new();
+    name.hash(&mut hash);
+    hash.finish()
+}
+
+fn open_in(
+    dir: BorrowedFd<'_>,
+    part: &str,
+    flags: rustix::fs::OFlags,
+    name: &str,
+) -> Result<OwnedFd, ViewError> {
+    rustix::fs::openat(dir, part, flags, Mode::empty()).map_err(|errno| failed(errno, name))
+}
+
+fn link_target(dir: BorrowedFd<'_>, part: &str, name: &str) -> Result<String, ViewError> {
+    let target = rustix::fs::readlinkat(dir, part, vec![])
+        .map_err(|errno| failed(errno, name))?
+        .into_string()
+        .map_err(|_| ViewError::Invalid("a link whose target is not UTF-8"))?;
+    if target.starts_with('/') {
+        return Err(not_permitted(name, "a link with an absolute target"));
+    }
+    Ok(target)
+}
+
+fn components(path: &str) -> impl DoubleEndedIterator<Item = &str> {
+    path.split('/').filter(|part| !matches!(*part, "" | "."))
+}
+
+fn not_permitted(path: &str, why: &'static str) -> ViewError {
+    ViewError::NotPermitted { path: path.to_owned(), why }
+}
+
+fn failed(errno: Errno, path: &str) -> ViewError {
+    match errno {
+        Errno::NOENT => ViewError::NotFound,
+        Errno::NOTDIR => ViewError::NotDirectory,
+        Errno::XDEV => not_permitted(path, "outside the repository"),
+        Errno::ACCESS | Errno::PERM => not_permitted(path, "the system does not permit it"),
+        // The path names a socket.
+        Errno::NXIO => not_permitted(path, NOT_A_FILE),
+        Errno::NAMETOOLONG => ViewError::TooLong,
+        Errno::LOOP => ViewError::Loop,
+        other => ViewError::Io(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use act_workspace::{AgentDir, HostWriteError};
+use act_workspace::{NotesDir, NotesError};
 
 /// Access to the files of `agent/`. Names are plain file names. An implementation holds the directory by
 /// handle and follows no link, whatever a repository has put there.
@@ -19,7 +19,7 @@ pub trait AgentFiles {
     fn list(&self) -> io::Result<Vec<String>>;
 }
 
-impl AgentFiles for AgentDir {
+impl AgentFiles for NotesDir {
     fn dir(&self) -> &str {
         self.name()
     }
@@ -33,7 +33,7 @@ impl AgentFiles for AgentDir {
     }
 
     fn link_latest(&self, target: &str) -> io::Result<()> {
-        self.point("context_latest.md", target).map_err(io_error)
+        self.replace_with_link("context_latest.md", target).map_err(io_error)
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -41,9 +41,9 @@ impl AgentFiles for AgentDir {
     }
 }
 
-fn io_error(error: HostWriteError) -> io::Error {
+fn io_error(error: NotesError) -> io::Error {
     let kind = match error {
-        HostWriteError::Exists { .. } => io::ErrorKind::AlreadyExists,
+        NotesError::Exists { .. } => io::ErrorKind::AlreadyExists,
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, error)
@@ -59,7 +59,7 @@ mod tests {
 
     fn write(root: &std::path::Path) -> Written {
         let editor = EditorState::default();
-        let notebook = NotesWriter::new(AgentDir::open(root).unwrap());
+        let notebook = NotesWriter::new(NotesDir::open(root).unwrap());
         let snapshot = Snapshot {
             taken: act_core::clock::now(),
             kind: SnapshotKind::TaskStart,

@@ -9,7 +9,7 @@ use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
 use act_model::{Stop, ToolResult, Turn};
-use act_workspace::{AgentDir, ChangedFile};
+use act_workspace::{ChangedFile, NotesDir};
 
 impl Session<'_> {
     pub(super) fn succeed(&self, done: Option<Done>) -> TaskResult {
@@ -129,7 +129,7 @@ impl Session<'_> {
 
     /// Changed files that the green run did not judge.
     fn untested(&self) -> Vec<String> {
-        self.editor.writer.untested().into_iter().map(|file| file.path).collect()
+        self.editor.writer.unverified().into_iter().map(|file| file.path).collect()
     }
 
     /// As people read it: `protected: 3`.
@@ -272,7 +272,7 @@ fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
 /// Reports a task that the machine ended before its first conversation.
 pub fn end_before_work(
     input: &TaskInput,
-    notes: Option<&NotesWriter<AgentDir>>,
+    notes: Option<&NotesWriter<NotesDir>>,
     events: &Events,
     audit_head: Option<Head>,
     (code, diagnosis): (&str, &str),
@@ -284,7 +284,7 @@ pub fn end_before_work(
 /// Completes a report with the facts that every report holds, writes it and adds its path to the result.
 fn write_report(
     input: &TaskInput,
-    notes: Option<&NotesWriter<AgentDir>>,
+    notes: Option<&NotesWriter<NotesDir>>,
     events: &Events,
     ended: TaskResult,
     report: StuckReport,

@@ -51,7 +51,7 @@ use act_model::{
     Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TokenLedger, TokioTimer, ToolCall,
     ToolResult, Turn, with_attempts,
 };
-use act_workspace::{AgentDir, RepoWriter};
+use act_workspace::{NotesDir, RepoWriter};
 
 /// The user's words, and where they hold.
 #[derive(Debug, Clone)]
@@ -111,7 +111,7 @@ pub struct Editor {
     /// The task takes no action that cannot be recorded here.
     pub audit: Audit,
     /// `None` in a dry run, which leaves nothing in the repository.
-    pub notes: Option<NotesWriter<AgentDir>>,
+    pub notes: Option<NotesWriter<NotesDir>>,
     pub aim: Aim,
     /// A dry run's draft whose files have just been put into the repository (`begin_with`).
     pub draft: Option<Draft>,

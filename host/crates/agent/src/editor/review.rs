@@ -9,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Session;
 use super::tools::Answer;
-use act_workspace::{FileText, Held};
+use act_workspace::{Content, ContentChange};
 
 impl Session<'_> {
     /// Adds to the answer of a tool the lines that the call changed. An answer that is no JSON object stays as it is.
@@ -49,7 +49,7 @@ impl Session<'_> {
     /// Refuses a verification that would miss changed files, because rules of git that changed during the task ignore
     /// them.
     pub(super) fn ignored_changes(&self) -> Option<Answer> {
-        let untested = self.editor.writer.untested().into_iter().filter(|file| !file.allowed);
+        let untested = self.editor.writer.unverified().into_iter().filter(|file| !file.allowed);
         let paths: Vec<_> = untested.map(|file| file.path).collect();
         let message = "git ignores these changed files now, so the Verifier would not see them: remove the rule that \
                        ignores them from .gitignore, then call verify again";
@@ -92,7 +92,7 @@ const WHOLE: usize = 12 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Review {
     /// Each changed file as the model last saw it.
-    seen: BTreeMap<String, Held>,
+    seen: BTreeMap<String, Content>,
     /// Changed since, and not shown to the end.
     unseen: BTreeSet<String>,
 }
@@ -110,13 +110,13 @@ impl Review {
     pub(super) fn after_call(
         &mut self,
         changed: &[String],
-        text: &dyn Fn(&str) -> FileText,
+        text: &dyn Fn(&str) -> ContentChange,
     ) -> Edited {
         let known = self.seen.keys().cloned().chain(changed.iter().cloned());
         let mut edited = Edited::default();
         let mut shown = vec![];
         for path in known.collect::<BTreeSet<_>>() {
-            let FileText { before, now } = text(&path);
+            let ContentChange { before, now } = text(&path);
             let was = self.seen.insert(path.clone(), now.clone()).unwrap_or(before);
             if was == now {
                 continue;
@@ -142,10 +142,10 @@ impl Review {
     }
 
     /// The difference that the model still has to see before a verification; it is returned once.
-    fn unseen(&mut self, text: &dyn Fn(&str) -> FileText) -> Option<String> {
+    fn unseen(&mut self, text: &dyn Fn(&str) -> ContentChange) -> Option<String> {
         let paths: Vec<_> = std::mem::take(&mut self.unseen).into_iter().collect();
         let differs = |path: &&String| {
-            let FileText { before, now } = text(path);
+            let ContentChange { before, now } = text(path);
             before != now
         };
         let paths: Vec<_> = paths.iter().filter(differs).cloned().collect();
@@ -159,16 +159,18 @@ impl Review {
 }
 
 /// All that the task changed in these files.
-pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> FileText) -> String {
+pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> ContentChange) -> String {
     let mut all = String::new();
     for path in paths {
         let left = WHOLE.saturating_sub(all.len());
-        let FileText { before, now } = text(path);
+        let ContentChange { before, now } = text(path);
         let diff = match (&before, &now) {
             _ if left == 0 => "(cut)".to_owned(),
-            (_, Held::Nothing) => "(deleted)".to_owned(),
-            (Held::Unknown, _) | (_, Held::Unknown) => "(changed; not to be shown)".to_owned(),
-            (before, Held::Text(now)) => {
+            (_, Content::Nothing) => "(deleted)".to_owned(),
+            (Content::Unknown, _) | (_, Content::Unknown) => {
+                "(changed; not to be shown)".to_owned()
+            }
+            (before, Content::Text(now)) => {
                 line_diff(before.text().unwrap_or_default(), now, left).text
             }
         };
@@ -229,15 +231,15 @@ fn lines(text: &str) -> Vec<&str> {
 mod tests {
     mod review {
         use super::super::*;
-        fn held(text: &str) -> Held {
-            Held::Text(text.into())
+        fn held(text: &str) -> Content {
+            Content::Text(text.into())
         }
 
-        fn file(before: Held, now: &str) -> FileText {
-            FileText { before, now: held(now) }
+        fn file(before: Content, now: &str) -> ContentChange {
+            ContentChange { before, now: held(now) }
         }
 
-        fn call(review: &mut Review, before: &Held, now: &str) -> Edited {
+        fn call(review: &mut Review, before: &Content, now: &str) -> Edited {
             review.after_call(&["a".to_owned()], &|_| file(before.clone(), now))
         }
 
@@ -275,12 +277,12 @@ mod tests {
         #[test]
         fn a_new_file_is_known_from_its_call() {
             let mut review = Review::default();
-            let edited = call(&mut review, &Held::Nothing, "new\n");
+            let edited = call(&mut review, &Content::Nothing, "new\n");
             assert_eq!(edited, Edited { changed: true, diff: None });
             let text = |path: &str| match path {
-                "a" => file(Held::Nothing, "new\n"),
-                "b" => FileText { before: held("old\n"), now: Held::Nothing },
-                _ => FileText { before: Held::Unknown, now: Held::Unknown },
+                "a" => file(Content::Nothing, "new\n"),
+                "b" => ContentChange { before: held("old\n"), now: Content::Nothing },
+                _ => ContentChange { before: Content::Unknown, now: Content::Unknown },
             };
             let paths = ["a", "b", "c"].map(str::to_owned);
             assert_eq!(

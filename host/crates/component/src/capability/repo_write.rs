@@ -235,8 +235,8 @@ impl CallContext {
 
 fn path_of(error: &act_workspace::EditError) -> Option<&str> {
     use act_workspace::EditError::{
-        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, Stopped,
-        TooLarge, Torn, Untested,
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path,
+        RollbackFailed, Stopped, TooLarge, Untested,
     };
     match error {
         Conflict { path, .. }
@@ -248,7 +248,7 @@ fn path_of(error: &act_workspace::EditError) -> Option<&str> {
         | Path { path, .. }
         | TooLarge { path, .. }
         | Failed { path, .. } => Some(path),
-        Torn { why, .. } => path_of(why),
+        RollbackFailed { why, .. } => path_of(why),
         Arguments(_) | Budget(_) | Stopped => None,
     }
 }
@@ -286,7 +286,7 @@ fn refusal(error: act_workspace::EditError) -> EditError {
             EditError::Refused(Refusal::Invalid(text))
         }
         Error::TooLarge { .. } | Error::Budget(_) => EditError::Refused(Refusal::Limit(text)),
-        Error::Torn { .. } | Error::Stopped | Error::Failed { .. } => {
+        Error::RollbackFailed { .. } | Error::Stopped | Error::Failed { .. } => {
             EditError::Refused(Refusal::Failed(text))
         }
     }

@@ -124,7 +124,7 @@ impl Files<'_> {
     fn reader(&self, open: &Open, offset: u64) -> FsResult<Reader> {
         let file = open.file.clone().ok_or(ErrorCode::IsDirectory)?;
         let ReadAccess { caps, view, .. } = self.reading()?;
-        view.note(&open.path);
+        view.record_read(&open.path);
         let meters = Arc::clone(&self.query.meters);
         Ok(Reader::new(file, &open.path, offset, caps.file_bytes, meters))
     }

@@ -1,27 +1,26 @@
-//! Go. Files of a directory are one package and name each other's things without an import.
+//! Go. The files of a directory are one package, and use each other's names without an import.
 
 use tree_sitter::Node;
 
-use super::uses::Uses;
-use super::{Inside, unquoted};
+use super::{Inside, Uses, unquoted};
 use crate::SymbolKind::{Constant, Function, Method, Test, Type};
-use crate::scope::Found;
+use crate::scope::OutlineBuilder;
 
-pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>, uses: &mut Uses) -> Inside {
-    declarations(node, found, uses);
+pub(super) fn visit(node: Node<'_>, builder: &mut OutlineBuilder<'_>, uses: &mut Uses) -> Inside {
+    declarations(node, builder, uses);
     match node.kind() {
         "package_clause" => {
             uses.package(node, ".");
             Inside::Nothing
         }
         "identifier" | "type_identifier" => {
-            uses.uses(node, found);
+            uses.uses(node, builder);
             Inside::Nothing
         }
-        // Another package's.
+        // The type belongs to another package.
         "qualified_type" => Inside::Nothing,
         "keyed_element" => {
-            // A field more often than a name of the package.
+            // The key is a field more often than a name of the package.
             let key = node.named_child(0).map(|key| key.named_child(0).unwrap_or(key));
             if let Some(key) = key.filter(|key| key.kind() == "identifier") {
                 uses.pass_over(key);
@@ -29,36 +28,36 @@ pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>, uses: &mut Uses) -> I
             Inside::Look
         }
         "import_spec" => {
-            let path = found.field(node, "path").unwrap_or_default();
+            let path = builder.field(node, "path").unwrap_or_default();
             let name = unquoted(&path).rsplit('/').next().unwrap_or_default();
             uses.declares(name);
-            uses.declares(&found.field(node, "name").unwrap_or_default());
-            found.import(node, unquoted(&path), vec![]);
+            uses.declares(&builder.field(node, "name").unwrap_or_default());
+            builder.import(node, unquoted(&path), vec![]);
             Inside::Nothing
         }
         "function_declaration" => {
-            let name = found.field(node, "name").unwrap_or_default();
-            let kind = if is_test(&name, found) { Test } else { Function };
-            found.symbol(node, &name, kind, kind == Function && is_public(&name));
+            let name = builder.field(node, "name").unwrap_or_default();
+            let kind = if is_test(&name, builder) { Test } else { Function };
+            builder.symbol(node, &name, kind, kind == Function && is_public(&name));
             Inside::Function
         }
         "method_declaration" => {
-            let name = found.field(node, "name").unwrap_or_default();
-            let receiver = found.field(node, "receiver").map(|text| receiver(&text));
-            found.symbol_in(node, &name, Method, is_public(&name), receiver);
+            let name = builder.field(node, "name").unwrap_or_default();
+            let receiver = builder.field(node, "receiver").map(|text| receiver(&text));
+            builder.symbol_in(node, &name, Method, is_public(&name), receiver);
             Inside::Function
         }
         "type_spec" | "type_alias" => {
-            named(node, found, Type);
+            named(node, builder, Type);
             Inside::Look
         }
         "const_spec" | "var_spec" => {
             let mut cursor = node.walk();
             let names: Vec<_> = node.children_by_field_name("name", &mut cursor).collect();
             for name in names.into_iter().filter(|name| name.kind() == "identifier") {
-                let name = found.text(name);
-                if !found.in_function() && name != "_" {
-                    found.symbol(node, &name, Constant, is_public(&name));
+                let name = builder.text(name);
+                if !builder.in_function() && name != "_" {
+                    builder.symbol(node, &name, Constant, is_public(&name));
                 }
             }
             Inside::Look
@@ -69,8 +68,8 @@ pub(super) fn visit(node: Node<'_>, found: &mut Found<'_>, uses: &mut Uses) -> I
     }
 }
 
-/// What has a name of its own in the file, wherever.
-fn declarations(node: Node<'_>, found: &Found<'_>, uses: &mut Uses) {
+/// Records the names that a node declares.
+fn declarations(node: Node<'_>, builder: &OutlineBuilder<'_>, uses: &mut Uses) {
     let field = match node.kind() {
         "short_var_declaration" | "range_clause" | "receive_statement" => "left",
         "type_switch_statement" => "alias",
@@ -91,20 +90,20 @@ fn declarations(node: Node<'_>, found: &Found<'_>, uses: &mut Uses) {
             declared.named_children(&mut inner).filter(|_| declared.kind() == "expression_list");
         for name in std::iter::once(declared).chain(list) {
             if matches!(name.kind(), "identifier" | "type_identifier") {
-                uses.declares(found.raw(name));
+                uses.declares(builder.raw(name));
             }
         }
     }
 }
 
-fn named(node: Node<'_>, found: &mut Found<'_>, kind: crate::SymbolKind) {
-    let name = found.field(node, "name").unwrap_or_default();
-    if !found.in_function() {
-        found.symbol(node, &name, kind, is_public(&name));
+fn named(node: Node<'_>, builder: &mut OutlineBuilder<'_>, kind: crate::SymbolKind) {
+    let name = builder.field(node, "name").unwrap_or_default();
+    if !builder.in_function() {
+        builder.symbol(node, &name, kind, is_public(&name));
     }
 }
 
-/// `Stack` of `(s *Stack[T])`.
+/// Returns the type of a receiver: `Stack` for `(s *Stack[T])`.
 fn receiver(text: &str) -> String {
     let text = text.trim_matches(['(', ')', ' ']);
     let text = text.split('[').next().unwrap_or(text);
@@ -115,7 +114,7 @@ fn is_public(name: &str) -> bool {
     name.chars().next().is_some_and(char::is_uppercase)
 }
 
-fn is_test(name: &str, found: &Found<'_>) -> bool {
-    found.file.ends_with("_test.go")
+fn is_test(name: &str, builder: &OutlineBuilder<'_>) -> bool {
+    builder.file.ends_with("_test.go")
         && ["Test", "Benchmark", "Fuzz", "Example"].iter().any(|word| name.starts_with(word))
 }

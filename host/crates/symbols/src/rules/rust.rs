@@ -1,4 +1,4 @@
-//! What counts as a definition or an import in Rust, and the paths that `use a::{b, c::{d, e as f}, self, *}` means.
+//! Rust, with the paths that `use a::{b, c::{d, e as f}, self, *}` imports.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,27 @@ use tree_sitter::Node;
 
 use super::Inside;
 use crate::SymbolKind::{Constant, Function, Macro, Method, Module, Test, Type};
-use crate::scope::Found;
+use crate::scope::OutlineBuilder;
 
 #[derive(Default)]
-pub(crate) struct Seen {
-    /// Attributes right before what comes next.
+pub(crate) struct State {
+    /// The attributes of the next item.
     attributes: Vec<String>,
+    /// The paths that were imported already.
     paths: BTreeSet<String>,
 }
 
-impl Seen {
-    pub(super) fn visit(&mut self, node: Node<'_>, found: &mut Found<'_>) -> Inside {
+impl State {
+    pub(super) fn visit(&mut self, node: Node<'_>, builder: &mut OutlineBuilder<'_>) -> Inside {
         let kind = node.kind();
         match kind {
             "attribute_item" => {
-                self.attributes.push(found.text(node));
+                self.attributes.push(builder.text(node));
                 return Inside::Nothing;
             }
             "line_comment" | "block_comment" => return Inside::Nothing,
             "scoped_identifier" | "scoped_type_identifier" => {
-                self.path(node, found);
+                self.path(node, builder);
                 return Inside::Nothing;
             }
             "visibility_modifier" | "token_tree" | "string_literal" => return Inside::Nothing,
@@ -34,52 +35,52 @@ impl Seen {
         let attributes = std::mem::take(&mut self.attributes);
         match kind {
             "use_declaration" => {
-                let argument = found.field(node, "argument").unwrap_or_default();
+                let argument = builder.field(node, "argument").unwrap_or_default();
                 for target in targets(&argument) {
-                    let target = of_file(target, found.modules_around());
+                    let target = of_file(target, builder.modules_around());
                     self.paths.insert(target.clone());
-                    found.import(node, &target, vec![]);
+                    builder.import(node, &target, vec![]);
                 }
                 Inside::Nothing
             }
             "extern_crate_declaration" => {
-                let name = found.field(node, "name").unwrap_or_default();
-                found.import(node, &name, vec![]);
+                let name = builder.field(node, "name").unwrap_or_default();
+                builder.import(node, &name, vec![]);
                 Inside::Nothing
             }
-            "mod_item" => module(node, &attributes, found),
+            "mod_item" => module(node, &attributes, builder),
             "impl_item" => {
-                let of = found.field(node, "type").unwrap_or_default();
-                // What a trait promises is as public as the trait.
+                let of = builder.field(node, "type").unwrap_or_default();
+                // The methods of a trait are as public as the trait.
                 let exported = node.child_by_field_name("trait").is_some();
                 Inside::Type { name: bare(&of).to_owned(), exported }
             }
             "trait_item" => {
                 let exported = is_public(node);
-                let name = named(node, found, Type, exported);
+                let name = named(node, builder, Type, exported);
                 Inside::Type { name, exported }
             }
             "struct_item" | "enum_item" | "union_item" | "type_item" => {
-                named(node, found, Type, is_public(node));
+                named(node, builder, Type, is_public(node));
                 Inside::Look
             }
             "const_item" | "static_item" => {
-                named(node, found, Constant, is_public(node));
+                named(node, builder, Constant, is_public(node));
                 Inside::Look
             }
             "macro_definition" => {
                 let exported = attributes.iter().any(|text| path_of(text) == "macro_export");
-                named(node, found, Macro, exported);
+                named(node, builder, Macro, exported);
                 Inside::Nothing
             }
             "function_item" | "function_signature_item" => {
-                let promised = found.is_in_type() && found.is_around_exported();
+                let promised = builder.is_in_type() && builder.is_around_exported();
                 let kind = match () {
                     () if attributes.iter().any(|text| is_test(text)) => Test,
-                    () if found.is_in_type() => Method,
+                    () if builder.is_in_type() => Method,
                     () => Function,
                 };
-                named(node, found, kind, kind != Test && (promised || is_public(node)));
+                named(node, builder, kind, kind != Test && (promised || is_public(node)));
                 Inside::Function
             }
             "closure_expression" => Inside::Function,
@@ -87,19 +88,19 @@ impl Seen {
         }
     }
 
-    /// A path in the middle of code.
-    fn path(&mut self, node: Node<'_>, found: &mut Found<'_>) {
-        let text = found.text(node);
+    /// Adds the import of a path that is used without `use`.
+    fn path(&mut self, node: Node<'_>, builder: &mut OutlineBuilder<'_>) {
+        let text = builder.text(node);
         let ours = matches!(text.split("::").next(), Some("crate" | "super"));
         let plain = text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == ':');
-        let text = of_file(text, found.modules_around());
+        let text = of_file(text, builder.modules_around());
         if ours && plain && !text.starts_with("self::") && self.paths.insert(text.clone()) {
-            found.import(node, &text, vec![]);
+            builder.import(node, &text, vec![]);
         }
     }
 }
 
-/// The same path as seen from the file's own module: `super` of a module written inside of the file is the file.
+/// Rewrites a path so that it starts in the file's own module: `super` of a module inside the file is the file.
 fn of_file(path: String, modules: usize) -> String {
     let (mut rest, mut left, mut inside) = (path.as_str(), modules, false);
     while let Some(further) = rest.strip_prefix("super::").filter(|_| left > 0) {
@@ -108,45 +109,50 @@ fn of_file(path: String, modules: usize) -> String {
     if inside && !rest.starts_with("super::") { format!("self::{rest}") } else { rest.to_owned() }
 }
 
-fn named(node: Node<'_>, found: &mut Found<'_>, kind: crate::SymbolKind, exported: bool) -> String {
-    let name = found.field(node, "name").unwrap_or_default();
-    if !found.in_function() {
-        found.symbol(node, &name, kind, exported);
+fn named(
+    node: Node<'_>,
+    builder: &mut OutlineBuilder<'_>,
+    kind: crate::SymbolKind,
+    exported: bool,
+) -> String {
+    let name = builder.field(node, "name").unwrap_or_default();
+    if !builder.in_function() {
+        builder.symbol(node, &name, kind, exported);
     }
     name
 }
 
-fn module(node: Node<'_>, attributes: &[String], found: &mut Found<'_>) -> Inside {
-    let name = found.field(node, "name").unwrap_or_default();
+fn module(node: Node<'_>, attributes: &[String], builder: &mut OutlineBuilder<'_>) -> Inside {
+    let name = builder.field(node, "name").unwrap_or_default();
     if node.child_by_field_name("body").is_some() {
         let exported = is_public(node);
-        if !found.in_function() {
-            found.symbol(node, &name, Module, exported);
+        if !builder.in_function() {
+            builder.symbol(node, &name, Module, exported);
         }
         return Inside::Module { name, exported };
     }
     let placed = attributes.iter().find(|text| path_of(text) == "path");
     let placed = placed.and_then(|text| text.split('"').nth(1));
     let target = placed.map_or_else(|| format!("self::{name}"), str::to_owned);
-    found.import(node, &target, vec![]);
+    builder.import(node, &target, vec![]);
     Inside::Nothing
 }
 
 fn is_public(node: Node<'_>) -> bool {
     let mut cursor = node.walk();
-    // It stands before the name, so a few children are enough.
+    // The modifier precedes the name, so it is among the first children.
     let modifier =
         node.children(&mut cursor).take(3).find(|child| child.kind() == "visibility_modifier");
     modifier.is_some_and(|modifier| modifier.byte_range().len() < 3 + 6 || !is_self(modifier))
 }
 
-/// `pub(self)` is as good as nothing.
+/// Whether a modifier is `pub(self)`, which exports nothing.
 fn is_self(modifier: Node<'_>) -> bool {
     let mut cursor = modifier.walk();
     modifier.children(&mut cursor).any(|child| child.kind() == "self")
 }
 
-/// The path of an attribute: `tokio::test` of `#[tokio::test(flavor = "x")]`.
+/// Returns the path of an attribute: `tokio::test` for `#[tokio::test(flavor = "x")]`.
 fn path_of(attribute: &str) -> &str {
     let path = attribute.trim_start_matches(['#', '[', ' ']);
     let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
@@ -158,17 +164,17 @@ fn is_test(attribute: &str) -> bool {
     matches!(last, "test" | "rstest" | "test_case" | "bench")
 }
 
-/// A type's own name.
+/// Returns the name of a type without its path and parameters.
 fn bare(text: &str) -> &str {
     let text = text.split('<').next().unwrap_or(text).trim_start_matches(['&', '*']);
     text.rsplit("::").next().unwrap_or(text).trim()
 }
 
-/// Paths of one declaration at most, and how deep its braces are followed.
+/// Maximum number of paths of one declaration, and of nested braces.
 const PATHS: usize = 200;
 const DEPTH: usize = 16;
 
-/// Every path that a `use` names, without its other name.
+/// Returns every path that a `use` imports, without its alias.
 pub(super) fn targets(argument: &str) -> Vec<String> {
     let mut found = vec![];
     expand("", argument, DEPTH, &mut found);
@@ -207,7 +213,7 @@ fn path(before: &str, leaf: &str) -> String {
     }
 }
 
-/// What stands between the outermost commas.
+/// Splits a group at its outermost commas.
 fn parts(group: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     let parts = group.split(move |c| {

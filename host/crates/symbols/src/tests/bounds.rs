@@ -1,4 +1,4 @@
-//! Sources that do not parse, that cost much, or that were written to.
+//! Sources that do not parse, that cost much to parse, or that are random.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn hostile_sources_cost_little_and_stay_inside_the_bounds() {
         let language = Language::of(path, source.as_bytes()).unwrap();
         let parsed = outline(language, path, source.as_bytes(), &|| false).unwrap();
         let shown: String = source.chars().take(20).collect();
-        // Own work, because machines are shared; what is caught here takes minutes or for ever.
+        // Processor time is compared, because machines are shared. A violation takes minutes or for ever.
         assert!(worked() - started < Duration::from_secs(30), "{path} {shown}");
         assert!(parsed.lasting, "the count sees it: {path} {shown}");
         let Outline { symbols, imports, lines, .. } = parsed.outline;
@@ -82,7 +82,7 @@ fn hostile_sources_cost_little_and_stay_inside_the_bounds() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // Whatever stands in a file: the same outline twice, lines inside the file, in order.
+    // Every source gives the same outline twice, with lines inside the file and in order.
     #[test]
     fn outlines_are_the_same_twice_and_stay_inside_their_file(
         pieces in proptest::collection::vec(prop_oneof![
@@ -117,7 +117,7 @@ fn a_parse_that_nobody_waits_for_ends() {
 fn waiting_is_no_work() {
     let source = "def f(): pass\n".repeat(2_000);
     let asked = std::cell::Cell::new(0);
-    // Each look takes long by the clock on the wall.
+    // Each check takes a long time by the wall clock.
     let slow = || {
         asked.set(asked.get() + 1);
         if asked.get() < 7 {

@@ -1,5 +1,5 @@
-//! Sources with what a person sees in them. A line of the expectation is `LINES KIND CONTAINER.NAME`, with `+` for
-//! what other files can name.
+//! Sources with the outlines that a person would write. A line of the expectation is `LINES KIND CONTAINER.NAME`, with
+//! `+` for what other files can name.
 
 mod bounds;
 mod c;

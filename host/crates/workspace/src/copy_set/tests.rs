@@ -105,3 +105,17 @@ fn the_digest_knows_bytes_names_modes_and_links_and_nothing_else() {
     fs::write(repo.root.join(name), "").unwrap();
     differs("a name that is no text");
 }
+
+#[test]
+fn finds_sockets_and_fifos_at_any_depth_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join(".git/x")).unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+    let fifo = dir.path().join(".git/x/fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("a.sock")).unwrap();
+    let found = special_files(dir.path()).unwrap();
+    assert_eq!(found.channels, [PathBuf::from(".git/x/fifo"), PathBuf::from("a.sock")]);
+    assert!(found.mounts.is_empty() && !found.cut);
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::Fixture;
 
 fn scout(path: &str) -> Option<Rule> {
     if is_secret(path) {
@@ -91,4 +92,30 @@ fn only_our_own_temporary_names_count_as_such() {
     ] {
         assert!(!is_temporary(name), "{name}");
     }
+}
+
+#[test]
+fn every_tracked_file_that_is_out_of_view_is_named_with_its_rule() {
+    // DOCTOR-8
+    let files = [
+        ("src/main.rs", "fn main() {}"),
+        (".env", "KEY=1"),
+        ("dist/app.js", "x"),
+        ("logo.png", "x"),
+        ("data", "a\0b"),
+        ("untracked.pem", "x"),
+    ];
+    let fixture = Fixture::new(&files);
+    fixture.track(&["src/main.rs", ".env", "dist/app.js", "logo.png", "data", "gone.txt"]);
+    let found = hidden_files(&fixture.root).unwrap();
+    let found: Vec<_> = found.iter().map(|file| (file.path.as_str(), file.rule)).collect();
+    assert_eq!(
+        found,
+        [
+            (".env", Rule::Secret),
+            ("data", Rule::Binary),
+            ("dist/app.js", Rule::BuildDirectory),
+            ("logo.png", Rule::Binary),
+        ]
+    );
 }

@@ -176,13 +176,39 @@ fn a_named_directory_is_opened_when_its_turn_comes_and_judged_again() {
     let repo = Fixture::new(&[("d/x", ""), ("e/y", ""), ("f/z", "")]);
     let view = repo.view(Profile::Scout);
     let under = ["d", "e", "f"].map(String::from).to_vec();
-    let mut sweep = Sweep::new(&view, &Selection { under, ..Selection::default() }, None).unwrap();
+    let mut walk =
+        SelectionWalk::new(&view, &Selection { under, ..Selection::default() }, None).unwrap();
     std::fs::remove_dir_all(repo.root.join("d")).unwrap();
     std::fs::remove_dir_all(repo.root.join("e")).unwrap();
     repo.link("../outside", "e");
     let mut seen = vec![];
-    while let Step::Item(item) = sweep.step().unwrap() {
+    while let Step::Item(item) = walk.step().unwrap() {
         seen.push(item.path);
     }
     assert_eq!(seen, ["f/z"], "nothing of them was held open meanwhile");
+}
+
+#[test]
+fn a_window_moves_over_a_directory_of_any_size_without_losing_a_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut expected = vec![];
+    for number in 0..57 {
+        let name = format!("{:03}", (number * 31) % 57);
+        std::fs::write(dir.path().join(&name), "").unwrap();
+        expected.push(name.into_bytes());
+    }
+    expected.sort();
+    let handle = std::fs::File::open(dir.path()).unwrap();
+    let mut seen: Vec<Vec<u8>> = vec![];
+    loop {
+        let from = seen.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.as_slice()));
+        let part =
+            scan(Some(&handle), &OverlayNames::new(), from, 10, &StopCheck::default()).unwrap();
+        assert!(part.names.len() <= 10 && !part.cut);
+        seen.extend(part.names.into_iter().map(|(name, _)| name));
+        if !part.more {
+            break;
+        }
+    }
+    assert_eq!(seen, expected);
 }

@@ -229,7 +229,7 @@ proptest! {
             prop_assert_eq!(files(&copy.root), wanted.clone());
         }
         let (place, writer) = real(&before);
-        writer.adopt(&proposed, &|| false).unwrap();
+        writer.apply_proposal(&proposed, &|| false).unwrap();
         prop_assert_eq!(files(&place.root), wanted);
     }
 }

@@ -71,3 +71,14 @@ fn a_directory_is_no_file() {
     let error = read(&repo.view(Profile::Scout), &slice("d"), None);
     assert_eq!(error, Err(ReadError::NotAFile { path: "d".into() }));
 }
+
+#[test]
+fn a_version_rises_when_other_bytes_are_seen_and_with_every_write() {
+    let versions = Versions::default();
+    assert_eq!(versions.observe("a", "x").number, 1);
+    assert_eq!(versions.observe("a", "x").number, 1);
+    assert_eq!(versions.observe("a", "y").number, 2, "changed from outside");
+    assert_eq!(versions.written("a", "z").number, 3);
+    assert_eq!(versions.written("a", "z").number, 4, "the same bytes, written again");
+    assert_eq!(versions.observe("b", "x").number, 1, "counted per file");
+}

@@ -146,7 +146,7 @@ fn a_file_that_is_too_large_is_passed_over_and_the_answer_says_so() {
     assert_eq!(hits.items.iter().map(|hit| hit.path.as_str()).collect::<Vec<_>>(), ["z"]);
 }
 
-/// A stop that comes after so many looks.
+/// A view that stops its reader after a number of checks.
 fn stopping_after(view: &RepoView, looks: usize) -> RepoView {
     let left = AtomicUsize::new(looks);
     let spend = |left: usize| left.checked_sub(1);
@@ -160,7 +160,7 @@ fn what_a_pattern_could_cross_does_not_make_it_go_over_the_rest_again() {
     let line = "call foo(a, b\n";
     let repo = Fixture::new(&[("a", &line.repeat(100_000))]);
     let view = repo.view(Profile::Scout);
-    // Each of these would run to the end of the text from every single line.
+    // Each of these patterns would run to the end of the text from every line.
     for crossing in [r"(?s)foo.*bar", r"foo\([^)]*bar", r"foo\((\s|\S)*bar"] {
         assert_eq!(found(&view, &pattern(crossing)), [], "{crossing}");
     }

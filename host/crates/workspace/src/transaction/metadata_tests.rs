@@ -1,4 +1,4 @@
-//! WORKSPACE-55: what a file is like beside its bytes outlives an edit of it.
+//! WORKSPACE-55: an edit preserves the metadata of a file.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,7 +24,7 @@ fn get(path: &Path, name: &str) -> Option<Vec<u8>> {
     value(File::open(path).unwrap(), &CString::new(name).unwrap()).unwrap()
 }
 
-/// Whether this file system has such attributes.
+/// Whether this file system has extended attributes.
 fn set(path: &Path, name: &str, value: &[u8]) -> bool {
     match rustix::fs::setxattr(path, name, value, XattrFlags::empty()) {
         Err(Errno::OPNOTSUPP) => {
@@ -47,10 +47,10 @@ fn the_words_of_a_user_are_kept_and_what_was_granted_to_the_old_bytes_is_not() {
             return;
         }
         fs::set_permissions(&file, fs::Permissions::from_mode(0o440)).unwrap();
-        // May bind any port.
+        // The capability to bind any port.
         let capability = [2_u32 << 24, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
         let granted = "security.capability";
-        // An ordinary name elsewhere.
+        // On other systems this is an ordinary attribute.
         let root = cfg!(target_os = "linux")
             && rustix::fs::setxattr(&file, granted, &capability, XattrFlags::empty()).is_ok();
         assert!(!root || get(&file, granted).is_some());
@@ -67,7 +67,7 @@ fn more_words_than_are_carried_stand_in_nobodys_way() {
     let repo = Fixture::new(&[("a", "one")]);
     let file = repo.root.join("a");
     let names = (0..MAX_ATTRIBUTES + 20).map(|number| format!("user.{number}"));
-    // A file system may hold fewer.
+    // The file system may allow fewer attributes.
     let kept = |name: &String| rustix::fs::setxattr(&file, name, b"x", XattrFlags::empty()).is_ok();
     let names: Vec<_> = names.take_while(kept).collect();
     edit(&writer(&repo), "a").unwrap();
@@ -103,7 +103,8 @@ mod lists_of_access {
     const LIST: &str = "system.posix_acl_access";
     const OF_NEW_FILES: &str = "system.posix_acl_default";
 
-    /// The owner may read and write, user 65533 may read; nobody else may do anything, its own group included.
+    /// An access list: the owner may read and write, user 65533 may read, and all others may do nothing, the group
+    /// included.
     fn list() -> Vec<u8> {
         let nobody = u32::MAX;
         let entries: [(u16, u16, u32); 5] =
@@ -176,7 +177,7 @@ mod lists_of_access {
         };
         let files =
             [file("old", None, blob("one"), None), file("new", Some("old"), None, blob("two"))];
-        writer(&repo).adopt(&files, &|| false).unwrap();
+        writer(&repo).apply_proposal(&files, &|| false).unwrap();
         assert!(!repo.root.join("old").exists());
         assert_eq!(repo.text("new"), "two");
         assert_eq!(get(&repo.root.join("new"), LIST), Some(list()));

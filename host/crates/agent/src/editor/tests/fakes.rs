@@ -18,7 +18,7 @@ use act_model::{
     ToolSpec, Turn,
 };
 use act_workspace::{
-    AgentDir, Change, PathGlobs, Profile, RepoView, RepoWriter, WriteRules, tree_digest,
+    Change, NotesDir, PathGlobs, Profile, RepoView, RepoWriter, WriteRules, tree_digest,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -211,7 +211,7 @@ impl Story {
             }],
             read_script: Box::new(|_| None),
             audit,
-            notes: Some(NotesWriter::new(AgentDir::open(&root).unwrap())),
+            notes: Some(NotesWriter::new(NotesDir::open(&root).unwrap())),
             aim: Aim::Green,
             draft: None,
             baseline: false,

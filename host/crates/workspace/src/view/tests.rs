@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::exclusion::Rule;
-use crate::globs::PathGlobs;
-use crate::handle::Root;
+use crate::paths::PathGlobs;
 use crate::testing::Fixture;
 use crate::view::Profile;
+use act_fs::Root;
 
 fn text(seen: Seen) -> String {
     let mut text = String::new();
@@ -176,14 +176,14 @@ fn tools_see_what_git_ignores_except_tool_directories() {
         assert!(matches!(out, ViewError::Excluded { rule: Rule::BuildDirectory, .. }));
         assert_eq!(text(view.resolve("", "dist/tracked.js", Last::Follow).unwrap()), "d");
 
-        let lifted = view.lifting(&PathGlobs::new(&["web/.env".into()]).unwrap());
+        let lifted = view.with_secrets(&PathGlobs::new(&["web/.env".into()]).unwrap());
         assert_eq!(text(lifted.resolve("", "web/.env", Last::Follow).unwrap()), "s");
         assert!(matches!(
             lifted.resolve("", ".env", Last::Follow),
             Err(ViewError::Excluded { .. })
         ));
     }
-    let scout = repo.view(Profile::Scout).lifting(&PathGlobs::new(&["**".into()]).unwrap());
+    let scout = repo.view(Profile::Scout).with_secrets(&PathGlobs::new(&["**".into()]).unwrap());
     assert!(matches!(scout.resolve("", "web/.env", Last::Follow), Err(ViewError::Excluded { .. })));
 }
 
@@ -236,8 +236,8 @@ fn a_fifo_is_refused_at_once_and_not_listed() {
     }
 }
 
-/// Somebody swaps a directory for a link to the outside, and a file for a link to a secret, while another
-/// resolves: every answer is the file inside or a refusal.
+/// While one thread swaps a directory for a link to the outside, and a file for a link to a secret, every answer to
+/// another thread is the file inside or a refusal.
 #[test]
 fn a_race_never_leaks() {
     let repo = Fixture::new(&[("d/file", "inside"), ("e/file", "inside"), (".env", "secret")]);

@@ -1,5 +1,6 @@
-//! `state/publishing` of ARTIFACT_DIR: finished documents as they stood, `queue` for those that passed and
-//! `review` for those that are held. One file per finish, numbered from 1 in the order of finishing.
+//! Finished documents in `state/publishing` of ARTIFACT_DIR: `queue` holds those that passed, `review` those that are
+//! held. Each finish creates one file with a copy of the document. The files are numbered from 1 in the order of
+//! finishing.
 
 use std::io;
 use std::path::Path;
@@ -14,18 +15,16 @@ use act_core::clock;
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Durability};
 
-/// An entry before it has its number. There is one at most: it is only written under the lock.
-const BESIDE: &str = ".new";
+/// The name of an entry before it has its number. Entries are written under a lock, so there is one at a time.
+const TEMPORARY: &str = ".new";
 
-/// Both lists.
+/// The directory with the queue and the list for review.
 #[derive(Debug)]
-pub struct Shelves {
-    publishing: Dir,
-}
+pub struct Publishing(Dir);
 
-/// What stands in the file of one finish.
+/// The content of an entry's file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Filed {
+struct StoredEntry {
     doc_id: String,
     version: u64,
     decision: String,
@@ -61,17 +60,20 @@ pub struct Listing {
     pub unreadable: Vec<String>,
 }
 
-fn shelf(decision: Decision) -> &'static str {
+fn list_name(decision: Decision) -> &'static str {
     match decision {
         Decision::Pass => "queue",
         Decision::Hold => "review",
     }
 }
 
-impl Shelves {
-    /// `state` is ARTIFACT_DIR's own directory of that name.
+impl Publishing {
+    /// Opens the directory `publishing` in the directory `state` of ARTIFACT_DIR, and creates it when it is missing.
+    ///
+    /// # Errors
+    /// `NoPlace` when it cannot be used.
     pub fn open(state: &Dir) -> Result<Self, Refused> {
-        Ok(Self { publishing: directory(state, "publishing")? })
+        Ok(Self(directory(state, "publishing")?))
     }
 
     pub(super) fn add(
@@ -83,7 +85,7 @@ impl Shelves {
     ) -> Result<(), Refused> {
         let unwritten = "the entry cannot be written";
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-        let filed = Filed {
+        let filed = StoredEntry {
             doc_id: document.doc_id().to_owned(),
             version: document.version(),
             decision: decision.word().to_owned(),
@@ -95,16 +97,20 @@ impl Shelves {
         };
         let mut text = serde_json::to_vec(&filed).map_err(Refused::failed(unwritten))?;
         text.push(b'\n');
-        let dir = directory(&self.publishing, shelf(decision))?;
+        let dir = directory(&self.0, list_name(decision))?;
         let locked = lock::wait(&dir, Kind::Exclusive, LONGEST_WAIT);
         if !locked.map_err(Refused::failed("the file cannot be locked"))? {
             return Err(Refused::Busy);
         }
-        file_away(&dir, &text).map_err(Refused::failed(unwritten))
+        store(&dir, &text).map_err(Refused::failed(unwritten))
     }
 
+    /// Lists the entries, oldest first.
+    ///
+    /// # Errors
+    /// The directory cannot be used or listed.
     pub fn list(&self, decision: Decision) -> Result<Listing, Refused> {
-        let dir = directory(&self.publishing, shelf(decision))?;
+        let dir = directory(&self.0, list_name(decision))?;
         let mut listing = Listing::default();
         for number in numbers(&dir).map_err(Refused::failed("the entries cannot be listed"))? {
             let name = name(number);
@@ -117,11 +123,11 @@ impl Shelves {
                     notes: filed.notes,
                     file: filed.file,
                     finished_at: filed.finished_at,
-                    entry: format!("{}/{name}", shelf(decision)),
+                    entry: format!("{}/{name}", list_name(decision)),
                 }),
-                // Taken away since it was listed.
+                // Another program has removed the entry since.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(_) => listing.unreadable.push(format!("{}/{name}", shelf(decision))),
+                Err(_) => listing.unreadable.push(format!("{}/{name}", list_name(decision))),
             }
         }
         Ok(listing)
@@ -132,7 +138,7 @@ fn name(number: u64) -> String {
     format!("{number:06}.json")
 }
 
-/// Numbers of the entries, ascending; other names are nobody's entries.
+/// Returns the numbers of the entries in ascending order. Files with other names are ignored.
 fn numbers(dir: &Dir) -> io::Result<Vec<u64>> {
     let mut numbers = vec![];
     for found in dir.names(usize::MAX)? {
@@ -146,20 +152,20 @@ fn numbers(dir: &Dir) -> io::Result<Vec<u64>> {
     Ok(numbers)
 }
 
-fn file_away(dir: &Dir, text: &[u8]) -> io::Result<()> {
+/// Stores an entry under the next number. The caller holds the lock, so the number is free.
+fn store(dir: &Dir, text: &[u8]) -> io::Result<()> {
     let next = numbers(dir)?.last().copied().unwrap_or(0).saturating_add(1);
-    let mut staged = dir.stage_as(BESIDE.to_owned())?;
+    let mut staged = dir.stage_as(TEMPORARY.to_owned())?;
     staged.write(text)?;
-    // This process holds the lock, so the number is free.
     staged.publish(name(next), Durability::ContentsAndName)
 }
 
-fn read(dir: &Dir, name: &str) -> io::Result<Filed> {
-    // A document, and what a finish says about it.
+fn read(dir: &Dir, name: &str) -> io::Result<StoredEntry> {
+    // An entry holds a document and what was said about it, which takes less than another document.
     Ok(serde_json::from_slice(&dir.read(name, 2 * MAX_BYTES)?)?)
 }
 
-/// Mode 0700, made when missing; a link in its place is refused.
+/// Opens a directory, and creates it with mode 0700 when it is missing. A link is refused.
 fn directory(parent: &Dir, name: &str) -> Result<Dir, Refused> {
     parent.private_subdirectory(name).map_err(|error| {
         Refused::NoPlace(format!("{name} in the artifact directory cannot be used: {error}"))

@@ -1,4 +1,4 @@
-//! What holds for any sequence of edits of a real file.
+//! Properties of every sequence of edits of a real file.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::{Change, RepoWriter, Version, WriteRules};
 use crate::testing::Fixture;
 
-/// What an edit names, and how far its version is behind or ahead of the file's.
+/// The lines that an edit names, and the difference between its version and that of the file.
 #[derive(Debug, Clone)]
 struct Step {
     off: i64,
@@ -28,7 +28,7 @@ fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
     lines.iter().map(|line| [line.text, line.ending].concat()).collect()
 }
 
-/// A last line without an end gets one when others come to stand behind it.
+/// Compares lines. A last line without a newline gets one when others are added after it.
 fn same(before: &[Vec<u8>], now: &[Vec<u8>]) -> bool {
     before.len() == now.len()
         && before.iter().zip(now).all(|(a, b)| a == b || (!a.ends_with(b"\n") && b.starts_with(a)))

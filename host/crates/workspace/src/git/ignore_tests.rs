@@ -1,9 +1,9 @@
-use crate::globs::PathGlobs;
+use crate::paths::PathGlobs;
 use crate::testing::Fixture;
 use crate::view::{Kind, Profile};
 use crate::{CopySet, Selection, list};
 
-/// The files that a Scout sees, and those that a verification copies.
+/// Returns the files that a Scout sees, and those that a verification copies.
 fn seen_and_copied(repo: &Fixture) -> (Vec<String>, Vec<String>) {
     let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
     let listed = list(&repo.view(Profile::Scout), &want, None, 5_000).unwrap();
@@ -61,7 +61,7 @@ fn rules_from_root_to_directory_are_bounded_together_and_too_many_hide() {
     }
 }
 
-/// Looking again and again, or at many directories, does not use rules up.
+/// Rules stay in force however often and in however many directories they are used.
 #[test]
 fn rules_hold_however_often_and_however_many_directories_are_listed() {
     let repo = Fixture::new(&[]);
@@ -88,7 +88,7 @@ fn where_git_reads_no_rules_there_are_none() {
     assert_eq!(seen, ["a", "d/b", "e/.gitignore/x", "rules"]);
 }
 
-/// Which way is safe when the index cannot be understood: as if nothing were tracked, rules hide more.
+/// An index that cannot be read counts as empty, which is the safe way: rules hide more then.
 #[test]
 fn an_index_that_cannot_be_read_makes_no_ignored_file_visible() {
     let repo = Fixture::new(&[(".gitignore", "private\n"), ("private", ""), ("shown", "")]);
@@ -123,7 +123,7 @@ fn a_working_tree_around_the_root_says_what_is_ignored_and_tracked_in_it() {
     assert_eq!(seen_and_copied(&part), both(&shown));
 }
 
-/// As with a home directory that is a repository of its own and ignores all but a few files.
+/// A home directory may be a repository that ignores all but a few files.
 #[test]
 fn a_working_tree_that_ignores_the_whole_root_is_not_asked() {
     for (rules, place) in [("*", "part"), ("/above", "above/part"), ("part/", "above/part")] {
@@ -145,13 +145,13 @@ fn rules_that_are_too_large_hide_where_nothing_is_tracked_either() {
     assert_eq!(seen_and_copied(&repo), both(&[]));
 }
 
-/// What another user has put above a repository is not asked, wherever it points.
+/// The `.git` of another user above a repository is not used, wherever it points.
 #[test]
 fn a_git_entry_that_cannot_be_believed_is_the_last_one_looked_at() {
     let whole = Fixture::new(&[(".gitignore", "tests/\n"), ("part/tests/it", "")]);
     whole.track(&["elsewhere"]);
     assert_eq!(seen_and_copied(&whole.part("part")), both(&[]), "the rules above hold");
-    // A link and a file that leads nowhere, in the root or between.
+    // A link, and a file whose target is missing, in the root or above it.
     for (place, root) in [("part/.git", "part"), ("part/.git", "part/deep")] {
         whole.write("part/deep/tests/it", "");
         let _ = std::fs::remove_file(whole.root.join(place));
@@ -163,7 +163,7 @@ fn a_git_entry_that_cannot_be_believed_is_the_last_one_looked_at() {
     }
 }
 
-/// The attack: `/tmp/.git` of somebody else, beside it a `.gitignore` that takes the tests out of the gate.
+/// The attack: another user creates `/tmp/.git` and a `.gitignore` that hides the tests from the verification.
 #[test]
 fn rules_of_another_user_above_the_root_are_not_asked() {
     use std::os::unix::fs::lchown;

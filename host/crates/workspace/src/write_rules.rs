@@ -1,24 +1,31 @@
-//! What no tool may write, by any route; plain functions over a path.
+//! Paths that no tool may write, by any route.
 //!
-//! Names are protected, not files: what does not exist yet is refused as well. Case is folded everywhere,
-//! because the next clone may lie on a file system that ignores it.
+//! Names are protected, not files, so a file that does not exist yet is refused as well. Names are compared in every
+//! spelling that a file system takes for them, because the next clone may lie on a file system with other rules than
+//! this one: case is folded and the invisible code points of HFS+ are removed ([`fold`]), and so are the streams,
+//! trailing dots and blanks of NTFS ([`plain_name`]).
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use edit_protocol::Reason;
 
 use super::exclusion::fold;
-use super::globs::{GlobError, PathGlobs, is_at_or_below};
-use super::notes_dir::notes_dir;
-use super::{own_places, spelling};
-use edit_protocol::Reason;
+use super::notes::notes_dir;
+use super::paths::{GlobError, PathGlobs, is_at_or_below};
+
+/// Maximum number of links that are followed on the way to a directory of the user's configuration.
+const MAX_LINKS: usize = 40;
 
 /// Why a path may not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteRule {
-    /// git's own, this program's own, and the gate. Nothing lifts it.
+    /// The path belongs to git, to act, or to the verification. The user cannot allow it.
     Protected,
-    /// Runs by itself or steers a tool; the user may allow it for one task.
+    /// The file runs by itself or configures a tool. The user may allow it for one task.
     Guarded,
-    /// Outside what the task said it may touch.
+    /// The path lies outside the boundaries of the task.
     Boundary,
 }
 
@@ -33,52 +40,63 @@ impl WriteRule {
     }
 }
 
-/// What the user said for one task.
+/// The rules for the writes of one task.
 #[derive(Debug, Clone, Default)]
 pub struct WriteRules {
     allowed: PathGlobs,
-    /// Where not empty, the only paths that the task may touch.
+    /// The only paths that the task may touch, unless the list is empty.
     within: PathGlobs,
     without: PathGlobs,
-    /// The only directory that the task may touch, beside what the user allowed by name.
+    /// The only directory that the task may touch, except for paths in `allowed`.
     scope: Option<String>,
-    /// What the tree of a verification holds although git ignores it.
+    /// Ignored files that the tree of a verification holds nevertheless.
     include: PathGlobs,
-    /// Directories that this program believes, by their names in the repository as they are compared.
-    own: Vec<String>,
+    /// The names in the repository of directories whose files act trusts, normalised.
+    trusted: Vec<String>,
     /// The name of the directory of act's notes; `None` is `agent`, as long as no repository is known.
     notes: Option<&'static str>,
 }
 
 impl WriteRules {
-    /// `allowed` are the user's `--allow-path` globs.
+    /// Returns rules that allow guarded paths which match the user's `--allow-path` globs.
+    ///
+    /// # Errors
+    /// A glob cannot be parsed.
     pub fn allowing(allowed: &[String]) -> Result<Self, GlobError> {
         Ok(Self { allowed: PathGlobs::new(allowed)?, ..Self::default() })
     }
 
-    /// With the task's boundaries: what it has to stay in, if anything, and what it leaves alone.
+    /// Adds the boundaries of the task: the globs that it has to stay in, unless there are none, and the globs that it
+    /// must not touch.
+    ///
+    /// # Errors
+    /// A glob cannot be parsed.
     pub fn within(mut self, only: &[String], never: &[String]) -> Result<Self, GlobError> {
         (self.within, self.without) = (PathGlobs::new(only)?, PathGlobs::new(never)?);
         Ok(self)
     }
 
-    /// The same in the repository at `root`, where these directories of the user's own are kept from every tool.
+    /// Protects the directories of the user's configuration and cache where they lie in the repository at `root`, or
+    /// would. A home directory may be a repository, and act would obey what a model wrote there.
     #[must_use]
-    pub fn keeping(mut self, root: &Path, places: &[PathBuf]) -> Self {
-        let names = places.iter().flat_map(|place| own_places::names_in(root, place));
-        self.own = names.map(|name| compared(&name)).collect();
+    pub fn protecting(mut self, root: &Path, directories: &[PathBuf]) -> Self {
+        let names = directories.iter().flat_map(|directory| names_in_repository(root, directory));
+        self.trusted = names.map(|name| normalised(&name)).collect();
         self.notes = notes_dir(root).ok().flatten();
         self
     }
 
-    /// The same within the package of a monorepo.
+    /// Restricts the task to a package of a monorepo.
     #[must_use]
     pub fn scoped(mut self, package: Option<&str>) -> Self {
         self.scope = package.map(str::to_owned);
         self
     }
 
-    /// With the ignored files that a verification sees.
+    /// Adds the globs of ignored files that a verification sees.
+    ///
+    /// # Errors
+    /// A glob cannot be parsed.
     pub fn including(mut self, include: &[String]) -> Result<Self, GlobError> {
         self.include = PathGlobs::new(include)?;
         Ok(self)
@@ -92,9 +110,9 @@ impl WriteRules {
         &self.allowed
     }
 
-    /// The rule that forbids writing `path`, if one does.
+    /// Returns the rule that forbids writing `path`, if there is one.
     pub fn judge(&self, path: &str) -> Option<WriteRule> {
-        if is_protected(path, self.notes.unwrap_or("agent")) || self.is_own(path) {
+        if is_protected(path, self.notes.unwrap_or("agent")) || self.is_trusted(path) {
             return Some(WriteRule::Protected);
         }
         let allowed = self.allowed.matches(path);
@@ -107,30 +125,30 @@ impl WriteRules {
         (is_guarded(path) && !allowed).then_some(WriteRule::Guarded)
     }
 
-    fn is_own(&self, path: &str) -> bool {
-        let path = compared(path);
-        self.own.iter().any(|own| is_at_or_below(path.as_bytes(), own.as_bytes()))
+    fn is_trusted(&self, path: &str) -> bool {
+        let path = normalised(path);
+        self.trusted.iter().any(|name| is_at_or_below(path.as_bytes(), name.as_bytes()))
     }
 }
 
-/// As the file system may take it that knows the fewest differences.
-fn compared(path: &str) -> String {
+/// Normalises a path as the least strict file systems do.
+fn normalised(path: &str) -> String {
     let path = fold(path);
-    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
+    let parts: Vec<_> = path.split('/').map(plain_name).collect();
     parts.join("/")
 }
 
 /// Whether no tool may write `path`: `.git` at any depth, the directory `notes` of act's notes and `agent.yaml` at the
 /// root, in every spelling that a file system takes for them.
 pub fn is_protected(path: &str, notes: &str) -> bool {
-    let path = fold(path);
-    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
-    parts.first().is_some_and(|first| *first == notes)
-        || parts.as_slice() == ["agent.yaml"]
-        || parts.iter().any(|part| spelling::is_dot_git(part))
+    let path = normalised(path);
+    let mut parts = path.split('/');
+    path == "agent.yaml"
+        || parts.clone().next().is_some_and(|first| first == notes)
+        || parts.any(is_dot_git)
 }
 
-/// Settings that editors, agents, shells and hooks obey without being asked.
+/// Whether `path` holds settings that editors, agents, shells or hooks obey without asking.
 pub fn is_guarded(path: &str) -> bool {
     const ANYWHERE: [&str; 26] = [
         ".vscode",
@@ -160,8 +178,8 @@ pub fn is_guarded(path: &str) -> bool {
         ".cshrc",
         ".tcshrc",
     ];
-    // This program's own rules lie outside of a repository, unless somebody keeps his home directory in one, or a link
-    // or a mount leads into it: then by these names.
+    // The last three are act's own rules. They lie in a repository only when it is a home directory, or when a
+    // link or a mount leads into it.
     const BELOW: [[&str; 2]; 5] = [
         [".github", "workflows"],
         [".config", "fish"],
@@ -169,18 +187,92 @@ pub fn is_guarded(path: &str) -> bool {
         ["act", "grants.toml"],
         ["act", "policy.toml"],
     ];
-    let path = fold(path);
-    let parts: Vec<_> = path.split('/').map(spelling::plain).collect();
+    let path = normalised(path);
+    let parts: Vec<_> = path.split('/').collect();
     let is_short = |part: &&str| {
-        spelling::is_short_for(part, "gitmodules", "gi7eba")
-            || spelling::is_short_for(part, "gitattributes", "gi7d29")
+        is_short_for(part, "gitmodules", "gi7eba") || is_short_for(part, "gitattributes", "gi7d29")
     };
     parts.iter().any(|part| ANYWHERE.contains(part) || is_short(part))
         || parts.windows(2).any(|pair| BELOW.iter().any(|below| below.as_slice() == pair))
 }
 
+/// Returns a name as NTFS stores it: without a stream after a colon, and without dots and blanks at the end.
+fn plain_name(name: &str) -> &str {
+    let name = name.split(':').next().unwrap_or_default();
+    name.trim_end_matches(['.', ' '])
+}
+
+/// Whether a plain name means `.git`, also by the short name that NTFS gives it.
+fn is_dot_git(plain: &str) -> bool {
+    matches!(plain, ".git" | "git~1")
+}
+
+/// Whether a plain name is an NTFS short name of `.long`: its first six characters and a small number or, when those
+/// are taken, the beginning of a hash of the name (`hashed`, the value that git checks as well) and any number.
+fn is_short_for(plain: &str, long: &str, hashed: &str) -> bool {
+    let Some((head, number)) = plain.split_once('~') else { return false };
+    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
+    let counted = digits && !number.is_empty() && !number.starts_with('0');
+    let first = long.get(..6) == Some(head) && matches!(number, "1" | "2" | "3" | "4");
+    first || (counted && plain.len() == 8 && hashed.starts_with(head))
+}
+
+/// Returns every name at which `directory` lies in the repository, or would lie if it existed. The name is empty when
+/// it is the root itself.
+fn names_in_repository(root: &Path, directory: &Path) -> BTreeSet<String> {
+    let Ok(root) = root.metadata() else { return BTreeSet::new() };
+    let is_root = |path: &Path| {
+        path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (root.dev(), root.ino()))
+    };
+    let mut names = BTreeSet::new();
+    for spelling in spellings(directory) {
+        for above in spelling.ancestors().filter(|above| is_root(above)) {
+            let name = spelling.strip_prefix(above).ok().and_then(Path::to_str);
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    names
+}
+
+/// Returns the path as written, and again with each link on it replaced by its target, which may be missing.
+fn spellings(path: &Path) -> Vec<PathBuf> {
+    let mut all = vec![without_dots(path)];
+    while let Some(next) = all.last().and_then(|last| with_topmost_link_replaced(last)) {
+        if all.len() > MAX_LINKS {
+            break;
+        }
+        all.push(next);
+    }
+    all
+}
+
+fn with_topmost_link_replaced(path: &Path) -> Option<PathBuf> {
+    let above: Vec<_> = path.ancestors().collect();
+    let link = above.into_iter().rev().find(|above| above.is_symlink())?;
+    let target = link.parent()?.join(link.read_link().ok()?);
+    Some(without_dots(&target.join(path.strip_prefix(link).ok()?)))
+}
+
+/// Removes `.` and `..`. The names before a `..` are no links here, because links are replaced from the top.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     fn rules(allowed: &[&str], within: &[&str]) -> WriteRules {
@@ -245,7 +337,7 @@ mod tests {
     #[test]
     fn only_the_directory_of_the_notes_in_use_is_protected() {
         let temp = tempfile::tempdir().unwrap();
-        let rules = || rules(&["**"], &[]).keeping(temp.path(), &[]);
+        let rules = || rules(&["**"], &[]).protecting(temp.path(), &[]);
         assert_eq!(rules().judge("agent/x"), Some(WriteRule::Protected));
         assert_eq!(rules().judge(".act/x"), None);
         std::fs::create_dir(temp.path().join("agent")).unwrap();
@@ -319,7 +411,7 @@ mod tests {
         let root = temp.path().join("Home");
         std::fs::create_dir(&root).unwrap();
         let places = [root.join(".Config/act"), root.join(".cache/act"), temp.path().join("act")];
-        let rules = rules(&["**"], &[]).keeping(&root, &places);
+        let rules = rules(&["**"], &[]).protecting(&root, &places);
         for path in [
             ".Config/act/anchor",
             ".config/ACT",
@@ -331,7 +423,7 @@ mod tests {
         for path in [".config/actor/x", ".config/x", "act/anchor", ".cache/x"] {
             assert_eq!(rules.judge(path), None, "{path}");
         }
-        let itself = self::rules(&["**"], &[]).keeping(&root, std::slice::from_ref(&root));
+        let itself = self::rules(&["**"], &[]).protecting(&root, std::slice::from_ref(&root));
         assert_eq!(itself.judge("anchor"), Some(WriteRule::Protected));
     }
 
@@ -350,5 +442,59 @@ mod tests {
             rules(&["/Cargo.lock"], &["packages/core/src"]).scoped(Some("packages/core"));
         assert_eq!(narrower.judge("Cargo.lock"), Some(WriteRule::Boundary));
         assert_eq!(narrower.judge("packages/core/b.rs"), Some(WriteRule::Boundary));
+    }
+
+    // WORKSPACE-19, WORKSPACE-20
+    #[test]
+    fn names_are_known_in_the_spellings_of_other_file_systems() {
+        for name in
+            [".git", ".git.", ".git ", ".git . .", ".git::$index_allocation", "git~1", "git~1."]
+        {
+            assert!(is_dot_git(plain_name(name)), "{name}");
+        }
+        for name in [".gitx", "git", "git~2", "x.git", "..git", ".git~1", ""] {
+            assert!(!is_dot_git(plain_name(name)), "{name}");
+        }
+        let modules = |name: &str| is_short_for(plain_name(name), "gitmodules", "gi7eba");
+        for name in ["gitmod~1", "gitmod~4 .", "gi7eba~1", "gi7eb~10", "gi7e~999", "gitmod~2:x"] {
+            assert!(modules(name), "{name}");
+        }
+        for name in ["gitmod~5", "gitmod", "gi7eba~0", "gi7eba~10", "gi7ebx~1", "git~1"] {
+            assert!(!modules(name), "{name}");
+        }
+    }
+
+    fn names(root: &Path, place: &Path) -> Vec<String> {
+        names_in_repository(root, place).into_iter().collect()
+    }
+
+    // WORKSPACE-54, security line 52
+    #[test]
+    fn a_directory_that_would_lie_in_the_repository_has_a_name_there() {
+        let temp = tempfile::tempdir().unwrap();
+        let temp = temp.path().canonicalize().unwrap();
+        let repo = temp.join("repo");
+        fs::create_dir_all(repo.join("conf/act")).unwrap();
+        fs::create_dir_all(temp.join("home")).unwrap();
+        symlink(&repo, temp.join("alias")).unwrap();
+        symlink("../repo/conf", temp.join("home/.config")).unwrap();
+        symlink("../repo/not/there", temp.join("home/.cache")).unwrap();
+        symlink(temp.join("home"), repo.join("out")).unwrap();
+        for (place, are) in [
+            (repo.join(".config/act"), vec![".config/act"]),
+            (repo.join("conf/act"), vec!["conf/act"]),
+            (temp.join("alias/.config/act"), vec![".config/act"]),
+            (temp.join("home/.config/act"), vec!["conf/act"]),
+            (temp.join("home/.cache/act"), vec!["not/there/act"]),
+            (temp.join("home/../repo/x"), vec!["x"]),
+            (repo.join("out/.config/act"), vec!["conf/act", "out/.config/act"]),
+            (repo.clone(), vec![""]),
+            (temp.join("home/other"), vec![]),
+            (temp.join("repo2/act"), vec![]),
+        ] {
+            assert_eq!(names(&repo, &place), are, "{}", place.display());
+        }
+        symlink("loop", temp.join("loop")).unwrap();
+        assert!(names(&repo, &temp.join("loop/act")).is_empty());
     }
 }
