@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::output::Output;
 use act_core::exit::Exit;
-use act_documents::{MAX_BYTES, Refused, Publishing};
+use act_documents::{MAX_BYTES, Publishing, Refused};
 use act_records::artifacts::ArtifactDir;
 
 const AFTER_HELP: &str = "\
