@@ -41,7 +41,7 @@ pub fn inquire<T>(
     let conversation = world.model.open(brief.system, &offered);
     conversation.say(brief.opening);
     let mut reader = Reader::new(world.repository, inventory);
-    let mut patience = Patience { wrong: false, asked_to_report: false };
+    let mut chances = SecondChances { wrong: false, asked_to_report: false };
     let mut advice = world.progress.step("asking the model");
 
     for turn in 1..=TURNS {
@@ -57,7 +57,7 @@ pub fn inquire<T>(
                     Err(why) => why,
                 },
             };
-            patience.wrong_report(&why)?;
+            chances.wrong_report(&why)?;
             conversation.say(&format!("That is no report ({why}). Call the tool report."));
             continue;
         }
@@ -67,7 +67,7 @@ pub fn inquire<T>(
                 match accept(json_in(&arguments)) {
                     Ok(report) => return Ok(report),
                     Err(why) => {
-                        patience.wrong_report(&why)?;
+                        chances.wrong_report(&why)?;
                         Err(format!("report refused: {why}. Call report again."))
                     }
                 }
@@ -80,21 +80,21 @@ pub fn inquire<T>(
         }
         conversation.answer(answers).map_err(Failure::Model)?;
         let late = turn >= LAST_READING_TURN || advice == Advice::WrapUp || reader.is_spent();
-        if late && !patience.asked_to_report {
-            patience.asked_to_report = true;
+        if late && !chances.asked_to_report {
+            chances.asked_to_report = true;
             conversation.say("Time is nearly up: call report now with what you know.");
         }
     }
     Err(Failure::Model(format!("the model gave no report in {TURNS} turns")))
 }
 
-/// What the model has already been allowed once.
-struct Patience {
+/// Second chances that the model has already used: each is given once.
+struct SecondChances {
     wrong: bool,
     asked_to_report: bool,
 }
 
-impl Patience {
+impl SecondChances {
     fn wrong_report(&mut self, why: &str) -> Result<(), Failure> {
         if std::mem::replace(&mut self.wrong, true) {
             return Err(Failure::Model(format!("the model's report is wrong twice: {why}")));

@@ -1,9 +1,9 @@
-//! What a Rust component is made of, whatever it does.
+//! The kit for components in Rust.
 //!
 //! A Scout is a function of [`World`](world::World) and [`Question`](world::Question) that is exported with [`scout!`]; a
 //! tool component is a function of `World`, name and arguments that is exported with [`tool!`].
 //!
-//! - [`world`]: what a component is given. [`host`] gets it through WIT, [`testing`] from memory.
+//! - [`world`]: the services for a component. [`host`] implements them through WIT, [`testing`] in memory.
 //! - [`inventory`]: the files of the repository; [`paths`]: how paths are put together.
 //! - [`inquiry`]: the bounded conversation with the model that ends with a report. [`grounding`] checks what a report may
 //!   name, [`quoting`] shows text of the repository to the model as data.

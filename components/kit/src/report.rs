@@ -1,4 +1,4 @@
-//! What the reports of all Scouts have in common.
+//! Functions for the reports of all Scouts.
 
 pub use act_reports::version::check_written_by_model as check_version;
 

@@ -1,4 +1,4 @@
-//! What a tool component is called with and what it answers, and the repository as it may change it.
+//! The call of a tool and its answer, and the repository as a tool may change it.
 
 pub use crate::bindings::agentcommand::types::types::Reason;
 use crate::host::Host;
@@ -44,7 +44,7 @@ impl From<Refusal> for EditError {
     }
 }
 
-/// What a call returns to the model.
+/// The answer of a call to the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub text: String,

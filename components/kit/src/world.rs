@@ -1,4 +1,4 @@
-//! What a component is given: a repository to read, a model to ask, and a host to report progress to.
+//! The services for a component: a repository to read, a model to ask, and a host to which it reports progress.
 //!
 //! The types are those that are generated from `wit/`. The traits are the host's interfaces, so that the same component
 //! runs against the real host ([`crate::host`]) and against one in memory ([`crate::testing`]).

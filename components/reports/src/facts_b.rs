@@ -43,7 +43,7 @@ pub struct Project {
     pub prerequisites: Vec<Prerequisite>,
     pub has_tests: bool,
     /// The manifest that makes it a project.
-    pub source: Place,
+    pub source: Location,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,14 +72,14 @@ pub struct Commands {
 pub struct Command {
     pub command: String,
     /// Where it is said; for what one does by custom, where the tool is declared.
-    pub source: Place,
+    pub source: Location,
 }
 
 /// A line of a file, from 1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Place {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Place"))]
+pub struct Location {
     pub path: String,
     pub line: u32,
 }
@@ -92,7 +92,7 @@ pub struct Prerequisite {
     /// As written: a version or a range.
     #[serde(deserialize_with = "nullable")]
     pub version: Option<String>,
-    pub source: Place,
+    pub source: Location,
 }
 
 /// What the repository says about itself in two ways.
@@ -103,7 +103,7 @@ pub struct Conflict {
     /// `package_manager`, `version`, `command` or `workspace`.
     pub topic: String,
     pub message: String,
-    pub sources: Vec<Place>,
+    pub sources: Vec<Location>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -126,7 +126,7 @@ pub struct Failure {
     /// Empty when nothing looks like an error.
     pub first_error: String,
     /// Of the repository, the most telling first.
-    pub locations: Vec<Place>,
+    pub locations: Vec<Location>,
     pub environment_issues: Vec<EnvironmentIssue>,
     /// Told, and nothing else: a flaky test that fails still fails the run.
     pub is_flaky: bool,
@@ -135,7 +135,7 @@ pub struct Failure {
 }
 
 impl Project {
-    fn places(&self) -> Vec<&Place> {
+    fn locations(&self) -> Vec<&Location> {
         let Commands { install, build, clean, test, unit, integration, coverage } = &self.commands;
         let commands = [install, build, clean, test, unit, integration, coverage];
         let commands = commands.into_iter().flatten().map(|command| &command.source);
@@ -154,9 +154,9 @@ impl FactsB {
         checked(json)
     }
 
-    /// Returns every place that the facts name.
-    pub fn places(&self) -> impl Iterator<Item = &Place> {
-        let projects = self.projects.iter().flat_map(Project::places);
+    /// Returns every location that the facts name.
+    pub fn locations(&self) -> impl Iterator<Item = &Location> {
+        let projects = self.projects.iter().flat_map(Project::locations);
         let conflicts = self.conflicts.iter().flat_map(|conflict| &conflict.sources);
         let failure = self.failure.iter().flat_map(|failure| &failure.locations);
         projects.chain(conflicts).chain(failure)
@@ -225,8 +225,8 @@ mod tests {
         let facts = facts();
         let read = FactsB::parse(&facts.to_string()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), facts);
-        let places: Vec<_> = read.places().map(|place| place.path.as_str()).collect();
-        assert_eq!(places, ["package.json", ".nvmrc", "package.json", "Dockerfile", "a.ts"]);
+        let locations: Vec<_> = read.locations().map(|location| location.path.as_str()).collect();
+        assert_eq!(locations, ["package.json", ".nvmrc", "package.json", "Dockerfile", "a.ts"]);
         assert_eq!(
             read.summary(),
             "npm project, tested by `npm test`, 1 conflicts; vitest, 1 test failed: one two"

@@ -1,13 +1,30 @@
-//! What the host and the components agree on, defined once for both.
+//! Types and rules that the host and the components share.
 //!
 //! - [`report_a`] and [`report_b`]: the reports of Scout A and Scout B, schema version 1.
 //! - [`facts_a`] and [`facts_b`]: what they compute without a model (`act scout a --facts`).
 //! - [`source`]: which language a path names, and whether it names a test.
 //!
-//! The host reads strictly: a report comes from a component that nobody has to trust, so every field must be there and
-//! no field may be unknown ([`version::checked`] is the entry point). A Scout reads what its model wrote with the
+//! The host reads strictly: a report comes from an untrusted component, so every field must be present and no field may
+//! be unknown ([`version::checked`] is the entry point). A Scout reads what its model wrote with the
 //! feature `lenient`: fields may be missing, and unknown ones are still refused. Both write the same JSON. This crate does
-//! no input or output, and whatever it is given may be hostile.
+//! no input or output, and all its input may be hostile.
+
+/// Declares an enum whose values are words of a report, each with its spelling.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $( $(#[$note:meta])* $variant:ident = $word:literal, )* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name { $( $(#[$note])* #[serde(rename = $word)] $variant, )* }
+
+        impl $name {
+            /// Returns the spelling of the value in a report.
+            pub fn word(self) -> &'static str {
+                match self { $( Self::$variant => $word, )* }
+            }
+        }
+    };
+}
 
 pub mod facts_a;
 pub mod facts_b;

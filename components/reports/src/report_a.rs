@@ -1,11 +1,10 @@
 //! Scout A's report, schema version 1.
 
-use crate::version::{SchemaError, SchemaVersion, checked};
+use crate::version::{SchemaError, SchemaVersion, checked, nullable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Which files matter for a question, how they depend on each other, and where a change is risky.
-
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "lenient", serde(default))]
@@ -41,23 +40,22 @@ pub struct RelevantFile {
     pub relevance: Relevance,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Relevance {
-    Primary,
-    Secondary,
-    #[default]
-    Context,
+words! {
+    pub enum Relevance {
+        Primary = "primary",
+        Secondary = "secondary",
+        #[default]
+        Context = "context",
+    }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Level {
-    Low,
-    #[default]
-    Medium,
-    High,
+words! {
+    pub enum Level {
+        Low = "low",
+        #[default]
+        Medium = "medium",
+        High = "high",
+    }
 }
 
 /// Lines of a file in which a change may break something: counted from 1, both ends included.
@@ -96,7 +94,7 @@ pub struct SafeSlice {
     pub files: Vec<String>,
     pub description: String,
     pub complexity: Level,
-    #[serde(deserialize_with = "crate::version::nullable")]
+    #[serde(deserialize_with = "nullable")]
     pub order: Option<i64>,
 }
 
@@ -144,36 +142,36 @@ impl ReportA {
     }
 }
 
+/// Returns a report with every field, for tests.
+#[cfg(any(test, feature = "schema"))]
+pub fn example() -> serde_json::Value {
+    serde_json::json!({
+        "schema_version": "1",
+        "repo_map": {
+            "relevant_files": [{"path": "a.rs", "purpose": "adds", "relevance": "primary"}],
+            "entry_points": ["a.rs:main"], "dependency_graph": {"a.rs": ["b.rs"]}},
+        "risk_zones": [{
+            "file": "a.rs", "start_line": 1, "end_line": 2, "risk_level": "high", "complexity": "low",
+            "dependencies": [], "invariants": ["sums"], "rationale": "money"}],
+        "change_boundaries": {
+            "safe_slices": [{"id": "s", "files": ["a.rs"], "description": "x", "complexity": "medium", "order": null}],
+            "ordering_constraints": []},
+        "conventions": {"naming": "snake", "patterns": [], "anti_patterns": []},
+        "prior_art": [{"file": "b.rs", "description": "x", "relevance": "same"}],
+        "verification_tips": ["run it"],
+        "hypotheses": []
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-
-    fn full() -> Value {
-        json!({
-            "schema_version": "1",
-            "repo_map": {
-                "relevant_files": [{"path": "a.rs", "purpose": "adds", "relevance": "primary"}],
-                "entry_points": ["a.rs:main"], "dependency_graph": {"a.rs": ["b.rs"]}},
-            "risk_zones": [{
-                "file": "a.rs", "start_line": 1, "end_line": 2, "risk_level": "high", "complexity": "low",
-                "dependencies": [], "invariants": ["sums"], "rationale": "money"}],
-            "change_boundaries": {
-                "safe_slices": [{"id": "s", "files": ["a.rs"], "description": "x", "complexity": "medium", "order": null}],
-                "ordering_constraints": []},
-            "conventions": {"naming": "snake", "patterns": [], "anti_patterns": []},
-            "prior_art": [{"file": "b.rs", "description": "x", "relevance": "same"}],
-            "verification_tips": ["run it"],
-            "hypotheses": []
-        })
-    }
 
     // SCOUT-A-1
     #[test]
     fn a_full_report_is_read_and_written_as_it_was() {
-        let report = ReportA::parse(&full().to_string()).unwrap();
-        assert_eq!(serde_json::to_value(&report).unwrap(), full());
+        let report = ReportA::parse(&example().to_string()).unwrap();
+        assert_eq!(serde_json::to_value(&report).unwrap(), example());
         assert_eq!(
             report.summary(),
             "1 relevant files (1 primary), 1 risk zones (1 high), 1 safe slices"

@@ -5,7 +5,6 @@ use crate::version::{SchemaError, SchemaVersion, checked, nullable};
 use serde::{Deserialize, Serialize};
 
 /// How the repository is built and tested, and why a run failed.
-
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "lenient", serde(default))]
@@ -27,20 +26,19 @@ pub struct Build {
     pub notes: String,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum System {
-    Npm,
-    Yarn,
-    Pnpm,
-    Make,
-    Cargo,
-    Go,
-    Gradle,
-    Maven,
-    #[default]
-    Custom,
+words! {
+    pub enum System {
+        Npm = "npm",
+        Yarn = "yarn",
+        Pnpm = "pnpm",
+        Make = "make",
+        Cargo = "cargo",
+        Go = "go",
+        Gradle = "gradle",
+        Maven = "maven",
+        #[default]
+        Custom = "custom",
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,23 +64,17 @@ pub struct Test {
     pub notes: String,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Framework {
-    #[serde(rename = "jest")]
-    Jest,
-    #[serde(rename = "pytest")]
-    Pytest,
-    #[serde(rename = "go test")]
-    GoTest,
-    #[serde(rename = "cargo test")]
-    CargoTest,
-    #[serde(rename = "junit")]
-    Junit,
-    #[serde(rename = "mocha")]
-    Mocha,
-    #[default]
-    #[serde(rename = "custom")]
-    Custom,
+words! {
+    pub enum Framework {
+        Jest = "jest",
+        Pytest = "pytest",
+        GoTest = "go test",
+        CargoTest = "cargo test",
+        Junit = "junit",
+        Mocha = "mocha",
+        #[default]
+        Custom = "custom",
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,13 +114,12 @@ pub struct EnvironmentIssue {
     pub suggested_fix: String,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Severity {
-    Blocking,
-    #[default]
-    Warning,
+words! {
+    pub enum Severity {
+        Blocking = "blocking",
+        #[default]
+        Warning = "warning",
+    }
 }
 
 impl ReportB {
@@ -144,12 +135,8 @@ impl ReportB {
     /// Summarises the report in one line, for events. Control characters are replaced, because the texts may come
     /// from a log.
     pub fn summary(&self) -> String {
-        let word = |value: serde_json::Result<serde_json::Value>| {
-            value.ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-        };
-        let system = word(serde_json::to_value(self.build.detected_system));
-        let framework = word(serde_json::to_value(self.test.detected_framework));
-        let mut summary = format!("{system}, {framework}");
+        let (build, test) = (self.build.detected_system, self.test.detected_framework);
+        let mut summary = format!("{}, {}", build.word(), test.word());
         if !self.test.commands.all.is_empty() {
             summary.push_str(&format!(" by `{}`", one_line(&self.test.commands.all, 80)));
         }
@@ -171,35 +158,35 @@ impl ReportB {
     }
 }
 
+/// Returns a report with every field, for tests.
+#[cfg(any(test, feature = "schema"))]
+pub fn example() -> serde_json::Value {
+    serde_json::json!({
+        "schema_version": "1",
+        "build": {
+            "detected_system": "custom",
+            "commands": {"install": null, "build": "", "clean": null},
+            "prerequisites": ["python"], "notes": ""},
+        "test": {
+            "detected_framework": "go test",
+            "commands": {"all": "go test ./...", "unit": null, "integration": "x"},
+            "coverage_command": null, "notes": ""},
+        "failure_analysis": {
+            "root_cause": "off by\none", "affected_files": ["a.go"], "suggested_investigation": [],
+            "is_flaky": false, "flaky_reason": null},
+        "environment_issues": [{"issue": "no gcc", "severity": "blocking", "suggested_fix": "another image"}]
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-
-    fn full() -> Value {
-        json!({
-            "schema_version": "1",
-            "build": {
-                "detected_system": "custom",
-                "commands": {"install": null, "build": "", "clean": null},
-                "prerequisites": ["python"], "notes": ""},
-            "test": {
-                "detected_framework": "go test",
-                "commands": {"all": "go test ./...", "unit": null, "integration": "x"},
-                "coverage_command": null, "notes": ""},
-            "failure_analysis": {
-                "root_cause": "off by\none", "affected_files": ["a.go"], "suggested_investigation": [],
-                "is_flaky": false, "flaky_reason": null},
-            "environment_issues": [{"issue": "no gcc", "severity": "blocking", "suggested_fix": "another image"}]
-        })
-    }
 
     // SCOUT-B-1
     #[test]
     fn a_full_report_is_read_and_written_as_it_was() {
-        let report = ReportB::parse(&full().to_string()).unwrap();
-        assert_eq!(serde_json::to_value(&report).unwrap(), full());
+        let report = ReportB::parse(&example().to_string()).unwrap();
+        assert_eq!(serde_json::to_value(&report).unwrap(), example());
         assert_eq!(
             report.summary(),
             "custom, go test by `go test ./...`; cause: off by one; 1 blocking environment issues"

@@ -1,4 +1,4 @@
-//! What a path says about a file: the language that it is written in, and whether it is a test.
+//! Judges a file by its path: the language in which it is written, and whether it is a test.
 //!
 //! Both are judged by names alone, because Scouts list up to 100,000 files and read few of them.
 

@@ -24,7 +24,7 @@ const LONG_LINES: u64 = 300;
 const MAIN: &str = "main";
 const GO: Option<&str> = Some("Go");
 
-/// What is known about a file.
+/// A file and its properties.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Unit {
     pub(crate) language: Option<&'static str>,

@@ -1,13 +1,13 @@
 //! Reads what CI runs, with which versions and images: GitHub Actions, GitLab, CircleCI, Azure, Travis and similar ones.
 //!
-//! One walk serves all of them: the same keys mean the same in different places.
+//! One walk serves all of them, because their keys have the same meaning wherever they occur.
 
 use crate::draft::Rank;
-use crate::facts::{Place, Prerequisite};
+use crate::facts::{Location, Prerequisite};
 use crate::images::Image;
 use crate::located::{Node, Value};
 use crate::statement::{Statement, script};
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::resolve;
 
@@ -153,7 +153,7 @@ impl Walk<'_> {
         let named = node.text().map(|text| (text, node.line));
         let found = named.or_else(|| node.text_at(&["image"])).or_else(|| node.text_at(&["name"]));
         if let Some((reference, line)) = found
-            && let Some(image) = Image::of(reference, place(self.path, line))
+            && let Some(image) = Image::of(reference, location(self.path, line))
         {
             self.ci.images.push(image);
         }
@@ -165,7 +165,7 @@ impl Walk<'_> {
         });
         let named = node.entries().iter().filter_map(|entry| entry.node.text_at(&["image"]));
         for (reference, line) in listed.chain(named) {
-            if let Some(image) = Image::of(reference, place(self.path, line)) {
+            if let Some(image) = Image::of(reference, location(self.path, line)) {
                 self.ci.prerequisites.push(image.prerequisite());
             }
         }
@@ -208,7 +208,7 @@ impl Walk<'_> {
         if version.is_empty() || version.contains("${{") || named {
             return;
         }
-        let claim = Claim::of(tool, version, place(self.path, line));
+        let claim = Claim::of(tool, version, location(self.path, line));
         self.ci.claims.push(if among { claim.among() } else { claim });
     }
 
@@ -254,7 +254,7 @@ pub(crate) fn packages(text: &str, line: u32, path: &str) -> Vec<Prerequisite> {
                     && !word.starts_with(['-', '$', '{', '"', '.', '/'])
                     && word.len() > 1
             });
-            let source = |_| Place { path: path.to_owned(), line: number };
+            let source = |_| Location { path: path.to_owned(), line: number };
             out.extend(named.map(|name| Prerequisite {
                 name: (*name).to_owned(),
                 version: None,

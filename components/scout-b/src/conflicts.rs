@@ -4,14 +4,14 @@
 
 use crate::draft::Draft;
 use crate::ecosystem::{node, python};
-use crate::facts::{Conflict, Kind, Place, Topic};
+use crate::facts::{Conflict, Kind, Location, Topic};
 use crate::located::Node;
-use crate::proof::{self, Doubt};
+use crate::proof::{self, NotATest};
 use crate::shell::{Family, Needs, parse_line};
 use crate::statement::Statement;
 use crate::survey::Survey;
 use crate::tasks::{self, Makefile, Target};
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::{Claim, contradict};
 use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeMap;
@@ -34,14 +34,14 @@ pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
         Some(Conflict {
             topic: Topic::Command.word().to_owned(),
             message,
-            sources: vec![parsed.place.clone()],
+            sources: vec![parsed.location.clone()],
         })
     });
     out.extend(gone);
     out
 }
 
-fn conflict(topic: Topic, message: String, mut sources: Vec<Place>) -> Conflict {
+fn conflict(topic: Topic, message: String, mut sources: Vec<Location>) -> Conflict {
     sources.sort();
     sources.dedup();
     sources.truncate(SOURCES);
@@ -63,7 +63,7 @@ fn lock_files(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
     managers.dedup();
     if managers.len() > 1 {
         let files = there.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let sources = there.iter().map(|(name, _)| place(&join(&draft.root, name), 1)).collect();
+        let sources = there.iter().map(|(name, _)| location(&join(&draft.root, name), 1)).collect();
         let message = format!(
             "lock files of several package managers: {files}; {} is taken",
             draft.package_manager
@@ -77,7 +77,7 @@ fn lock_files(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
             && !managers.contains(&field.as_str())
         {
             let message = format!("packageManager is {field}, but the lock file is {name}");
-            let sources = vec![source, place(&join(&draft.root, name), 1)];
+            let sources = vec![source, location(&join(&draft.root, name), 1)];
             out.push(conflict(Topic::PackageManager, message, sources));
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn manager(command: &str) -> Option<&'static str> {
 }
 
 fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
-    let mut others = BTreeMap::<&str, Vec<Place>>::new();
+    let mut others = BTreeMap::<&str, Vec<Location>>::new();
     for statement in &survey.statements {
         let here = statement.directory == draft.root && statement.parsed.family == draft.family;
         let tells =
@@ -104,10 +104,10 @@ fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
         let apart =
             statement.parsed.command.starts_with("uv pip") || draft.package_manager == "pip";
         if manager != draft.package_manager && !apart {
-            others.entry(manager).or_default().push(statement.place.clone());
+            others.entry(manager).or_default().push(statement.location.clone());
         }
     }
-    let conflict_with = |(other, mut sources): (&str, Vec<Place>)| {
+    let conflict_with = |(other, mut sources): (&str, Vec<Location>)| {
         sources.sort();
         let at = sources.first().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
         let by = draft.offers.iter().find(|offer| offer.kind == Kind::Install);
@@ -121,7 +121,7 @@ fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
 
 /// Says what a command needs and does not exist.
 pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> {
-    let at = format!("{}:{}", statement.place.path, statement.place.line);
+    let at = format!("{}:{}", statement.location.path, statement.location.line);
     let parsed = &statement.parsed;
     let root = &statement.directory;
     match &parsed.needs {
@@ -188,7 +188,7 @@ pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
         Needs::Script(script) => {
             let path = join(root, "package.json");
             let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
-            manifest.is_some_and(|manifest| node::doubt(&manifest, script).is_some())
+            manifest.is_some_and(|manifest| node::not_a_test(&manifest, script).is_some())
         }
         Needs::File(file) => {
             let path = resolve(root, file).filter(|path| tree.has(path));
@@ -204,7 +204,8 @@ fn only_talks(text: &str) -> bool {
         !first.starts_with("#!") || first.ends_with("sh") || first.contains("sh ")
     });
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    let talks = |line: &str| proof::doubt(line, &|_| None) == Some(Doubt::But(proof::PRINTS));
+    let talks =
+        |line: &str| proof::not_a_test(line, &|_| None) == Some(NotATest::Instead(proof::PRINTS));
     !text.is_empty() && shell && lines.all(talks)
 }
 
@@ -218,9 +219,9 @@ fn lying_scripts(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     let lies = scripts.iter().filter_map(|script| {
         Kind::of_task(&script.key).filter(|kind| kind.tests())?;
-        let why = node::doubt(&manifest, &script.key)?.text()?;
+        let why = node::not_a_test(&manifest, &script.key)?.text()?;
         let message = format!("{path} has a script {}, but {why}", script.key);
-        Some(conflict(Topic::Command, message, vec![place(&path, script.line)]))
+        Some(conflict(Topic::Command, message, vec![location(&path, script.line)]))
     });
     lies.collect()
 }
@@ -242,7 +243,7 @@ fn within(root: &str) -> String {
 }
 
 /// Says why a target does not do what its name says.
-pub(crate) fn doubt(
+pub(crate) fn not_a_test(
     tree: &Tree<'_>,
     root: &str,
     families: &[Family],
@@ -296,12 +297,12 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
         .flat_map(|makefile| makefile.targets.iter().map(move |target| (makefile, target)));
     let lies = targets.filter_map(|(makefile, target)| {
         let kind = Kind::of_task(&target.name)?;
-        let why = doubt(tree, &draft.root, &families, makefile, target)?;
+        let why = not_a_test(tree, &draft.root, &families, makefile, target)?;
         // A target that other rules extend, and an empty build, are no conflict.
         let matters = kind == Kind::Test || !why.contains("only prints");
         matters.then(|| {
             let message = format!("{} has a target {}, but {why}", makefile.path, target.name);
-            conflict(Topic::Command, message, vec![place(&makefile.path, target.line)])
+            conflict(Topic::Command, message, vec![location(&makefile.path, target.line)])
         })
     });
     let recipes = tasks::justfile(tree, &draft.root);
@@ -310,7 +311,7 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
             Kind::of_task(&recipe.name).filter(|kind| kind.tests())?;
             let why = justfile.hollow(recipe)?;
             let message = format!("{} has a recipe {}, but {why}", justfile.path, recipe.name);
-            Some(conflict(Topic::Command, message, vec![place(&justfile.path, recipe.line)]))
+            Some(conflict(Topic::Command, message, vec![location(&justfile.path, recipe.line)]))
         })
     });
     lies.chain(talk).collect()
@@ -319,7 +320,7 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
 /// Finds files that test with different frameworks.
 fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
     let names = ["pytest", "unittest", "jest", "vitest", "mocha"];
-    let mut by = BTreeMap::<&str, Vec<Place>>::new();
+    let mut by = BTreeMap::<&str, Vec<Location>>::new();
     for statement in &survey.statements {
         let parsed = &statement.parsed;
         let tests = matches!(parsed.kind, Some(Kind::Test | Kind::Coverage));
@@ -328,14 +329,15 @@ fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
             && tests
             && let Some(name) = names.iter().find(|name| **name == parsed.program)
         {
-            by.entry(name).or_default().push(statement.place.clone());
+            by.entry(name).or_default().push(statement.location.clone());
         }
     }
     if by.len() < 2 {
         return None;
     }
-    let parsed = by.iter().map(|(name, places)| {
-        let at = places.iter().min().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
+    let parsed = by.iter().map(|(name, locations)| {
+        let at =
+            locations.iter().min().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
         format!("{at} tests with {name}")
     });
     let message = parsed.collect::<Vec<_>>().join(", ");
@@ -344,11 +346,11 @@ fn frameworks(survey: &Survey, draft: &Draft) -> Option<Conflict> {
 
 /// Finds contradictions between statements about one tool's version in a project.
 fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
-    let near = |place: &Place| {
-        let at = directory(&place.path);
+    let near = |location: &Location| {
+        let at = directory(&location.path);
         at == draft.root || (draft.root.is_empty() && at.starts_with('.'))
     };
-    let docker = survey.docker.images.iter().filter(|image| near(&image.place));
+    let docker = survey.docker.images.iter().filter(|image| near(&image.location));
     let ci = survey.ci.images.iter().filter(|_| draft.root.is_empty());
     let images = docker.chain(ci).filter_map(|image| image.claim());
     let jobs = survey.ci.claims.iter().filter(|_| draft.root.is_empty()).cloned();
@@ -365,17 +367,16 @@ fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
                 }
             }
         }
-        disagree.sort_by_key(|claim| (claim.place.clone(), claim.spec.clone()));
+        disagree.sort_by_key(|claim| (claim.location.clone(), claim.spec.clone()));
         disagree.dedup();
         if disagree.is_empty() || !own && disagree.len() < 2 {
             continue;
         }
-        let parsed = disagree
-            .iter()
-            .take(SOURCES)
-            .map(|claim| format!("{}:{} says {}", claim.place.path, claim.place.line, claim.spec));
+        let parsed = disagree.iter().take(SOURCES).map(|claim| {
+            format!("{}:{} says {}", claim.location.path, claim.location.line, claim.spec)
+        });
         let message = format!("{tool}: {}", parsed.collect::<Vec<_>>().join(", "));
-        let sources = disagree.iter().map(|claim| claim.place.clone()).collect();
+        let sources = disagree.iter().map(|claim| claim.location.clone()).collect();
         out.push(conflict(Topic::Version, message, sources));
     }
     out

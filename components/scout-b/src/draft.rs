@@ -1,6 +1,6 @@
 //! A project under construction: which sources offer a command for which purpose, and how reliable each source is.
 
-use crate::facts::{Command, Commands, Kind, Place, Prerequisite, Project, System};
+use crate::facts::{Command, Commands, Kind, Location, Prerequisite, Project, System};
 use crate::shell::Family;
 use crate::version::Claim;
 
@@ -9,8 +9,8 @@ use crate::version::Claim;
 pub(crate) enum Rank {
     /// The manifest or its lock file.
     Declared,
-    /// The user's own gate, `agent.yaml`.
-    Gate,
+    /// The user's own pipeline in `agent.yaml`.
+    OwnPipeline,
     /// CI.
     Ci,
     /// README and similar documents.
@@ -26,7 +26,7 @@ pub(crate) struct Offer {
     pub(crate) kind: Kind,
     pub(crate) rank: Rank,
     pub(crate) command: String,
-    pub(crate) source: Place,
+    pub(crate) source: Location,
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
     pub(crate) family: Family,
     pub(crate) package_manager: String,
     pub(crate) framework: Option<String>,
-    pub(crate) source: Place,
+    pub(crate) source: Location,
     pub(crate) offers: Vec<Offer>,
     pub(crate) prerequisites: Vec<Prerequisite>,
     /// Statements about versions of the language, for the image and for conflicts.
@@ -46,7 +46,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn new(root: &str, system: System, family: Family, source: Place) -> Self {
+    pub(crate) fn new(root: &str, system: System, family: Family, source: Location) -> Self {
         Self {
             root: root.to_owned(),
             system,
@@ -61,7 +61,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn offer(&mut self, kind: Kind, rank: Rank, command: &str, source: Place) {
+    pub(crate) fn offer(&mut self, kind: Kind, rank: Rank, command: &str, source: Location) {
         self.offers.push(Offer { kind, rank, command: command.to_owned(), source });
     }
 
@@ -70,7 +70,7 @@ impl Draft {
         self.offer(kind, Rank::Custom, command, self.source.clone());
     }
 
-    pub(crate) fn needs(&mut self, name: &str, version: Option<&str>, source: Place) {
+    pub(crate) fn needs(&mut self, name: &str, version: Option<&str>, source: Location) {
         self.prerequisites.push(Prerequisite {
             name: name.to_owned(),
             version: version.map(str::to_owned),

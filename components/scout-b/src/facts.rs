@@ -1,11 +1,11 @@
 //! Kinds of commands and topics of conflicts, and what keeps the facts true.
 
 pub(crate) use act_kit::reports::facts_b::{
-    Command, Commands, Conflict, FactsB, Place, Prerequisite, Problem, Project,
+    Command, Commands, Conflict, FactsB, Location, Prerequisite, Problem, Project,
 };
 pub(crate) use act_kit::reports::report_b::System;
 
-/// What two places of the repository contradict each other about.
+/// The subject of a contradiction between two locations of the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Topic {
     PackageManager,
@@ -38,8 +38,8 @@ pub(crate) fn sort(conflicts: &mut [Conflict]) {
     });
 }
 
-/// Drops every part of the facts whose place does not exist.
-pub(crate) fn keep_existing(facts: &mut FactsB, exists: impl Fn(&mut Place) -> bool) {
+/// Drops every part of the facts whose location does not exist.
+pub(crate) fn keep_existing(facts: &mut FactsB, exists: impl Fn(&mut Location) -> bool) {
     facts.projects.retain_mut(|project| exists(&mut project.source));
     for project in &mut facts.projects {
         project.prerequisites.retain_mut(|needed| exists(&mut needed.source));
@@ -54,7 +54,7 @@ pub(crate) fn keep_existing(facts: &mut FactsB, exists: impl Fn(&mut Place) -> b
     }
 }
 
-/// What a command is for.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Install,

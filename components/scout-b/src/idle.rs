@@ -2,7 +2,7 @@
 //!
 //! One table decides for all tools which commands prove nothing.
 
-/// What a command does although it looks like a test.
+/// The action of a command that only looks like a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instead {
     /// It lists, explains or compiles tests.

@@ -1,10 +1,10 @@
 //! Container images: of CI, of Dockerfiles, and the one that is suggested for verification.
 
 use crate::draft::{Draft, Rank};
-use crate::facts::{Place, Prerequisite};
+use crate::facts::{Location, Prerequisite};
 use crate::shell::Family;
 use crate::statement::{Statement, script};
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::{Claim, allows, contradict, numbers};
 use act_kit::inventory::name;
 use act_kit::paths::directory;
@@ -16,16 +16,16 @@ const FILES: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) reference: String,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl Image {
     /// Returns `None` for a computed name and for a text that is no image.
-    pub(crate) fn of(reference: &str, place: Place) -> Option<Self> {
+    pub(crate) fn of(reference: &str, location: Location) -> Option<Self> {
         let reference = reference.trim().trim_matches(['"', '\'']);
         let plain = |c: char| c.is_ascii_alphanumeric() || "./:_-@".contains(c);
         let fits = !reference.is_empty() && reference.len() < 200 && reference.chars().all(plain);
-        (fits && reference != "scratch").then(|| Self { reference: reference.to_owned(), place })
+        (fits && reference != "scratch").then(|| Self { reference: reference.to_owned(), location })
     }
 
     /// Returns the last part of the name, without the tag.
@@ -54,14 +54,14 @@ impl Image {
     pub(crate) fn claim(&self) -> Option<Claim> {
         let version = self.tag()?.split('-').next()?;
         numbers(version)?;
-        Some(Claim::exact(self.tool()?, version, self.place.clone()))
+        Some(Claim::exact(self.tool()?, version, self.location.clone()))
     }
 
     pub(crate) fn prerequisite(&self) -> Prerequisite {
         Prerequisite {
             name: self.name().to_owned(),
             version: self.tag().map(str::to_owned),
-            source: self.place.clone(),
+            source: self.location.clone(),
         }
     }
 
@@ -81,7 +81,7 @@ impl Image {
     }
 }
 
-/// What was read from Dockerfiles.
+/// The images, statements and prerequisites of all Dockerfiles.
 #[derive(Debug, Default)]
 pub(crate) struct Docker {
     pub(crate) images: Vec<Image>,
@@ -115,7 +115,7 @@ pub(crate) fn docker(tree: &Tree<'_>) -> Docker {
                     let mut rest = rest.iter().filter(|word| !word.starts_with("--"));
                     let reference = rest.next().copied().unwrap_or_default();
                     if !stages.contains(&reference) {
-                        docker.images.extend(Image::of(reference, place(path, number)));
+                        docker.images.extend(Image::of(reference, location(path, number)));
                     }
                     stages.extend(rest.nth(1).copied());
                 }

@@ -70,9 +70,9 @@ fn shown(facts: &FactsB, package: Option<&str>) -> String {
         say("failing tool", json(&failure.tool));
         say("first error", json(&failure.first_error));
         say("failing tests", json(&failure.failing_tests.iter().take(8).collect::<Vec<_>>()));
-        let places = failure.locations.iter().take(8);
-        let places = places.map(|place| format!("{}:{}", place.path, place.line));
-        say("places", json(&places.collect::<Vec<_>>()));
+        let locations = failure.locations.iter().take(8);
+        let locations = locations.map(|location| format!("{}:{}", location.path, location.line));
+        say("places", json(&locations.collect::<Vec<_>>()));
         if let Some(reason) = &failure.flaky_reason {
             say("flaky", json(reason));
         }

@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::ecosystem::{MANIFESTS, maven, projects};
 use crate::facts::{Conflict, Topic};
 use crate::located::Node;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use act_kit::inventory::name;
 use act_kit::paths::{directory, join, resolve};
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ pub(crate) fn find(tree: &Tree<'_>) -> Found {
                         "{} names the member {}, which has no {}",
                         named.path, named.pattern, named.manifest
                     ),
-                    sources: vec![place(&named.path, named.line)],
+                    sources: vec![location(&named.path, named.line)],
                 });
             }
             queue.extend(fitting.into_iter().filter(|path| !roots.contains(path)));
@@ -112,7 +112,7 @@ fn named(tree: &Tree<'_>, root: &str) -> (Vec<Named>, Vec<Conflict>) {
             outside.push(Conflict {
                 topic: Topic::Workspace.word().to_owned(),
                 message: format!("{path} names the member {shown}, outside of the repository"),
-                sources: vec![place(path, line)],
+                sources: vec![location(path, line)],
             });
         }
     };

@@ -1,26 +1,26 @@
-//! Judges whether a line of shell that is called a test can fail because of a test: scripts of package.json, recipes.
+//! Judges whether a line of shell that is called a test can fail because of a test: a script of package.json, or a recipe.
 //!
-//! It plays the line through and lets every command fail that may run tests. A command that is not understood may.
+//! It simulates the line and lets every command fail that may run tests. A command that is not understood may run tests.
 
 use crate::facts::Kind;
 use crate::idle::Instead;
 use crate::shell::{After, Needs, ParsedCommand, parse_line, segments};
 
-/// The reason why a script proves nothing.
+/// Why a script is not a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doubt {
+pub(crate) enum NotATest {
     /// It only prints that there are no tests, and fails.
-    Open,
-    /// It runs, and this is what it does instead of testing.
-    But(&'static str),
+    Placeholder,
+    /// It does something else. The text says what.
+    Instead(&'static str),
 }
 
-impl Doubt {
+impl NotATest {
     /// Returns the sentence that the facts show, if this is worth showing.
     pub(crate) fn text(self) -> Option<&'static str> {
         match self {
-            Self::Open => None,
-            Self::But(why) => Some(why),
+            Self::Placeholder => None,
+            Self::Instead(why) => Some(why),
         }
     }
 }
@@ -85,9 +85,10 @@ const KNOWN: [&str; 13] = [
     "playwright",
 ];
 
-/// What one command contributes to a line.
+/// How one command can make a line fail.
 #[derive(Clone, Copy, PartialEq)]
-enum Adds {
+enum Effect {
+    /// It rarely fails, and never because of a test.
     Quiet,
     /// It may fail because of a test.
     Test,
@@ -95,41 +96,51 @@ enum Adds {
     Other(&'static str),
 }
 
-/// Returns why the line proves nothing, or `None` when it may prove something. `script` finds other scripts by name.
-pub(crate) fn doubt(line: &str, script: &dyn Fn(&str) -> Option<String>) -> Option<Doubt> {
-    judge(line, script, 0)
+/// Returns why the line is not a test, or `None` if it may be one. `script` finds other scripts by name.
+pub(crate) fn not_a_test(line: &str, script: &dyn Fn(&str) -> Option<String>) -> Option<NotATest> {
+    judge_line(line, script, 0)
 }
 
-fn judge(line: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> Option<Doubt> {
-    let mut played = Played::default();
+fn judge_line(
+    line: &str,
+    script: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+) -> Option<NotATest> {
+    let mut simulation = Simulation::default();
     for (after, part) in segments(line) {
-        if played.over {
+        if simulation.over {
             break;
         }
-        played.part(after, part.trim(), &|parsed| adds(parsed, script, depth));
+        simulation.run(after, part.trim(), &|parsed| effect(parsed, script, depth));
     }
-    match (played.tests, played.failed) {
+    match (simulation.tests, simulation.failed) {
         (true, true) => None,
-        (true, false) => Some(Doubt::But(SWALLOWS)),
-        (false, _) if played.refuses => Some(Doubt::Open),
-        (false, _) => Some(Doubt::But(played.other.unwrap_or(PRINTS))),
+        (true, false) => Some(NotATest::Instead(SWALLOWS)),
+        (false, _) if simulation.refuses => Some(NotATest::Placeholder),
+        (false, _) => Some(NotATest::Instead(simulation.other.unwrap_or(PRINTS))),
     }
 }
 
+/// A run of a line in which every command fails that may run tests.
 #[derive(Default)]
-struct Played {
+struct Simulation {
+    /// Whether the last command failed.
     failed: bool,
+    /// Whether a command ran that may run tests.
     tests: bool,
-    /// It always fails.
+    /// Whether the line fails by itself.
     refuses: bool,
+    /// What the first command does that is neither quiet nor a test.
     other: Option<&'static str>,
+    /// Whether the line has ended.
     over: bool,
     errexit: bool,
     pipefail: bool,
 }
 
-impl Played {
-    fn part(&mut self, after: After, part: &str, adds: &dyn Fn(&str) -> Adds) {
+impl Simulation {
+    /// Simulates the next command of the line.
+    fn run(&mut self, after: After, part: &str, effect: &dyn Fn(&str) -> Effect) {
         let part = part.trim_start_matches(['(', '{', '!', ' ']).trim_end_matches([')', '}', ' ']);
         let first = part.split_whitespace().next().unwrap_or_default();
         let part = match first {
@@ -173,11 +184,11 @@ impl Played {
             self.refuses = !self.tests;
             return;
         }
-        match adds(part) {
-            Adds::Quiet if after == After::Pipe && self.pipefail => {}
-            Adds::Quiet => self.failed = false,
-            Adds::Test => (self.tests, self.failed) = (true, true),
-            Adds::Other(why) => {
+        match effect(part) {
+            Effect::Quiet if after == After::Pipe && self.pipefail => {}
+            Effect::Quiet => self.failed = false,
+            Effect::Test => (self.tests, self.failed) = (true, true),
+            Effect::Other(why) => {
                 self.other = self.other.or(Some(why));
                 // The line proves something if a test is reached and its failure is passed on.
                 self.failed = after == After::Pipe && self.failed;
@@ -186,23 +197,24 @@ impl Played {
     }
 }
 
-fn adds(command: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> Adds {
+/// Returns how a command can make its line fail.
+fn effect(command: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> Effect {
     let words = command.split_whitespace().collect::<Vec<_>>();
     let assigns =
         |word: &&&str| word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-'));
     if words.iter().take_while(assigns).count() == words.len() {
-        return Adds::Quiet;
+        return Effect::Quiet;
     }
     let first = words.first().copied().unwrap_or_default();
     if QUIET.contains(&first) {
-        return Adds::Quiet;
+        return Effect::Quiet;
     }
     if let ["node", "-e" | "--eval" | "-p" | "--print", code @ ..] = words.as_slice() {
         let code = code.join(" ");
-        return if code.contains(['(']) { Adds::Test } else { Adds::Quiet };
+        return if code.contains(['(']) { Effect::Test } else { Effect::Quiet };
     }
     // A command that is not understood may run tests.
-    let Some(parsed) = parse_line(command).into_iter().next() else { return Adds::Test };
+    let Some(parsed) = parse_line(command).into_iter().next() else { return Effect::Test };
     effect_of(&parsed, script, depth)
 }
 
@@ -210,28 +222,28 @@ fn effect_of(
     parsed: &ParsedCommand,
     script: &dyn Fn(&str) -> Option<String>,
     depth: usize,
-) -> Adds {
+) -> Effect {
     let name = parsed.program.rsplit('/').next().unwrap_or(&parsed.program);
     match parsed.instead {
         Some(Instead::Part) | None => {}
-        Some(other) => return Adds::Other(other.text()),
+        Some(other) => return Effect::Other(other.text()),
     }
     if let Needs::Script(wanted) = &parsed.needs
         && depth < DEPTH
         && let Some(text) = script(wanted)
     {
-        return match judge(&text, script, depth + 1) {
-            None => Adds::Test,
-            Some(Doubt::But(why)) if why != PRINTS => Adds::Other(why),
-            Some(_) => Adds::Quiet,
+        return match judge_line(&text, script, depth + 1) {
+            None => Effect::Test,
+            Some(NotATest::Instead(why)) if why != PRINTS => Effect::Other(why),
+            Some(_) => Effect::Quiet,
         };
     }
     match parsed.kind {
-        Some(Kind::Build | Kind::Install | Kind::Clean) => Adds::Other(CHECKS),
-        Some(_) => Adds::Test,
-        None if CHECKERS.contains(&name) => Adds::Other(CHECKS),
-        None if KNOWN.contains(&name) => Adds::Other(CHECKS),
-        None => Adds::Test,
+        Some(Kind::Build | Kind::Install | Kind::Clean) => Effect::Other(CHECKS),
+        Some(_) => Effect::Test,
+        None if CHECKERS.contains(&name) => Effect::Other(CHECKS),
+        None if KNOWN.contains(&name) => Effect::Other(CHECKS),
+        None => Effect::Test,
     }
 }
 
@@ -239,8 +251,8 @@ fn effect_of(
 mod tests {
     use super::*;
 
-    fn of(line: &str) -> Option<Doubt> {
-        doubt(line, &|name| match name {
+    fn of(line: &str) -> Option<NotATest> {
+        not_a_test(line, &|name| match name {
             "unit" => Some("echo ok".to_owned()),
             "real" => Some("mocha".to_owned()),
             "loop" => Some("npm run loop".to_owned()),
@@ -272,9 +284,9 @@ mod tests {
             ("[ -d tests ] && pytest || echo none", SWALLOWS),
             ("npm run unit", PRINTS),
         ] {
-            assert_eq!(of(line), Some(Doubt::But(why)), "{line}");
+            assert_eq!(of(line), Some(NotATest::Instead(why)), "{line}");
         }
-        assert_eq!(of("echo \"Error: no test specified\" && exit 1"), Some(Doubt::Open));
+        assert_eq!(of("echo \"Error: no test specified\" && exit 1"), Some(NotATest::Placeholder));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What becomes of the model's report. Commands and facts that the manifests and the log give are kept; the model fills
-//! what they leave open.
+//! Joins the model's report with the facts. Commands and facts from the manifests and the log win; the model fills the
+//! fields that they leave open.
 
 use crate::conflicts;
 use crate::draft::Rank;
@@ -81,14 +81,14 @@ pub(crate) fn of_facts(facts: &FactsB, package: Option<&str>) -> ReportB {
     if let Some(failure) = &facts.failure {
         let analysis = &mut report.failure_analysis;
         analysis.root_cause = failure.first_error.clone();
-        for place in &failure.locations {
-            if !analysis.affected_files.contains(&place.path) {
-                analysis.affected_files.push(place.path.clone());
+        for location in &failure.locations {
+            if !analysis.affected_files.contains(&location.path) {
+                analysis.affected_files.push(location.path.clone());
             }
         }
-        let places = failure.locations.iter().take(5);
+        let locations = failure.locations.iter().take(5);
         analysis.suggested_investigation =
-            places.map(|place| format!("{}:{}", place.path, place.line)).collect();
+            locations.map(|location| format!("{}:{}", location.path, location.line)).collect();
         analysis.is_flaky = failure.is_flaky;
         analysis.flaky_reason = failure.flaky_reason.clone();
         report.environment_issues = failure.environment_issues.clone();
@@ -123,7 +123,7 @@ fn add_project(report: &mut ReportB, project: &Project) {
     }
 }
 
-/// Joins the model's report with the one that was made of facts. Where the facts say something, they are kept.
+/// Joins the model's report with the one that was made of facts. The facts win where they have a value.
 pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
     let mut out = facts;
     // A system that was detected and has no build command has nothing to build.

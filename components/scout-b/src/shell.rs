@@ -19,7 +19,7 @@ pub(crate) enum Family {
     Any,
 }
 
-/// What must exist for a command to work.
+/// The target, script or file that a command needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needs {
     Nothing,
@@ -44,7 +44,7 @@ pub(crate) struct ParsedCommand {
     pub(crate) needs: Needs,
     /// Whether it runs only a part: one test, one package.
     pub(crate) narrow: bool,
-    /// What a test tool does instead of testing.
+    /// The action of a test tool that runs no tests.
     pub(crate) instead: Option<Instead>,
 }
 

@@ -1,9 +1,9 @@
 //! Commands that documents, CI and scripts contain: where they are written, and in which directory they run.
 
 use crate::draft::Rank;
-use crate::facts::Place;
+use crate::facts::Location;
 use crate::shell::{ParsedCommand, parse_line};
-use crate::tree::place;
+use crate::tree::location;
 use act_kit::paths::resolve;
 
 #[derive(Debug, Clone)]
@@ -14,7 +14,7 @@ pub(crate) struct Statement {
     pub(crate) rank: Rank,
     /// Whether it is written inside a sentence.
     pub(crate) inline: bool,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 /// Returns the commands of a script with one command on each line. A `cd` applies to the lines below it.
@@ -62,7 +62,7 @@ pub(crate) fn line_of(
 ) -> Vec<Statement> {
     let statement = |parsed: ParsedCommand| {
         let directory = resolve(directory, &parsed.directory)?;
-        Some(Statement { parsed, directory, rank, inline: false, place: place(path, at) })
+        Some(Statement { parsed, directory, rank, inline: false, location: location(path, at) })
     };
     parse_line(line).into_iter().filter_map(statement).collect()
 }

@@ -5,14 +5,14 @@ use crate::conflicts;
 use crate::documents;
 use crate::draft::{Draft, Offer};
 use crate::ecosystem::python;
-use crate::facts::{self, FactsB, Kind, Place, System};
-use crate::gate::{self, Gate};
+use crate::facts::{self, FactsB, Kind, Location, System};
 use crate::images::{self, Docker};
+use crate::own_pipeline::{self, OwnPipeline};
 use crate::projects;
 use crate::shell::Family;
 use crate::statement::Statement;
 use crate::tasks;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use act_kit::inventory::is_test;
 use act_kit::reports::version::SCHEMA_VERSION;
 
@@ -25,7 +25,7 @@ pub(crate) struct Survey {
     pub(crate) statements: Vec<Statement>,
     pub(crate) ci: Ci,
     pub(crate) docker: Docker,
-    pub(crate) gate: Gate,
+    pub(crate) own_pipeline: OwnPipeline,
 }
 
 pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
@@ -35,8 +35,8 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
     statements.extend(documents::read(tree));
     let mut docker = images::docker(tree);
     statements.append(&mut docker.statements);
-    let gate = gate::read(tree);
-    let mut survey = Survey { drafts: found.drafts, statements, ci, docker, gate };
+    let own_pipeline = own_pipeline::read(tree);
+    let mut survey = Survey { drafts: found.drafts, statements, ci, docker, own_pipeline };
     let mut conflicts = found.conflicts;
     if survey.drafts.is_empty() {
         survey.drafts.extend(python::scripts(tree).or_else(|| bare(tree, &survey)));
@@ -48,7 +48,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
     let truncated = found.truncated || tree.inventory.truncated || conflicts.len() > CONFLICTS;
     conflicts.truncate(CONFLICTS);
     let suggested_image = images::suggested(
-        survey.gate.image.clone(),
+        survey.own_pipeline.image.clone(),
         survey.main(),
         &survey.ci.images,
         &survey.docker.images,
@@ -63,7 +63,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
         truncated,
         failure: None,
     };
-    facts::keep_existing(&mut facts, |place| tree.settled(place));
+    facts::keep_existing(&mut facts, |location| tree.settled(location));
     (facts, survey)
 }
 
@@ -73,8 +73,9 @@ fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
     let mut usable = at_root.filter(|statement| {
         statement.parsed.kind.is_some() && conflicts::missing(tree, statement).is_none()
     });
-    let source = usable.next().map(|statement| statement.place.clone());
-    let source = source.or_else(|| survey.gate.steps.first().map(|(.., place)| place.clone()))?;
+    let source = usable.next().map(|statement| statement.location.clone());
+    let source = source
+        .or_else(|| survey.own_pipeline.steps.first().map(|(.., location)| location.clone()))?;
     let mut draft = Draft::new("", System::Custom, Family::Any, source);
     draft.has_tests = tree.inventory.paths().any(is_test);
     Some(draft)
@@ -103,8 +104,8 @@ impl Survey {
                     offers.push(offer);
                 }
             }
-            if self.gate.root == draft.root && first {
-                offers.extend(self.gate.offers());
+            if self.own_pipeline.root == draft.root && first {
+                offers.extend(self.own_pipeline.offers());
             }
             let framework = self.framework(draft);
             let here = self.drafts.iter().filter(|other| other.root == draft.root);
@@ -157,7 +158,7 @@ fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offe
     // A lock file or manifest is more reliable about installing. Another manager's command is a conflict, not an offer.
     let foreign = conflicts::manager(&parsed.command)
         .is_some_and(|manager| manager != draft.package_manager && draft.package_manager != "pip");
-    let source = statement.place.clone();
+    let source = statement.location.clone();
     (!foreign).then(|| Offer {
         kind,
         rank: statement.rank,
@@ -168,7 +169,7 @@ fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offe
 
 /// Commands of a Dockerfile prepare an image. They are compared for conflicts, but not recommended.
 fn docker_only(statement: &Statement) -> bool {
-    let name = act_kit::inventory::name(&statement.place.path);
+    let name = act_kit::inventory::name(&statement.location.path);
     name.contains("Dockerfile")
 }
 
@@ -183,8 +184,8 @@ fn uses_make(draft: &mut Draft) {
         if let Some(command) = using
             && !draft.prerequisites.iter().any(|needed| needed.name == tool)
         {
-            let Place { path, line } = &command.source;
-            draft.needs(tool, None, place(path, *line));
+            let Location { path, line } = &command.source;
+            draft.needs(tool, None, location(path, *line));
         }
     }
 }

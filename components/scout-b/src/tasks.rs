@@ -2,12 +2,12 @@
 //!
 //! It judges by a target's recipe whether the target does what its name says.
 
-use crate::conflicts::doubt;
+use crate::conflicts::not_a_test;
 use crate::draft::{Draft, Rank};
 use crate::facts::Kind;
 use crate::proof;
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use act_kit::paths::join;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,10 +32,10 @@ impl Target {
             }
             let command = whole.trim_start_matches(['@', '-', '+', ' ']);
             let ignored = whole[..whole.len() - command.len()].contains('-');
-            match proof::doubt(command, &|_| None) {
+            match proof::not_a_test(command, &|_| None) {
                 None if ignored => why = proof::SWALLOWS,
                 None => return None,
-                Some(doubt) if why == proof::PRINTS => why = doubt.text().unwrap_or(why),
+                Some(reason) if why == proof::PRINTS => why = reason.text().unwrap_or(why),
                 Some(_) => {}
             }
         }
@@ -169,12 +169,13 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
         for target in &makefile.targets {
             let Some(kind) = Kind::of_task(&target.name) else { continue };
             // `install` copies the build result into the system.
-            if target.name == "install" || doubt(tree, &root, families, &makefile, target).is_some()
+            if target.name == "install"
+                || not_a_test(tree, &root, families, &makefile, target).is_some()
             {
                 continue;
             }
             let command = format!("make {}", target.name);
-            draft.offer(kind, Rank::Task, &command, place(&makefile.path, target.line));
+            draft.offer(kind, Rank::Task, &command, location(&makefile.path, target.line));
         }
     }
     if let Some(justfile) = justfile(tree, &root) {
@@ -182,7 +183,7 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
             let Some(kind) = Kind::of_task(&recipe.name) else { continue };
             if !kind.tests() || justfile.hollow(recipe).is_none() {
                 let command = format!("just {}", recipe.name);
-                draft.offer(kind, Rank::Task, &command, place(&justfile.path, recipe.line));
+                draft.offer(kind, Rank::Task, &command, location(&justfile.path, recipe.line));
             }
         }
     }
@@ -199,12 +200,12 @@ fn tox(tree: &Tree<'_>, draft: &mut Draft) {
     }
     let Some(tox) = tree.manifest(&path) else { return };
     if let Some(line) = tox.line_of(&["testenv"]) {
-        draft.offer(Kind::Test, Rank::Task, "tox", place(&path, line));
+        draft.offer(Kind::Test, Rank::Task, "tox", location(&path, line));
     }
     for section in tox.entries() {
         let Some(name) = section.key.strip_prefix("testenv:") else { continue };
         if let Some(kind) = Kind::of_task(name).filter(|kind| *kind != Kind::Test) {
-            draft.offer(kind, Rank::Task, &format!("tox -e {name}"), place(&path, section.line));
+            draft.offer(kind, Rank::Task, &format!("tox -e {name}"), location(&path, section.line));
         }
     }
 }
@@ -223,7 +224,7 @@ fn nox(tree: &Tree<'_>, draft: &mut Draft) {
             session = false;
             let name = rest.split('(').next().unwrap_or_default().trim();
             if let Some(kind) = Kind::of_task(name) {
-                draft.offer(kind, Rank::Task, &format!("nox -s {name}"), place(&path, number));
+                draft.offer(kind, Rank::Task, &format!("nox -s {name}"), location(&path, number));
             }
         }
     }

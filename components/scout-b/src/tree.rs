@@ -1,6 +1,6 @@
 //! Reads files of the repository: bounded, each once, with a list of files that could not be parsed.
 
-use crate::facts::{Place, Problem};
+use crate::facts::{Location, Problem};
 use crate::located::{self, Malformed, Node};
 use act_kit::inventory::{Inventory, is_test, name};
 use act_kit::paths::join;
@@ -149,14 +149,14 @@ impl<'a> Tree<'a> {
 
     /// Corrects a location to an existing line, because parsers count lines differently. Returns `false` for a file without
     /// lines.
-    pub(crate) fn settled(&self, place: &mut Place) -> bool {
-        let known = self.texts.borrow().get(&place.path).cloned().flatten();
+    pub(crate) fn settled(&self, location: &mut Location) -> bool {
+        let known = self.texts.borrow().get(&location.path).cloned().flatten();
         let lines = match known {
             Some(text) => u32::try_from(text.split_inclusive('\n').count()).unwrap_or(u32::MAX),
-            None if place.line == 1 => u32::from(self.begins(&place.path)),
-            None => self.lines(&place.path).unwrap_or(0),
+            None if location.line == 1 => u32::from(self.begins(&location.path)),
+            None => self.lines(&location.path).unwrap_or(0),
         };
-        place.line = place.line.clamp(1, lines.max(1));
+        location.line = location.line.clamp(1, lines.max(1));
         lines > 0
     }
 
@@ -187,13 +187,13 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the line of a file that contains a text, else the first line.
-    pub(crate) fn place(&self, path: &str, text: &str) -> Place {
+    pub(crate) fn location(&self, path: &str, text: &str) -> Location {
         let content = self.text(path);
         let at = content.iter().flat_map(|content| content.lines()).position(|l| l.contains(text));
-        place(path, at.map_or(1, |at| at as u32 + 1))
+        location(path, at.map_or(1, |at| at as u32 + 1))
     }
 }
 
-pub(crate) fn place(path: &str, line: u32) -> Place {
-    Place { path: path.to_owned(), line: line.max(1) }
+pub(crate) fn location(path: &str, line: u32) -> Location {
+    Location { path: path.to_owned(), line: line.max(1) }
 }

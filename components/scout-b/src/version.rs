@@ -2,7 +2,7 @@
 //!
 //! A version that is not understood contradicts nothing.
 
-use crate::facts::Place;
+use crate::facts::Location;
 
 /// A statement of one file about the version of one tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,23 +15,23 @@ pub(crate) struct Claim {
     pub(crate) exact: bool,
     /// Whether this is one of several versions that are all used, as in a matrix.
     pub(crate) among: bool,
-    pub(crate) place: Place,
+    pub(crate) location: Location,
 }
 
 impl Claim {
-    pub(crate) fn exact(tool: &'static str, spec: &str, place: Place) -> Self {
-        Self { tool, spec: clean(spec), exact: true, among: false, place }
+    pub(crate) fn exact(tool: &'static str, spec: &str, location: Location) -> Self {
+        Self { tool, spec: clean(spec), exact: true, among: false, location }
     }
 
-    pub(crate) fn range(tool: &'static str, spec: &str, place: Place) -> Self {
-        Self { tool, spec: spec.trim().to_owned(), exact: false, among: false, place }
+    pub(crate) fn range(tool: &'static str, spec: &str, location: Location) -> Self {
+        Self { tool, spec: spec.trim().to_owned(), exact: false, among: false, location }
     }
 
     /// Returns a statement. Digits alone are one version, anything else is a range.
-    pub(crate) fn of(tool: &'static str, spec: &str, place: Place) -> Self {
+    pub(crate) fn of(tool: &'static str, spec: &str, location: Location) -> Self {
         match numbers(&clean(spec)) {
-            Some(_) => Self::exact(tool, spec, place),
-            None => Self::range(tool, spec, place),
+            Some(_) => Self::exact(tool, spec, location),
+            None => Self::range(tool, spec, location),
         }
     }
 

@@ -1,15 +1,15 @@
-//! Compiles the guests under `components/` and hands them to the crate: the three built-in components for
-//! `include_bytes!`, the examples and the hostile ones of the tests in a directory named by `ACT_TEST_COMPONENTS`.
+//! Compiles the guests under `components/` and delivers them to the crate: the three built-in components for
+//! `include_bytes!`, and the examples and test components in the directory that `ACT_TEST_COMPONENTS` names.
 //!
-//! Decides where components come from: `ACT_COMPONENTS_DIR` (prebuilt, checked against its `SHA256SUMS`),
-//! else `../components`, built for `wasm32-wasip2`.
+//! With `ACT_COMPONENTS_DIR` the components are taken from that directory, checked against its `SHA256SUMS`, instead of
+//! being compiled.
 
-#![expect(clippy::print_stderr, reason = "how a failing build script is read")]
+#![expect(clippy::print_stderr, reason = "a build script reports its failure there")]
 
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "a module of the library, of which this needs one function"
+    reason = "a module of the library; the build script needs one function of it"
 )]
 #[path = "src/custom_section.rs"]
 mod custom_section;
@@ -54,7 +54,7 @@ fn run() -> Outcome<()> {
     deliver(&components, &out)
 }
 
-/// Components built elsewhere. Only what `SHA256SUMS` lists is taken, and only with the listed digest.
+/// Reads components that were built elsewhere: those that `SHA256SUMS` lists, if their digests match.
 fn prebuilt(dir: &Path) -> Outcome<Built> {
     println!("cargo:rerun-if-changed={}", dir.display());
     let sums = String::from_utf8(read(&dir.join("SHA256SUMS"))?)
@@ -82,11 +82,11 @@ fn prebuilt(dir: &Path) -> Outcome<Built> {
     Ok(built)
 }
 
-/// Builds the guests' workspace and appends each manifest to its component.
+/// Builds the workspace of the guests and appends each manifest to its component.
 fn compile(root: &Path, target: &Path) -> Outcome<Built> {
     let workspace = root.join("components");
     let tests = root.join("tests/fixtures/components");
-    // Entries rather than the directory itself: a `target` that somebody's editor puts there is no source.
+    // The entries are watched and not the directory, because an editor may create a `target` in it.
     for entry in entries(&workspace)?.into_iter().filter(|path| !path.ends_with("target")) {
         println!("cargo:rerun-if-changed={}", entry.display());
     }
@@ -137,7 +137,7 @@ fn compile(root: &Path, target: &Path) -> Outcome<Built> {
     Ok(built)
 }
 
-/// What cargo or a user has set for the outer build must not steer the inner one. The job server stays.
+/// Whether a variable is a setting for the outer build. The inner build must not see it; it shares only the job server.
 fn steers_the_outer_build(name: &str) -> bool {
     const EXACT: [&str; 9] = [
         "CARGO",
@@ -156,7 +156,7 @@ fn steers_the_outer_build(name: &str) -> bool {
         || name.starts_with("CARGO_TARGET_")
 }
 
-/// The command that builds guests: `WASM_CARGO`, else what `scripts/setup` wrote down, else plain `cargo`.
+/// The command that builds guests: `WASM_CARGO`, or else the command that `scripts/setup` saved, or else `cargo`.
 fn wasm_cargo() -> Outcome<Vec<String>> {
     let from_setup = || {
         println!("cargo:rerun-if-env-changed=XDG_CACHE_HOME");
@@ -177,7 +177,7 @@ fn wasm_cargo() -> Outcome<Vec<String>> {
     if words.is_empty() { Err("WASM_CARGO names no command".to_owned()) } else { Ok(words) }
 }
 
-/// Words of a line as bash's `%q` writes them: a backslash before every special character.
+/// Splits a line into words as bash's `%q` writes them, with a backslash before every special character.
 fn shell_words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut characters) = (Vec::new(), String::new(), line.chars());
     while let Some(character) = characters.next() {
@@ -191,8 +191,8 @@ fn shell_words(line: &str) -> Vec<String> {
     words
 }
 
-/// A target directory beside the profiles of the outer build. Never the outer one itself: its lock is held
-/// while this script runs, so an inner cargo would wait for ever.
+/// The target directory of the guests, beside the profiles of the outer build. It cannot be the outer one, because cargo holds
+/// the lock of that directory while this script runs, and the inner cargo would wait for it for ever.
 fn guests_target(out: &Path) -> Outcome<PathBuf> {
     out.ancestors()
         .find(|path| path.ends_with("build"))
@@ -244,7 +244,8 @@ fn read(path: &Path) -> Outcome<Vec<u8>> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Unchanged files keep their time, so that nothing that includes them is compiled again.
+/// Writes a file unless it holds these bytes already. An unchanged file keeps its time, so what includes it is not compiled
+/// again.
 fn write(path: &Path, bytes: &[u8]) -> Outcome<()> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(());

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, ScoutArgs, WhichScout};
-use act_agent::scout::facts_b::{Command, FactsB, Place, Project};
+use act_agent::scout::facts_b::{Command, FactsB, Location, Project};
 use act_config::Root;
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -343,7 +343,7 @@ fn with_cmake(project: &Project, test: &Command, image: &str) -> Vec<WrittenStep
     steps
 }
 
-fn place(source: &Place) -> String {
+fn place(source: &Location) -> String {
     format!("{}:{}", source.path, source.line)
 }
 

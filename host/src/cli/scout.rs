@@ -10,9 +10,8 @@ use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use crate::task::{self, Comparison, ScoutArgs, ScoutFacts, Side, WhichScout};
 use act_agent::scout::facts_b::{
-    Command, Conflict, FactsB, Failure as LoggedFailure, Place, Prerequisite, Problem, Project,
+    Command, Conflict, FactsB, Failure as LoggedFailure, Location, Prerequisite, Problem, Project,
 };
-use act_agent::scout::report_b::Severity;
 use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -341,11 +340,7 @@ fn failed(failure: &LoggedFailure) -> Vec<Line> {
         say("at", &place(at));
     }
     for issue in &failure.environment_issues {
-        let severity = match issue.severity {
-            Severity::Blocking => "blocking",
-            Severity::Warning => "warning",
-        };
-        say(severity, &issue.issue);
+        say(issue.severity.word(), &issue.issue);
         say("", &format!("fix: {}", issue.suggested_fix));
     }
     say("flaky", failure.flaky_reason.as_deref().unwrap_or_default());
@@ -357,7 +352,7 @@ fn more(count: usize, what: &str) -> Option<Line> {
     Some(Line::plain(format!("  and {more} more {what}, shown with --json")))
 }
 
-fn place(place: &Place) -> String {
+fn place(place: &Location) -> String {
     format!("{}:{}", place.path, place.line)
 }
 

@@ -3,7 +3,7 @@
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
 
@@ -18,7 +18,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let manifest = tree.manifest(&path).unwrap_or_default();
     let workspace = manifest.line_of(&["workspace"]);
     let line = manifest.line_of(&["package"]).or(workspace).unwrap_or(1);
-    let mut draft = Draft::new(root, System::Cargo, Family::Cargo, place(&path, line));
+    let mut draft = Draft::new(root, System::Cargo, Family::Cargo, location(&path, line));
     draft.package_manager = "cargo".to_owned();
     draft.framework = Some("cargo test".to_owned());
     let all = if workspace.is_some() { " --workspace" } else { "" };
@@ -50,7 +50,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         };
         let found = manifest.text_at(&["package", name]);
         let found = found.or_else(|| manifest.text_at(&["workspace", "package", name]))?;
-        Some((found.0.to_owned(), place(&path, found.1)))
+        Some((found.0.to_owned(), location(&path, found.1)))
     };
     if let Some((version, source)) = inherited("rust-version") {
         draft.needs("rust", Some(&format!(">={version}")), source.clone());
@@ -69,8 +69,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
             }),
         };
         if let Some((channel, line)) = channel.filter(|(channel, _)| !channel.is_empty()) {
-            draft.needs("rust", Some(&channel), place(&path, line));
-            draft.claims.push(Claim::of("rust", &channel, place(&path, line)));
+            draft.needs("rust", Some(&channel), location(&path, line));
+            draft.claims.push(Claim::of("rust", &channel, location(&path, line)));
         }
         break;
     }
@@ -80,7 +80,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     if let Some(lock) =
         upwards(root).map(|above| join(above, "Cargo.lock")).find(|path| tree.has(path))
     {
-        draft.offer(Kind::Install, Rank::Custom, "cargo fetch --locked", place(&lock, 1));
+        draft.offer(Kind::Install, Rank::Custom, "cargo fetch --locked", location(&lock, 1));
     }
     Some(draft)
 }

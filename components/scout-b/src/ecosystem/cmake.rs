@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use act_kit::paths::join;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -13,7 +13,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         let parsed = |line: &str| line.trim_start().to_lowercase().starts_with(word);
         Some(text.lines().position(parsed)? as u32 + 1)
     };
-    let source = place(&path, line("project").unwrap_or(1));
+    let source = location(&path, line("project").unwrap_or(1));
     let mut draft = Draft::new(root, System::Custom, Family::Cmake, source);
     draft.custom(Kind::Build, "cmake -B build && cmake --build build");
     draft.custom(Kind::Clean, "cmake --build build --target clean");
@@ -25,7 +25,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
             Kind::Test,
             crate::draft::Rank::Custom,
             "ctest --test-dir build",
-            place(&path, line),
+            location(&path, line),
         );
         draft.has_tests = true;
     }
@@ -36,7 +36,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     });
     match version {
         Some((version, line)) => {
-            draft.needs("cmake", Some(&format!(">={version}")), place(&path, line))
+            draft.needs("cmake", Some(&format!(">={version}")), location(&path, line))
         }
         None => draft.needs("cmake", None, draft.source.clone()),
     }

@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::join;
 
@@ -12,7 +12,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     if !tree.has(&path) {
         return None;
     }
-    let source = tree.place(&path, "module ");
+    let source = tree.location(&path, "module ");
     let mut draft = Draft::new(root, System::Go, Family::Go, source);
     draft.package_manager = "go".to_owned();
     draft.framework = Some("go test".to_owned());
@@ -28,12 +28,12 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         match words.as_slice() {
             ["go", version, ..] => {
                 let range = format!(">={version}");
-                draft.needs("go", Some(&range), place(&path, number));
-                draft.claims.push(Claim::range("go", &range, place(&path, number)));
+                draft.needs("go", Some(&range), location(&path, number));
+                draft.claims.push(Claim::range("go", &range, location(&path, number)));
             }
             ["toolchain", version, ..] if version.starts_with("go") => {
                 let range = format!(">={}", &version[2..]);
-                draft.claims.push(Claim::range("go", &range, place(&path, number)));
+                draft.claims.push(Claim::range("go", &range, location(&path, number)));
             }
             _ => {}
         }

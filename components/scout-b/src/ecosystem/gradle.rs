@@ -3,13 +3,13 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = tree.first(root, &["build.gradle.kts", "build.gradle"])?;
-    let mut draft = Draft::new(root, System::Gradle, Family::Gradle, place(&path, 1));
+    let mut draft = Draft::new(root, System::Gradle, Family::Gradle, location(&path, 1));
     draft.package_manager = "gradle".to_owned();
     draft.framework = Some("junit".to_owned());
     let wrapper = upwards(root).find(|above| tree.has(&join(above, "gradlew")));
@@ -42,8 +42,12 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
             .iter()
             .find_map(|after| digits(after));
         if let Some(version) = found {
-            draft.needs("java", Some(&format!(">={version}")), place(&path, number));
-            draft.claims.push(Claim::range("java", &format!(">={version}"), place(&path, number)));
+            draft.needs("java", Some(&format!(">={version}")), location(&path, number));
+            draft.claims.push(Claim::range(
+                "java",
+                &format!(">={version}"),
+                location(&path, number),
+            ));
             break;
         }
     }

@@ -4,12 +4,12 @@ use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
 use crate::tasks;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let makefile = tasks::makefile(tree, root)?;
     let line = makefile.targets.first().map_or(1, |target| target.line);
-    let mut draft = Draft::new(root, System::Make, Family::Any, place(&makefile.path, line));
+    let mut draft = Draft::new(root, System::Make, Family::Any, location(&makefile.path, line));
     if makefile.target("build").or(makefile.target("all")).is_none() && !makefile.targets.is_empty()
     {
         draft.custom(Kind::Build, "make");

@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, resolve, upwards};
 use roxmltree::{Document, Node};
@@ -16,7 +16,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     if !tree.has(&path) {
         return None;
     }
-    let mut draft = Draft::new(root, System::Maven, Family::Maven, tree.place(&path, "<project"));
+    let mut draft =
+        Draft::new(root, System::Maven, Family::Maven, tree.location(&path, "<project"));
     draft.package_manager = "maven".to_owned();
     draft.framework = Some("junit".to_owned());
     let wrapper = tree.has(&join(root, "mvnw"));
@@ -93,7 +94,7 @@ fn depth(text: &str) -> usize {
 }
 
 /// Returns the version of Java that a pom or its parent asks for.
-fn java(tree: &Tree<'_>, root: &str) -> Option<(String, crate::facts::Place)> {
+fn java(tree: &Tree<'_>, root: &str) -> Option<(String, crate::facts::Location)> {
     const NAMES: [&str; 5] = [
         "java.version",
         "maven.compiler.release",
@@ -112,7 +113,7 @@ fn java(tree: &Tree<'_>, root: &str) -> Option<(String, crate::facts::Place)> {
             let version = version.strip_prefix("1.").unwrap_or(version);
             if !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()) {
                 let line = document.text_pos_at(node.range().start).row;
-                return Some((version.to_owned(), place(&path, line)));
+                return Some((version.to_owned(), location(&path, line)));
             }
         }
     }

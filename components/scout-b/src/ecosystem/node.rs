@@ -1,11 +1,11 @@
 //! package.json with its package manager.
 
 use crate::draft::{Draft, Rank};
-use crate::facts::{Kind, Place, System};
+use crate::facts::{Kind, Location, System};
 use crate::located::Node;
-use crate::proof::{self, Doubt};
+use crate::proof::{self, NotATest};
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
 
@@ -35,12 +35,12 @@ const FRAMEWORKS: [(&str, &str); 11] = [
 ];
 
 /// Returns why a script of the manifest that is called a test proves nothing.
-pub(crate) fn doubt(manifest: &Node, script: &str) -> Option<Doubt> {
+pub(crate) fn not_a_test(manifest: &Node, script: &str) -> Option<NotATest> {
     let text = |name: &str| {
         let (text, _) = manifest.text_at(&["scripts", name])?;
         Some(text.to_owned())
     };
-    proof::doubt(&text(script)?, &text)
+    proof::not_a_test(&text(script)?, &text)
 }
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -56,7 +56,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         "npm" => System::Npm,
         _ => System::Custom,
     };
-    let mut draft = Draft::new(root, system, Family::Node, place(&path, 1));
+    let mut draft = Draft::new(root, system, Family::Node, location(&path, 1));
     draft.package_manager = manager.to_owned();
     draft.offer(Kind::Install, Rank::Declared, install, source);
 
@@ -66,7 +66,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         if kind == Kind::Install || (kind == Kind::Test && script.key != "test") {
             continue;
         }
-        if kind.tests() && doubt(&manifest, &script.key).is_some() {
+        if kind.tests() && not_a_test(&manifest, &script.key).is_some() {
             continue;
         }
         let command = match script.key.as_str() {
@@ -74,11 +74,11 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
             "test" => format!("{manager} test"),
             name => format!("{manager} run {name}"),
         };
-        draft.offer(kind, Rank::Declared, &command, place(&path, script.line));
+        draft.offer(kind, Rank::Declared, &command, location(&path, script.line));
     }
 
     let script = |name: &str| manifest.text_at(&["scripts", name]).map(|(text, _)| text);
-    let refuses = doubt(&manifest, "test") == Some(Doubt::Open);
+    let refuses = not_a_test(&manifest, "test") == Some(NotATest::Placeholder);
     let test = script("test").filter(|_| !refuses).unwrap_or_default();
     let dependency = |name: &str| {
         let groups = ["devDependencies", "dependencies"];
@@ -94,7 +94,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         manager => format!("{manager} exec {tool}"),
     };
     if let Some(line) = framework.and_then(dependency) {
-        let at = place(&path, line);
+        let at = location(&path, line);
         match framework {
             Some("jest" | "mocha" | "ava" | "jasmine") => {
                 draft.offer(
@@ -126,7 +126,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
 }
 
 /// Returns the manager, its install command and the source: the lock file, else the field, else the custom.
-fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'static str, Place) {
+fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'static str, Location) {
     let field = field(tree, root, manifest);
     let locks = upwards(root).find_map(|above| {
         let found = LOCKS.iter().filter(|(name, ..)| tree.has(&join(above, name)));
@@ -144,11 +144,11 @@ fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'sta
             let berry = *manager == "yarn"
                 && tree.text(path).is_some_and(|text| text.contains("__metadata:"));
             let install = if berry { "yarn install --immutable" } else { install };
-            (manager, install, place(path, 1))
+            (manager, install, location(path, 1))
         }
         _ => {
-            let (name, source) =
-                field.unwrap_or_else(|| ("npm".to_owned(), place(&join(root, "package.json"), 1)));
+            let (name, source) = field
+                .unwrap_or_else(|| ("npm".to_owned(), location(&join(root, "package.json"), 1)));
             let (manager, install) = match name.as_str() {
                 "yarn" => ("yarn", "yarn install"),
                 "pnpm" => ("pnpm", "pnpm install"),
@@ -161,11 +161,11 @@ fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'sta
 }
 
 /// Returns `packageManager` of the package or of the nearest one above.
-pub(crate) fn field(tree: &Tree<'_>, root: &str, manifest: &Node) -> Option<(String, Place)> {
+pub(crate) fn field(tree: &Tree<'_>, root: &str, manifest: &Node) -> Option<(String, Location)> {
     let own = |manifest: &Node, root: &str| {
         let (text, line) = manifest.text_at(&["packageManager"])?;
         let name = text.split('@').next()?.to_owned();
-        Some((name, place(&join(root, "package.json"), line)))
+        Some((name, location(&join(root, "package.json"), line)))
     };
     own(manifest, root).or_else(|| {
         upwards(root).skip(1).find_map(|above| {
@@ -193,8 +193,9 @@ fn is_source(path: &str) -> bool {
 /// Returns the patterns with which the framework is configured to find tests.
 fn test_globs(tree: &Tree<'_>, root: &str, manifest: &Node) -> Vec<String> {
     let mut globs = Vec::new();
-    let places: [&[&str]; 3] = [&["jest", "testMatch"], &["mocha", "spec"], &["jest", "testRegex"]];
-    for path in places {
+    let locations: [&[&str]; 3] =
+        [&["jest", "testMatch"], &["mocha", "spec"], &["jest", "testRegex"]];
+    for path in locations {
         let found = manifest.get(path).map_or(&[][..], Node::each);
         globs.extend(found.iter().filter_map(Node::text).map(str::to_owned));
     }
@@ -236,10 +237,10 @@ fn versions(tree: &Tree<'_>, root: &str, manifest: &Node, path: &str, draft: &mu
     for engine in engines {
         let Some(version) = engine.node.text() else { continue };
         if ["node", "npm", "yarn", "pnpm", "bun"].contains(&engine.key.as_str()) {
-            draft.needs(&engine.key, Some(version), place(path, engine.line));
+            draft.needs(&engine.key, Some(version), location(path, engine.line));
         }
         if engine.key == "node" {
-            draft.claims.push(Claim::range("node", version, place(path, engine.line)));
+            draft.claims.push(Claim::range("node", version, location(path, engine.line)));
         }
     }
     for name in [".nvmrc", ".node-version"] {
@@ -250,17 +251,17 @@ fn versions(tree: &Tree<'_>, root: &str, manifest: &Node, path: &str, draft: &mu
         let text = tree.text(&file).unwrap_or_default();
         let version = text.lines().next().unwrap_or_default().trim();
         if !version.is_empty() {
-            draft.needs("node", Some(version.trim_start_matches('v')), place(&file, 1));
-            draft.claims.push(Claim::of("node", version, place(&file, 1)));
+            draft.needs("node", Some(version.trim_start_matches('v')), location(&file, 1));
+            draft.claims.push(Claim::of("node", version, location(&file, 1)));
         }
     }
     if let Some((text, line)) = manifest.text_at(&["packageManager"])
         && let Some((name, version)) = text.split_once('@')
     {
         let version = version.split('+').next().unwrap_or(version);
-        draft.needs(name, Some(version), place(path, line));
+        draft.needs(name, Some(version), location(path, line));
     }
     if !draft.prerequisites.iter().any(|needed| needed.name == "node") {
-        draft.needs("node", None, place(path, 1));
+        draft.needs("node", None, location(path, 1));
     }
 }

@@ -1,10 +1,10 @@
 //! Python, with its many manifests and package managers.
 
 use crate::draft::{Draft, Rank};
-use crate::facts::{Kind, Place, System};
+use crate::facts::{Kind, Location, System};
 use crate::located::Node;
 use crate::shell::Family;
-use crate::tree::{Tree, place};
+use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::inventory::name;
 use act_kit::paths::{directory, join, upwards};
@@ -66,29 +66,29 @@ enum Framework {
 }
 
 /// Returns the framework of the first tests, and the line that shows it.
-fn read_framework(tree: &Tree<'_>, tests: &[&str]) -> Option<(Framework, Place)> {
+fn read_framework(tree: &Tree<'_>, tests: &[&str]) -> Option<(Framework, Location)> {
     let says = |path: &str, words: &[&str]| {
         let text = tree.text(path)?;
         let line = text.lines().position(|line| words.iter().any(|word| line.starts_with(word)))?;
-        Some(place(path, line as u32 + 1))
+        Some(location(path, line as u32 + 1))
     };
     tests.iter().take(READ).find_map(|path| {
         let pytest = || says(path, &["import pytest", "from pytest"]);
         let unittest = || says(path, &["import unittest", "from unittest import TestCase"]);
         let plain = || says(path, &["def test_", "async def test_"]);
         let pytest = pytest().or_else(|| unittest().is_none().then(plain).flatten());
-        let pytest = pytest.map(|place| (Framework::Pytest, place));
-        pytest.or_else(|| unittest().map(|place| (Framework::Unittest, place)))
+        let pytest = pytest.map(|location| (Framework::Pytest, location));
+        pytest.or_else(|| unittest().map(|location| (Framework::Unittest, location)))
     })
 }
 
 impl Manifests {
-    fn draft(&self, tree: &Tree<'_>, source: Place) -> Draft {
+    fn draft(&self, tree: &Tree<'_>, source: Location) -> Draft {
         let mut draft = Draft::new(&self.root, System::Custom, Family::Python, source);
         let (manager, install, run) = self.manager(tree);
         draft.package_manager = manager.to_owned();
-        if let Some((command, place, rank)) = install {
-            draft.offer(Kind::Install, rank, &command, place);
+        if let Some((command, location, rank)) = install {
+            draft.offer(Kind::Install, rank, &command, location);
         }
         self.build(tree, &mut draft, manager);
         self.tests(tree, &mut draft, run);
@@ -122,14 +122,14 @@ impl Manifests {
     }
 
     /// Returns the manifest that makes the directory a project. Below the root a list of requirements is not enough.
-    fn source(&self, tree: &Tree<'_>) -> Option<Place> {
+    fn source(&self, tree: &Tree<'_>) -> Option<Location> {
         let pyproject = self.path("pyproject.toml");
         if tree.has(&pyproject) {
             let tables = ["project", "build-system"];
             let line = tables.iter().find_map(|table| self.pyproject.line_of(&[table]));
             let line = line.or_else(|| self.pyproject.line_of(&["tool", "poetry"]));
             if line.is_some() || self.root.is_empty() || self.pyproject.entries().is_empty() {
-                return Some(place(&pyproject, line.unwrap_or(1)));
+                return Some(location(&pyproject, line.unwrap_or(1)));
             }
         }
         for name in ["setup.py", "setup.cfg", "Pipfile"] {
@@ -137,7 +137,7 @@ impl Manifests {
             if tree.has(&path)
                 && (name != "setup.cfg" || self.setup_cfg.get(&["metadata"]).is_some())
             {
-                return Some(place(&path, 1));
+                return Some(location(&path, 1));
             }
         }
         let sources = tree
@@ -148,34 +148,38 @@ impl Manifests {
             && sources
             && !self.root.split('/').any(|part| beside.contains(&part))
         {
-            return Some(place(path, 1));
+            return Some(location(path, 1));
         }
         let tox = self.path("tox.ini");
-        (tree.has(&tox) && sources).then(|| place(&tox, 1))
+        (tree.has(&tox) && sources).then(|| location(&tox, 1))
     }
 
     /// Returns the manager, its install command with the source, and the prefix of commands.
     fn manager(
         &self,
         tree: &Tree<'_>,
-    ) -> (&'static str, Option<(String, Place, Rank)>, &'static str) {
+    ) -> (&'static str, Option<(String, Location, Rank)>, &'static str) {
         let lock = upwards(&self.root).find_map(|above| {
             let found = LOCKS.iter().find(|(name, ..)| tree.has(&join(above, name)))?;
             Some((found, join(above, found.0)))
         });
         if let Some(((_, manager, install, run), path)) = lock {
-            return (manager, Some(((*install).to_owned(), place(&path, 1), Rank::Declared)), run);
+            return (
+                manager,
+                Some(((*install).to_owned(), location(&path, 1), Rank::Declared)),
+                run,
+            );
         }
         let tools = [("poetry", 1), ("pdm", 2), ("uv", 0)];
         for (tool, at) in tools {
             if let Some(line) = self.pyproject.line_of(&["tool", tool]) {
                 let (_, manager, install, run) = LOCKS[at];
-                let source = place(&self.path("pyproject.toml"), line);
+                let source = location(&self.path("pyproject.toml"), line);
                 return (manager, Some((install.to_owned(), source, Rank::Declared)), run);
             }
         }
         if tree.has(&self.path("Pipfile")) {
-            let source = place(&self.path("Pipfile"), 1);
+            let source = location(&self.path("Pipfile"), 1);
             return (
                 "pipenv",
                 Some(("pipenv install --dev".to_owned(), source, Rank::Declared)),
@@ -185,29 +189,29 @@ impl Manifests {
         ("pip", self.pip(tree), "")
     }
 
-    fn pip(&self, tree: &Tree<'_>) -> Option<(String, Place, Rank)> {
+    fn pip(&self, tree: &Tree<'_>) -> Option<(String, Location, Rank)> {
         let prefix = if self.root.is_empty() { String::new() } else { format!("{}/", self.root) };
         if let Some((path, _)) = self.requirements.first() {
             let name = path.strip_prefix(&prefix).unwrap_or(path);
-            return Some((format!("pip install -r {name}"), place(path, 1), Rank::Custom));
+            return Some((format!("pip install -r {name}"), location(path, 1), Rank::Custom));
         }
         let groups = self.pyproject.get(&["project", "optional-dependencies"]);
         let wanted = ["dev", "test", "tests", "testing"];
         let group = wanted.iter().find_map(|name| groups?.entry(name));
         if let Some(group) = group {
-            let source = place(&self.path("pyproject.toml"), group.line);
+            let source = location(&self.path("pyproject.toml"), group.line);
             return Some((format!("pip install -e '.[{}]'", group.key), source, Rank::Custom));
         }
         let extras = self.setup_cfg.get(&["options.extras_require"]);
         if let Some(group) = wanted.iter().find_map(|name| extras?.entry(name)) {
-            let source = place(&self.path("setup.cfg"), group.line);
+            let source = location(&self.path("setup.cfg"), group.line);
             return Some((format!("pip install -e '.[{}]'", group.key), source, Rank::Custom));
         }
         let installable =
             [("pyproject.toml", self.packaged()), ("setup.py", true), ("setup.cfg", true)];
         let (name, _) =
             installable.into_iter().find(|(name, yes)| *yes && tree.has(&self.path(name)))?;
-        Some(("pip install -e .".to_owned(), place(&self.path(name), 1), Rank::Custom))
+        Some(("pip install -e .".to_owned(), location(&self.path(name), 1), Rank::Custom))
     }
 
     fn packaged(&self) -> bool {
@@ -223,17 +227,17 @@ impl Manifests {
                 "pdm" => "pdm build",
                 _ => "python -m build",
             };
-            let source = place(&self.path("pyproject.toml"), line);
+            let source = location(&self.path("pyproject.toml"), line);
             draft.offer(Kind::Build, Rank::Custom, command, source);
         } else if tree.has(&self.path("setup.py")) {
-            let source = place(&self.path("setup.py"), 1);
+            let source = location(&self.path("setup.py"), 1);
             draft.offer(Kind::Build, Rank::Custom, "python -m build", source);
         }
     }
 
     /// Returns where pytest is configured or required.
-    fn pytest(&self, tree: &Tree<'_>) -> Option<Place> {
-        let at = |name: &str, line| place(&self.path(name), line);
+    fn pytest(&self, tree: &Tree<'_>) -> Option<Location> {
+        let at = |name: &str, line| location(&self.path(name), line);
         if let Some(line) = self.pyproject.line_of(&["tool", "pytest"]) {
             return Some(at("pyproject.toml", line));
         }
@@ -248,7 +252,7 @@ impl Manifests {
         }
         for (path, lines) in &self.requirements {
             if let Some(line) = lines.iter().position(|line| line.starts_with("pytest")) {
-                return Some(place(path, line as u32 + 1));
+                return Some(location(path, line as u32 + 1));
             }
         }
         for name in [
@@ -266,13 +270,13 @@ impl Manifests {
                 continue;
             }
             if name.ends_with("conftest.py") {
-                return Some(place(&path, 1));
+                return Some(location(&path, 1));
             }
             let text = tree.text(&path).unwrap_or_default();
             let parsed =
                 |line: &str| !line.trim_start().starts_with('#') && line.contains("pytest");
             if let Some(line) = text.lines().position(parsed) {
-                return Some(place(&path, line as u32 + 1));
+                return Some(location(&path, line as u32 + 1));
             }
         }
         None
@@ -289,9 +293,9 @@ impl Manifests {
     }
 
     /// Returns Django's `manage.py`, unless pytest is required.
-    fn django(&self, tree: &Tree<'_>) -> Option<Place> {
+    fn django(&self, tree: &Tree<'_>) -> Option<Location> {
         let path = self.path("manage.py");
-        tree.has(&path).then(|| place(&path, 1))
+        tree.has(&path).then(|| location(&path, 1))
     }
 
     fn tests(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str) {
@@ -305,7 +309,7 @@ impl Manifests {
             draft.offer(Kind::Test, Rank::Custom, &format!("{run}python manage.py test"), source);
             return;
         }
-        let asked = self.pytest(tree).map(|place| (Framework::Pytest, place));
+        let asked = self.pytest(tree).map(|location| (Framework::Pytest, location));
         match asked.or_else(|| read_framework(tree, &tests)) {
             Some((Framework::Pytest, source)) => self.pytest_commands(tree, draft, run, source),
             Some((Framework::Unittest, source)) => {
@@ -320,7 +324,7 @@ impl Manifests {
         }
     }
 
-    fn pytest_commands(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str, source: Place) {
+    fn pytest_commands(&self, tree: &Tree<'_>, draft: &mut Draft, run: &str, source: Location) {
         draft.framework = Some("pytest".to_owned());
         draft.offer(Kind::Test, Rank::Custom, &format!("{run}pytest"), source.clone());
         for (kind, part) in [(Kind::Unit, "tests/unit"), (Kind::Integration, "tests/integration")] {
@@ -345,14 +349,14 @@ impl Manifests {
         texts.flat_map(str::split_whitespace).map(str::to_owned).collect()
     }
 
-    fn mentions(&self, tree: &Tree<'_>, word: &str) -> Option<Place> {
+    fn mentions(&self, tree: &Tree<'_>, word: &str) -> Option<Location> {
         let names = ["pyproject.toml", "setup.cfg", "setup.py", "Pipfile", "tox.ini"];
         let paths = names.iter().map(|name| self.path(name));
         let mut paths = paths.chain(self.requirements.iter().map(|(path, _)| path.clone()));
         paths.find_map(|path| {
             let text = tree.has(&path).then(|| tree.text(&path)).flatten()?;
             let line = text.lines().position(|line| line.contains(word))?;
-            Some(place(&path, line as u32 + 1))
+            Some(location(&path, line as u32 + 1))
         })
     }
 
@@ -364,7 +368,7 @@ impl Manifests {
         ];
         for (name, node, path) in fields {
             if let Some((version, line)) = node.text_at(path) {
-                let source = place(&self.path(name), line);
+                let source = location(&self.path(name), line);
                 draft.needs("python", Some(version), source.clone());
                 draft.claims.push(Claim::range("python", version, source));
             }
@@ -374,8 +378,8 @@ impl Manifests {
             for (line, number) in text.lines().zip(1..) {
                 let Some((_, rest)) = line.split_once("python_requires") else { continue };
                 let Some(version) = rest.split(['"', '\'']).nth(1) else { continue };
-                draft.needs("python", Some(version), place(&setup, number));
-                draft.claims.push(Claim::range("python", version, place(&setup, number)));
+                draft.needs("python", Some(version), location(&setup, number));
+                draft.claims.push(Claim::range("python", version, location(&setup, number)));
             }
         }
         let pin = upwards(&self.root).map(|above| join(above, ".python-version"));
@@ -383,8 +387,8 @@ impl Manifests {
             let text = tree.text(&path).unwrap_or_default();
             let version = text.lines().next().unwrap_or_default().trim();
             if !version.is_empty() {
-                draft.needs("python", Some(version), place(&path, 1));
-                draft.claims.push(Claim::of("python", version, place(&path, 1)));
+                draft.needs("python", Some(version), location(&path, 1));
+                draft.claims.push(Claim::of("python", version, location(&path, 1)));
             }
         }
         if draft.prerequisites.is_empty() {

@@ -254,8 +254,9 @@ pub(super) fn eslint(log: &Log) -> Option<Reading> {
     let mut reading = Reading { tool: "eslint", end, region: end..end, ..Reading::default() };
     let problem = |line: &str| {
         let mut words = line.split_whitespace();
-        let place = words.next()?.split_once(':')?;
-        let number = place.0.parse::<u32>().ok().filter(|_| place.1.parse::<u32>().is_ok())?;
+        let location = words.next()?.split_once(':')?;
+        let number =
+            location.0.parse::<u32>().ok().filter(|_| location.1.parse::<u32>().is_ok())?;
         let error = words.next() == Some("error");
         error.then(|| (number, words.collect::<Vec<_>>().join(" ")))
     };
@@ -264,7 +265,7 @@ pub(super) fn eslint(log: &Log) -> Option<Reading> {
         match problem(line).filter(|_| line.starts_with("  ")) {
             Some((number, text)) => {
                 reading.first_error.get_or_insert(text);
-                reading.places.push((path.to_owned(), number));
+                reading.locations.push((path.to_owned(), number));
             }
             None if !line.starts_with(' ') && !line.is_empty() => path = line,
             None => {}

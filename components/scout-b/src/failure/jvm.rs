@@ -11,12 +11,12 @@ fn unlabelled(line: &str) -> &str {
 pub(super) fn javac(log: &Log) -> Option<Reading> {
     let text = |line: &str| {
         let line = unlabelled(line);
-        if let Some((place, text)) = line.split_once(".java:[") {
+        if let Some((location, text)) = line.split_once(".java:[") {
             let text = text.split_once("] ")?.1;
-            return (!place.contains(' ')).then(|| text.to_owned());
+            return (!location.contains(' ')).then(|| text.to_owned());
         }
-        let (place, text) = line.split_once(": error: ")?;
-        let (path, number) = place.rsplit_once(':')?;
+        let (location, text) = line.split_once(": error: ")?;
+        let (path, number) = location.rsplit_once(':')?;
         let java = [".java", ".kt"].iter().any(|end| path.ends_with(end));
         (java && number.parse::<u32>().is_ok()).then(|| text.to_owned())
     };

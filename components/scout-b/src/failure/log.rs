@@ -1,6 +1,6 @@
 //! A log as lines of plain text: without colours, overwritten progress, carriage returns and time stamps.
 
-/// Maximum size of a log, of which the end is kept, and of a line, of which the beginning is kept.
+/// Maximum size in bytes: a longer log loses its beginning, and a longer line its end.
 const LOG: usize = 256 * 1024;
 const LINE: usize = 4_000;
 

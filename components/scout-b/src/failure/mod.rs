@@ -1,34 +1,34 @@
 //! Analyses a failing log: the tool, the failing tests, the first error, its locations in the repository, and what the
 //! environment lacks. The log is untrusted text, so every location is looked up.
 //!
-//! Of several tools in one log, the one whose summary is last has failed. Tools that only pass on another's failure (make,
-//! npm, Maven) count when no other tool is recognised.
+//! If a log holds the output of several tools, the one whose summary is last has failed. Tools that only pass on the failure
+//! of another one (make, npm, Maven) count if no other tool is recognised.
 
 mod environment;
 mod flaky;
 mod go;
 mod javascript;
 mod jvm;
+mod locations;
 mod log;
 mod native;
 mod packages;
-mod places;
 mod python;
 mod rust;
 
 use crate::tree::Tree;
 use act_kit::quoting::cut;
 use act_kit::reports::facts_b::Failure;
+use locations::Locations;
+pub(crate) use locations::mentions;
 use log::Log;
-use places::Places;
-pub(crate) use places::mentions;
 use std::ops::Range;
 
 const TESTS: usize = 100;
 const LOCATIONS: usize = 20;
 const TEXT: usize = 300;
 
-/// What was read from one tool's output.
+/// The output of one tool, as it was parsed.
 #[derive(Debug, Default)]
 struct Reading {
     tool: &'static str,
@@ -37,7 +37,7 @@ struct Reading {
     tests: Vec<String>,
     first_error: Option<String>,
     /// Locations that are spread over several lines.
-    places: Vec<(String, u32)>,
+    locations: Vec<(String, u32)>,
     /// Lines with the most important locations.
     marks: Vec<usize>,
     /// Lines with locations that may be important.
@@ -80,13 +80,13 @@ pub(crate) fn analyse(text: &str, tree: &Tree<'_>) -> Failure {
         }
     }
     let first_error = reading.first_error.map(|error| cut(error.trim(), TEXT));
-    let mut places = Places::new(tree, &log);
-    for (path, line) in &reading.places {
-        places.add(path, *line);
+    let mut locations = Locations::new(tree, &log);
+    for (path, line) in &reading.locations {
+        locations.add(path, *line);
     }
     for at in reading.marks.into_iter().chain(reading.region) {
-        places.take(at);
-        if places.found.len() >= LOCATIONS {
+        locations.add_line(at);
+        if locations.found.len() >= LOCATIONS {
             break;
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn analyse(text: &str, tree: &Tree<'_>) -> Failure {
         tool: reading.tool.to_owned(),
         failing_tests: tests,
         first_error: first_error.unwrap_or_default(),
-        locations: places.found,
+        locations: locations.found,
         environment_issues: environment::issues(&log, tree),
         is_flaky: flaky_reason.is_some(),
         flaky_reason,

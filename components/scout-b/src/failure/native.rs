@@ -38,11 +38,11 @@ pub(super) fn compiler(log: &Log) -> Option<Reading> {
 
 /// Reads `path:3:5: error: text` about a source in C or a similar language.
 fn error(line: &str) -> Option<String> {
-    let (place, message) =
+    let (location, message) =
         line.split_once(": error: ").or_else(|| line.split_once(": fatal error: "))?;
-    let path = place.split(':').next()?;
+    let path = location.split(':').next()?;
     let extension = path.rsplit_once('.')?.1;
-    let numbers = place.split(':').skip(1).collect::<Vec<_>>();
+    let numbers = location.split(':').skip(1).collect::<Vec<_>>();
     let numbered =
         !numbers.is_empty() && numbers.iter().all(|number| number.parse::<u32>().is_ok());
     (SOURCES.contains(&extension) && numbered).then(|| message.to_owned())

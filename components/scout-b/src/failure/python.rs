@@ -63,11 +63,11 @@ fn raised<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<usize> {
     for (at, line) in lines {
         let mut parts = line.splitn(3, ':');
         let (path, number, what) = (parts.next(), parts.next(), parts.next());
-        let place = path.is_some_and(|path| path.ends_with(".py"))
+        let location = path.is_some_and(|path| path.ends_with(".py"))
             && number.is_some_and(|number| number.parse::<u32>().is_ok());
         match what {
-            Some(what) if place && what.starts_with(" in ") => frame = Some(at),
-            Some(what) if place && !what.is_empty() => marks.push(at),
+            Some(what) if location && what.starts_with(" in ") => frame = Some(at),
+            Some(what) if location && !what.is_empty() => marks.push(at),
             _ if line.starts_with("E ") => marks.extend(frame.take()),
             _ => {}
         }

@@ -1,7 +1,7 @@
-//! The logs of real tools, with what a person reads off them; and logs that nobody should believe.
+//! Logs of real tools with the findings that a person would make, and logs that try to deceive.
 
 use super::*;
-use crate::facts::Place;
+use crate::facts::Location;
 use crate::tests::corpus::{Score, fixtures};
 use act_kit::inventory::Inventory;
 use act_kit::testing::Files;
@@ -36,8 +36,8 @@ fn files(expected: &Value) -> Vec<(String, String)> {
 }
 
 fn compare(score: &mut Score, name: &str, expected: &Value, found: &Failure) {
-    let text = |places: &[Place]| {
-        places.iter().map(|p| format!("{}:{}", p.path, p.line)).collect::<Vec<_>>()
+    let text = |locations: &[Location]| {
+        locations.iter().map(|p| format!("{}:{}", p.path, p.line)).collect::<Vec<_>>()
     };
     score.field("tool", name, &expected["tool"], &json!(found.tool));
     score.field("failing_tests", name, &expected["failing_tests"], &json!(found.failing_tests));
@@ -124,10 +124,10 @@ fn no_log_however_cut_or_mixed_names_a_place_that_is_not_there() {
         let far = log.replace(":1", ":99999");
         for text in [head.to_owned(), tail.to_owned(), mixed, far, format!("{other}{log}")] {
             let found = analysed(&text, &files);
-            for place in &found.locations {
+            for location in &found.locations {
                 assert!(
-                    length(&place.path).is_some_and(|lines| place.line as usize <= lines),
-                    "{place:?}"
+                    length(&location.path).is_some_and(|lines| location.line as usize <= lines),
+                    "{location:?}"
                 );
             }
             assert!(found.first_error.len() <= TEXT + 3 && found.failing_tests.len() <= TESTS);

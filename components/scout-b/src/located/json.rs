@@ -10,21 +10,22 @@ pub(crate) fn json(text: &str) -> Result<Node, Malformed> {
         line: u32::try_from(error.line()).ok().filter(|line| *line > 0),
         message: error.to_string(),
     })?;
-    Ok(node(root, &Places { text, lines: Lines::of(text) }, 0))
+    Ok(node(root, &Positions { text, lines: Lines::of(text) }, 0))
 }
 
-struct Places<'a> {
+/// Finds the line of a part of the text.
+struct Positions<'a> {
     text: &'a str,
     lines: Lines,
 }
 
-impl Places<'_> {
+impl Positions<'_> {
     fn line(&self, part: &str) -> u32 {
         self.lines.at((part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize))
     }
 }
 
-fn node(raw: &RawValue, places: &Places<'_>, depth: usize) -> Node {
+fn node(raw: &RawValue, positions: &Positions<'_>, depth: usize) -> Node {
     let text = raw.get();
     let value = match text.as_bytes().first() {
         Some(b'{' | b'[') if depth >= DEPTH => Value::Null,
@@ -33,18 +34,18 @@ fn node(raw: &RawValue, places: &Places<'_>, depth: usize) -> Node {
             let mut entries = fields.unwrap_or_default().into_iter().collect::<Vec<_>>();
             entries.sort_by_key(|(_, raw)| raw.get().as_ptr());
             let entry = |(key, raw): (String, &RawValue)| {
-                let node = node(raw, places, depth + 1);
+                let node = node(raw, positions, depth + 1);
                 Entry { key, line: node.line, node }
             };
             Value::Map(entries.into_iter().map(entry).collect())
         }
         Some(b'[') => {
             let items = serde_json::from_str::<Vec<&RawValue>>(text).unwrap_or_default();
-            Value::List(items.into_iter().map(|raw| node(raw, places, depth + 1)).collect())
+            Value::List(items.into_iter().map(|raw| node(raw, positions, depth + 1)).collect())
         }
         Some(b'"') => Value::Text(serde_json::from_str(text).unwrap_or_default()),
         _ if text == "null" => Value::Null,
         _ => Value::Text(text.to_owned()),
     };
-    Node { line: places.line(text), value }
+    Node { line: positions.line(text), value }
 }

@@ -38,12 +38,13 @@ pub(crate) fn facts(files: &[(String, String)]) -> Value {
 
 /// As expectations are written: `[command, "path:line"]`, `name version`, topics, `path:line`.
 fn brief(facts: &Value) -> Value {
-    let place = |source: &Value| format!("{}:{}", source["path"].as_str().unwrap(), source["line"]);
+    let location =
+        |source: &Value| format!("{}:{}", source["path"].as_str().unwrap(), source["line"]);
     let list = |value: &Value| value.as_array().unwrap().clone();
     let projects = list(&facts["projects"]).into_iter().map(|mut project| {
         for (_, command) in project["commands"].as_object_mut().unwrap() {
             if !command.is_null() {
-                *command = json!([command["command"], place(&command["source"])]);
+                *command = json!([command["command"], location(&command["source"])]);
             }
         }
         let needed = list(&project["prerequisites"]).into_iter().map(|needed| {

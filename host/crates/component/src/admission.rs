@@ -1,4 +1,4 @@
-//! Whether a component is let in, and with what.
+//! Decides whether a component is let in, and with what.
 //!
 //! Four parties decide, and each one is a grant: what the component imports, what it declares to need, what the user
 //! granted to its bytes, and the administrator's ceiling. The effective grant is what all four allow. Nothing here

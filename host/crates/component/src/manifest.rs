@@ -266,7 +266,7 @@ impl ManifestJson {
             check_length("needs.why", &need.why, MAX_SENTENCE)?;
             check_need(need)?;
             if self.needs[..i].iter().any(|other| other.grant == need.grant) {
-                return Err(wrong("needs", format!("`{}` stands there twice", need.grant)));
+                return Err(wrong("needs", format!("`{}` occurs twice", need.grant)));
             }
         }
         self.limits.check()?;
@@ -286,7 +286,7 @@ impl ManifestJson {
         let tools = tools.into_iter().map(ToolJson::check).collect::<Result<Vec<_>, _>>()?;
         for (i, tool) in tools.iter().enumerate() {
             if tools[..i].iter().any(|other| other.name == tool.name) {
-                return Err(wrong("tools", format!("`{}` stands there twice", tool.name)));
+                return Err(wrong("tools", format!("`{}` occurs twice", tool.name)));
             }
         }
         Ok(Manifest {

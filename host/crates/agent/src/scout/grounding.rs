@@ -2,7 +2,7 @@
 //!
 //! Pure: the caller says what exists. What is wrong is listed whole, because it goes back to the Scout.
 
-use super::facts_b::{FactsB, Place};
+use super::facts_b::{FactsB, Location};
 use super::report_a::ReportA;
 use super::report_b::ReportB;
 
@@ -133,7 +133,7 @@ pub fn ground_facts_b(
     facts: &FactsB,
     mut lines: impl FnMut(&str) -> Option<u32>,
 ) -> Vec<Ungrounded> {
-    let wrong = |Place { path, line }: &Place| {
+    let wrong = |Location { path, line }: &Location| {
         let (field, path) = ("facts".to_owned(), path.clone());
         match lines(&path) {
             None => Some(Ungrounded::NoSuchFile { field, path, why: ABSENT }),
@@ -143,7 +143,7 @@ pub fn ground_facts_b(
             }
         }
     };
-    facts.places().filter_map(wrong).take(MOST).collect()
+    facts.locations().filter_map(wrong).take(MOST).collect()
 }
 
 fn shown(path: &str) -> String {

@@ -12,31 +12,13 @@ fn the_schemas_of_the_facts_are_published() {
 
 mod report_a {
     use act_reports::ReportA;
+    use act_reports::report_a::example;
     use serde_json::{Value, json};
-
-    fn full() -> Value {
-        json!({
-            "schema_version": "1",
-            "repo_map": {
-                "relevant_files": [{"path": "a.rs", "purpose": "adds", "relevance": "primary"}],
-                "entry_points": ["a.rs:main"], "dependency_graph": {"a.rs": ["b.rs"]}},
-            "risk_zones": [{
-                "file": "a.rs", "start_line": 1, "end_line": 2, "risk_level": "high", "complexity": "low",
-                "dependencies": [], "invariants": ["sums"], "rationale": "money"}],
-            "change_boundaries": {
-                "safe_slices": [{"id": "s", "files": ["a.rs"], "description": "x", "complexity": "medium", "order": null}],
-                "ordering_constraints": []},
-            "conventions": {"naming": "snake", "patterns": [], "anti_patterns": []},
-            "prior_art": [{"file": "b.rs", "description": "x", "relevance": "same"}],
-            "verification_tips": ["run it"],
-            "hypotheses": []
-        })
-    }
 
     #[test]
     fn unknown_and_missing_fields_and_words_are_refused_by_name() {
         let refused = |change: fn(&mut Value)| {
-            let mut report = full();
+            let mut report = example();
             change(&mut report);
             ReportA::parse(&report.to_string()).unwrap_err().to_string()
         };
@@ -57,30 +39,13 @@ mod report_a {
 
 mod report_b {
     use act_reports::ReportB;
+    use act_reports::report_b::example;
     use serde_json::{Value, json};
-
-    fn full() -> Value {
-        json!({
-            "schema_version": "1",
-            "build": {
-                "detected_system": "custom",
-                "commands": {"install": null, "build": "", "clean": null},
-                "prerequisites": ["python"], "notes": ""},
-            "test": {
-                "detected_framework": "go test",
-                "commands": {"all": "go test ./...", "unit": null, "integration": "x"},
-                "coverage_command": null, "notes": ""},
-            "failure_analysis": {
-                "root_cause": "off by\none", "affected_files": ["a.go"], "suggested_investigation": [],
-                "is_flaky": false, "flaky_reason": null},
-            "environment_issues": [{"issue": "no gcc", "severity": "blocking", "suggested_fix": "another image"}]
-        })
-    }
 
     #[test]
     fn unknown_and_missing_fields_and_words_are_refused_by_name() {
         let refused = |change: fn(&mut Value)| {
-            let mut report = full();
+            let mut report = example();
             change(&mut report);
             ReportB::parse(&report.to_string()).unwrap_err().to_string()
         };

@@ -375,7 +375,7 @@ fn flags(names: &[String], items: &[Value]) -> Converted<Vec<String>> {
         let name = item.as_str().ok_or_else(|| under(expected("a string", item)))?;
         known(names, name).map_err(under)?;
         if set.iter().any(|other| other == name) {
-            return Err(under(ConversionError::new(format!("`{name}` stands there twice"))));
+            return Err(under(ConversionError::new(format!("`{name}` occurs twice"))));
         }
         set.push(name.to_owned());
     }
@@ -582,7 +582,7 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
         while let Some((name, UniqueKeys(value))) = fields.next_entry::<String, _>()? {
             if all.contains_key(&name) {
                 let name: String = name.chars().take(60).collect();
-                return Err(A::Error::custom(format!("`{name}` stands there twice")));
+                return Err(A::Error::custom(format!("`{name}` occurs twice")));
             }
             all.insert(name, value);
         }

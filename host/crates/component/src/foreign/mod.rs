@@ -176,7 +176,7 @@ impl Display for Joined<'_> {
     }
 }
 
-/// Writes the description for the model: the signature, because nobody has written a description.
+/// Writes the description for the model: the signature, because a plain component has no description of its functions.
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let params = self.params.iter().map(|(name, of)| format!("{name}: {of}"));

@@ -137,7 +137,7 @@ fn a_misfit_says_where_and_what_was_expected() {
         ),
         (r#"{"at":{"x":1,"tags":[],"note":2},"n":1}"#, "at `at/note`: expected a string"),
         (r#"{"at":{"x":1,"tags":[]},"n":1,"m":2}"#, "unknown `m`"),
-        (r#"{"n":1,"at":{"x":1,"tags":[]},"n":2}"#, "`n` stands there twice"),
+        (r#"{"n":1,"at":{"x":1,"tags":[]},"n":2}"#, "`n` occurs twice"),
     ] {
         assert!(misfit(text).contains(said), "{text}: {}", misfit(text));
     }
@@ -323,7 +323,7 @@ fn it_reads_what_json_is_and_no_name_twice() {
     assert_eq!(parse(text).unwrap(), serde_json::from_str::<Value>(text).unwrap());
     for twice in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"\u0061":2}}]"#] {
         let error = parse(twice).unwrap_err().to_string();
-        assert!(error.starts_with("`a` stands there twice at line 1"), "{error}");
+        assert!(error.starts_with("`a` occurs twice at line 1"), "{error}");
     }
     assert!(parse("{} x").is_err() && parse("[").is_err());
     assert!(parse(&"[".repeat(200)).unwrap_err().to_string().contains("recursion"));

@@ -118,7 +118,7 @@ impl Grants {
             };
             let name = approval.name.as_str();
             if grants.approvals.iter().take(at).any(|other| other.name == approval.name) {
-                return malformed(name, format!("`{name}` stands there twice"));
+                return malformed(name, format!("`{name}` occurs twice"));
             }
             if let Some((value, why)) = approval.wrong() {
                 return malformed(&value, why);
@@ -602,7 +602,7 @@ mod tests {
             (entry("x", "replaces = \"file-tools\"\n[component.grants]"), "a scout cannot take"),
             (entry("x", "revoked_at = \"now\"\n[component.grants]"), "grants.toml:6:14: a time is"),
             ("x = ".to_owned(), "grants.toml:1:"),
-            (format!("{0}{0}", entry("x", "[component.grants]")), "stands there twice"),
+            (format!("{0}{0}", entry("x", "[component.grants]")), "occurs twice"),
         ] {
             let refused = parse(&text).unwrap_err();
             assert!(refused.contains(says), "{refused}\n{text}");

@@ -126,7 +126,7 @@ impl Registry {
         for (at, request) in requests.iter().enumerate() {
             check_names(request)?;
             if requests.iter().take(at).any(|other| other.name == request.name) {
-                let (name, why) = (request.name.clone(), "it is asked for twice".to_owned());
+                let (name, why) = (request.name.clone(), "it is requested twice".to_owned());
                 return Err(Refused::NoSuchName { name, why });
             }
             self.check_request(request)?;
@@ -318,7 +318,7 @@ fn check_names(request: &ComponentRequest) -> Result<(), Refused> {
     let ComponentRequest { name, replaces, .. } = request;
     let why = match replaces {
         _ if name.parse::<ComponentName>().is_err() => {
-            "no component has such a name, or so long a one".to_owned()
+            "the name is not valid or too long".to_owned()
         }
         _ if is_reserved(name) => "that is a name of our own".to_owned(),
         Some(place) if !builtin::ALL.iter().any(|one| one.name == place) => {
@@ -341,12 +341,10 @@ fn kind(kind: ComponentKind) -> Kind {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Refused {
     #[error(
-        "component `{name}` (sha256 {sha256}) needs approval: agent.yaml asks for it and nobody has granted it anything"
+        "component `{name}` (sha256 {sha256}) needs approval: agent.yaml requests it, and it has no grant"
     )]
     Unapproved { name: String, sha256: String, path: String, replaces: Option<String> },
-    #[error(
-        "{path} (sha256 {sha256}) needs approval: nobody has granted these bytes anything here"
-    )]
+    #[error("{path} (sha256 {sha256}) needs approval: these bytes have no grant here")]
     NeverApproved { path: String, sha256: String },
     #[error("component `{name}` has changed: approved is sha256 {approved}, found is {found}")]
     Changed { name: String, approved: String, found: String, again: Option<Box<Refused>> },
@@ -368,9 +366,9 @@ pub enum Refused {
         "component `{name}` is missing: it is approved, but sha256 {sha256} is not in the store"
     )]
     Missing { name: String, sha256: String },
-    #[error("component `{name}` is asked for as a {asked} and was approved as a {approved}", asked = asked.word(), approved = approved.word())]
+    #[error("component `{name}` is requested as a {asked}, but was approved as a {approved}", asked = asked.word(), approved = approved.word())]
     OtherKind { name: String, asked: Kind, approved: Kind },
-    #[error("component `{name}` is asked for in the place of {asked}, and was approved {approved}", asked = place(asked.as_deref()), approved = replacement(approved.as_deref()))]
+    #[error("component `{name}` is requested to replace {asked}, but was approved {approved}", asked = place(asked.as_deref()), approved = replacement(approved.as_deref()))]
     OtherPlace {
         name: String,
         asked: Option<String>,
@@ -380,7 +378,7 @@ pub enum Refused {
     },
     #[error("component `{name}` was approved as a {approved} and is a {found}", approved = approved.word(), found = found.word())]
     OtherManifest { name: String, approved: Kind, found: Kind },
-    #[error("component `{name}` cannot be asked for: {why}")]
+    #[error("component `{name}` cannot be requested: {why}")]
     NoSuchName { name: String, why: String },
     #[error("both `{first}` and `{second}` replace `{builtin}`")]
     TwoReplace { first: String, second: String, builtin: String },
@@ -388,10 +386,10 @@ pub enum Refused {
     NotAdmitted { name: String, why: AdmissionError },
     #[error("no Scout `{name}` is approved here")]
     NoScout { name: String },
-    #[error("no Scout `{name}` is approved here: it is, in another repository alone")]
+    #[error("no Scout `{name}` is approved here; it is approved only in another repository")]
     Elsewhere { name: String, sha256: String },
     #[error(
-        "no Scout `{name}` is approved here under that name: it has the place of `{place}`, and is asked as that"
+        "no Scout `{name}` is approved here: the component replaces `{place}` and is asked by that name"
     )]
     HasPlace { name: String, place: String, sha256: String },
     #[error("`{name}` is a tool component and answers no question")]
@@ -401,7 +399,7 @@ pub enum Refused {
 }
 
 fn place(replaces: Option<&str>) -> String {
-    replaces.map_or_else(|| "none of ours".to_owned(), |name| format!("`{name}`"))
+    replaces.map_or_else(|| "nothing".to_owned(), |name| format!("`{name}`"))
 }
 
 fn replacement(replaces: Option<&str>) -> String {

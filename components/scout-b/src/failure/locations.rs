@@ -1,13 +1,13 @@
 //! Finds the locations in a log that exist in the repository: the file is in view and has that line.
 
 use super::log::Log;
-use crate::facts::Place;
+use crate::facts::Location;
 use crate::tree::Tree;
 use act_kit::inventory::name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of locations in one line of a log.
-const OF_LINE: usize = 8;
+const MAX_PER_LINE: usize = 8;
 
 /// Directories of third-party code. A path through one of them does not belong to the repository.
 const ELSEWHERE: [&str; 12] = [
@@ -25,18 +25,19 @@ const ELSEWHERE: [&str; 12] = [
     "/opt/",
 ];
 
-pub(super) struct Places<'a> {
+/// Collects the locations of a log.
+pub(super) struct Locations<'a> {
     tree: &'a Tree<'a>,
     log: &'a Log,
     /// Paths by their file name.
     names: BTreeMap<&'a str, Vec<&'a str>>,
     /// Packages that failed, for file names that several directories have.
     packages: Vec<&'a str>,
-    seen: BTreeSet<Place>,
-    pub(super) found: Vec<Place>,
+    seen: BTreeSet<Location>,
+    pub(super) found: Vec<Location>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Locations<'a> {
     pub(super) fn new(tree: &'a Tree<'a>, log: &'a Log) -> Self {
         let mut names = BTreeMap::<_, Vec<_>>::new();
         for path in tree.inventory.paths() {
@@ -51,7 +52,7 @@ impl<'a> Places<'a> {
     }
 
     /// Adds the locations that a line names.
-    pub(super) fn take(&mut self, at: usize) {
+    pub(super) fn add_line(&mut self, at: usize) {
         for (path, line) in mentions(self.log.line(at)) {
             self.add(&path, line);
         }
@@ -61,9 +62,9 @@ impl<'a> Places<'a> {
     pub(super) fn add(&mut self, path: &str, line: u32) {
         let Some(path) = self.resolved(path) else { return };
         let there = self.tree.lines(&path).is_some_and(|lines| 1 <= line && line <= lines);
-        let place = Place { path, line };
-        if there && self.seen.insert(place.clone()) {
-            self.found.push(place);
+        let location = Location { path, line };
+        if there && self.seen.insert(location.clone()) {
+            self.found.push(location);
         }
     }
 
@@ -128,7 +129,7 @@ pub(crate) fn mentions(line: &str) -> Vec<(String, u32)> {
     let line = line.replace(":[", ":").replace("File \"", " ");
     let between = |c: char| c.is_whitespace() || "\"'`[]{}<>,;=|".contains(c);
     for word in line.split(between) {
-        if out.len() >= OF_LINE {
+        if out.len() >= MAX_PER_LINE {
             break;
         }
         // `(src/a.js:3:5)` and `at f(A.java:3)`, but also `a.ts(3`.
@@ -174,9 +175,13 @@ mod tests {
         let inventory = Inventory::of(&files).unwrap();
         let tree = Tree::new(&files, &inventory);
         let log = Log::of(log);
-        let mut places = Places::new(&tree, &log);
-        (0..log.len()).for_each(|at| places.take(at));
-        places.found.iter().map(|place| format!("{}:{}", place.path, place.line)).collect()
+        let mut locations = Locations::new(&tree, &log);
+        (0..log.len()).for_each(|at| locations.add_line(at));
+        locations
+            .found
+            .iter()
+            .map(|location| format!("{}:{}", location.path, location.line))
+            .collect()
     }
 
     // SCOUT-B-14
@@ -190,7 +195,7 @@ mod tests {
             ("y/go/c_test.go", five),
             ("src/main/java/p/A.java", five),
         ];
-        for (log, places) in [
+        for (log, locations) in [
             ("  File \"/srv/tree/src/a.py\", line 3, in f", &["src/a.py:3"][..]),
             ("src/a.py:5: AssertionError", &["src/a.py:5"]),
             ("src/a.py:6: AssertionError", &[]),
@@ -204,7 +209,7 @@ mod tests {
             ("[ERROR] /w/src/main/java/p/A.java:[2,9] x", &["src/main/java/p/A.java:2"]),
             ("ghost.py:1: x, ../../etc/passwd:1", &[]),
         ] {
-            assert_eq!(found(&files, log), places, "{log}");
+            assert_eq!(found(&files, log), locations, "{log}");
         }
     }
 }
