@@ -13,7 +13,7 @@ use super::secret_scan;
 use super::{Mode, RunArgs};
 use act_agent::editor::TaskRequest;
 use act_audit::{Audit, AuditError, CheckpointStore};
-use act_component::registry::{self, Grants, Member, Policy, Registry, Repo};
+use act_component::registry::{self, Member, OpenError, Policy, Registry, Repo};
 use act_component::{ComponentHost, Grant, builtin};
 use act_config::{ComponentRequest, Config, ModelAccess};
 use act_core::Failure;
@@ -104,23 +104,14 @@ pub(super) fn admitted(
     audit_mode: AuditMode<'_>,
 ) -> Result<(Registry, Vec<Member>), Failure> {
     let repo = repo(Some(root))?;
-    // The grants that are recorded are those that are acted on.
-    let held =
-        matches!(audit_mode, AuditMode::All(_)).then(|| Grants::lock(Some(root))).transpose();
-    let opened = held.and_then(|held| Ok((held, Registry::open(place().as_deref(), repo)?)));
-    let registry = match opened {
-        Ok((held, registry)) => {
-            if let AuditMode::All(audit) = audit_mode {
-                registry.record_grants(audit)?;
-            }
-            drop(held);
-            registry
-        }
-        Err(error) => {
-            tell(audit_mode, root, |audit| Registry::record_unusable(audit, &error));
-            return Err(error.into());
-        }
+    let opened = match audit_mode {
+        AuditMode::All(audit) => Registry::open_recorded(place().as_deref(), repo, audit),
+        _ => Registry::open(place().as_deref(), repo).map_err(OpenError::from),
     };
+    if let Err(OpenError::File(error)) = &opened {
+        tell(audit_mode, root, |audit| Registry::record_unusable(audit, error));
+    }
+    let registry = opened?;
     match registry.members(requests) {
         Ok(members) => Ok((registry, members)),
         Err(refused) => {
@@ -162,6 +153,11 @@ pub fn granted(mut config: Config) -> Result<(), Failure> {
 /// Grants, policy and store as they stand; makes nothing.
 pub(super) fn registry(root: Option<&Path>) -> Result<Registry, Failure> {
     Ok(Registry::open(place().as_deref(), repo(root)?)?)
+}
+
+/// Reads the registry and records the grants that it holds.
+pub(super) fn recorded_registry(root: Option<&Path>, audit: &Audit) -> Result<Registry, Failure> {
+    Ok(Registry::open_recorded(place().as_deref(), repo(root)?, audit)?)
 }
 
 fn repo(root: Option<&Path>) -> Result<Option<Repo>, Failure> {

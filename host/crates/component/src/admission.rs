@@ -139,7 +139,7 @@ impl Parties {
     }
 
     /// The answers of all four parties to one access, in the order in which they are asked.
-    pub fn why(&self, access: &Access) -> [Says; 4] {
+    pub fn why(&self, access: &Access) -> [PartyAnswer; 4] {
         let capability = access.capability();
         let withheld = self.grants.withheld.contains(capability.name());
         [
@@ -148,7 +148,7 @@ impl Parties {
             (Party::Grants, &self.grants),
             (Party::Ceiling, &self.ceiling),
         ]
-        .map(|(party, grant)| Says {
+        .map(|(party, grant)| PartyAnswer {
             party,
             allows: capability.covers(grant, access) && !(withheld && party == Party::Grants),
         })
@@ -156,7 +156,7 @@ impl Parties {
 }
 
 /// The imports that lead to a capability. The scratch copy of a plain component is what leads to writing.
-fn behind(capability: Capability, component: &Inspection) -> impl Iterator<Item = &String> {
+fn imports_behind(capability: Capability, component: &Inspection) -> impl Iterator<Item = &String> {
     let scratch = capability == Capability::RepoWrite && component.writes_to_scratch;
     component.imports.iter().filter(move |import| {
         let import = Import::parse(import);
@@ -167,7 +167,7 @@ fn behind(capability: Capability, component: &Inspection) -> impl Iterator<Item 
 fn imported(component: &Inspection) -> Grant {
     let mut grant = Grant { limits: Limits::unlimited(), ..Grant::default() };
     for capability in Capability::ALL {
-        if behind(capability, component).next().is_some() {
+        if imports_behind(capability, component).next().is_some() {
             capability.open(&mut grant);
         }
     }
@@ -211,7 +211,7 @@ pub fn effective(component: &Inspection, parties: &Parties) -> Result<Grant, Adm
         declared.push(Capability::named(&need.grant).ok_or_else(unknown)?);
     }
     let without = |capability: Capability| {
-        behind(capability, component).map(move |import| MissingGrant {
+        imports_behind(capability, component).map(move |import| MissingGrant {
             import: import.clone(),
             grant: capability.name().to_owned(),
         })
@@ -375,8 +375,8 @@ pub enum Party {
 
 /// What one of them says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Says {
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(rename = "Says"))]
+pub struct PartyAnswer {
     pub party: Party,
     pub allows: bool,
 }

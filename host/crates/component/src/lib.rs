@@ -55,7 +55,8 @@ mod values;
 mod wasi;
 
 pub use admission::{
-    Access, AdmissionError, Admitted, MissingGrant, Need, Parties, Party, Says, effective, usual,
+    Access, AdmissionError, Admitted, MissingGrant, Need, Parties, Party, PartyAnswer, effective,
+    usual,
 };
 pub use bounds::{MAX_WASM, Set};
 pub use cache::{CacheState, cache_dir, cache_state};

@@ -9,7 +9,6 @@ use super::{Logbook, anchoring};
 use crate::task::lookup::Lookup;
 use crate::task::preflight;
 use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
-use act_component::registry::Grants;
 use act_core::Failure;
 use act_core::event::Events;
 use act_core::verification::Status;
@@ -101,9 +100,7 @@ pub fn audit_restart(start: &Path, events: &Events) -> Result<AuditRestarted, Fa
     let kept_as = audit.restart()?;
     let seq = audit.head().map_or(0, |head| head.seq);
     sent.map(|sent| sent.record(&audit)).transpose()?;
-    let held = Grants::lock(root.as_deref())?;
-    preflight::registry(root.as_deref())?.record_grants(&audit)?;
-    drop(held);
+    preflight::recorded_registry(root.as_deref(), &audit)?;
     anchoring::after(root.as_deref(), &audit, events);
     Ok(AuditRestarted { kept_as, seq })
 }

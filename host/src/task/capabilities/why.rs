@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Here;
 use act_component::registry::State;
-use act_component::{Access, Says, ValueError};
+use act_component::{Access, PartyAnswer, ValueError};
 use act_core::Failure;
 use act_workspace::{Kind, Profile, RepoView};
 
@@ -17,7 +17,7 @@ pub struct WhyDocument {
     pub object: String,
     pub allowed: bool,
     /// All four, in the order in which they are asked.
-    pub parties: Vec<Says>,
+    pub parties: Vec<PartyAnswer>,
     /// A rule of the host that holds for everybody, whatever is granted.
     pub carved_out: Option<String>,
 }

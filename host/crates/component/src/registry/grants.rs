@@ -86,7 +86,7 @@ impl Grants {
         }
     }
 
-    fn read_in(dir: &Dir, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
+    pub(super) fn read_in(dir: &Dir, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
         let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
         let text = trusted::read_text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
         let Some(text) = text else { return Ok(Default::default()) };
@@ -127,16 +127,17 @@ impl Grants {
         Ok(grants)
     }
 
-    /// Takes a shared lock on the directory of the grants, so that no process changes them while it is held. Returns
-    /// `None` if there is no such directory.
+    /// Takes a shared lock on the directory of the grants, so that no process changes them until the handle is dropped.
+    /// Returns the directory and the path of the file, or `None` if there is no directory.
     ///
     /// # Errors
     ///
     /// A [`FileError`] if the directory is not trusted, or another process holds the lock for too long.
-    pub fn lock(repo: Option<&Path>) -> Result<Option<Dir>, FileError> {
+    pub(super) fn lock(repo: Option<&Path>) -> Result<Option<(Dir, PathBuf)>, FileError> {
         let Some((dir, path)) = open_directory(repo)? else { return Ok(None) };
-        wait_for_lock(&dir, LockKind::Shared).map_err(|why| FileError::Unwritable { path, why })?;
-        Ok(Some(dir))
+        wait_for_lock(&dir, LockKind::Shared)
+            .map_err(|why| FileError::Unwritable { path: path.clone(), why })?;
+        Ok(Some((dir, path)))
     }
 
     /// Calls `record` with the audit record of the grants in force and of the bytes that were read.

@@ -61,7 +61,27 @@ pub struct Member {
     pub admitted: Admitted,
 }
 
+/// Why [`Registry::open_recorded`] failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Unrecorded(#[from] AuditError),
+}
+
+impl From<OpenError> for act_core::Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::File(error) => error.into(),
+            OpenError::Unrecorded(error) => error.into(),
+        }
+    }
+}
+
 impl Repo {
+    /// Returns the repository at this root.
+    ///
     /// # Errors
     ///
     /// The error of the system if the root cannot be opened.
@@ -77,20 +97,38 @@ impl Registry {
     ///
     /// A [`FileError`] if `grants.toml` or `policy.toml` is not trusted or is malformed. No component may be loaded then.
     pub fn open(artifacts: Option<&Path>, repo: Option<Repo>) -> Result<Self, FileError> {
-        let root = repo.as_ref().map(|repo| repo.root.as_path());
-        let (grants, file) = Grants::read(root)?;
+        let grants = Grants::read(repo.as_ref().map(|repo| repo.root.as_path()))?;
+        Self::with_grants(grants, artifacts, repo)
+    }
+
+    fn with_grants(
+        (grants, file): (Grants, Option<GrantsFile>),
+        artifacts: Option<&Path>,
+        repo: Option<Repo>,
+    ) -> Result<Self, FileError> {
         let store = ComponentStore::existing(artifacts);
         Ok(Self { grants, file, policy: Policy::read()?, store, repo })
     }
 
-    /// Records grants that `act components` did not write, before anything is decided by them. The record is made from
-    /// the bytes that were read; the caller holds the lock of [`Grants::lock`], so the file does not change meanwhile.
+    /// Reads the files as [`Registry::open`] and records grants that `act components` did not write, before anything is
+    /// decided by them. A shared lock keeps the grants unchanged from the reading to the record.
     ///
     /// # Errors
     ///
-    /// An [`AuditError`] if the record cannot be written.
-    pub fn record_grants(&self, audit: &Audit) -> Result<(), AuditError> {
-        self.grants.with_record(self.file.as_ref(), |seen| audit.grants_seen(&seen).map(|_| ()))
+    /// An [`OpenError`] if a file cannot be used or the record cannot be written.
+    pub fn open_recorded(
+        artifacts: Option<&Path>,
+        repo: Option<Repo>,
+        audit: &Audit,
+    ) -> Result<Self, OpenError> {
+        let locked = Grants::lock(repo.as_ref().map(|repo| repo.root.as_path()))?;
+        let grants = match &locked {
+            Some((dir, path)) => Grants::read_in(dir, path)?,
+            None => Default::default(),
+        };
+        let registry = Self::with_grants(grants, artifacts, repo)?;
+        registry.grants.with_record(registry.file.as_ref(), |seen| audit.grants_seen(&seen))?;
+        Ok(registry)
     }
 
     /// Records that a component was refused. A component that is merely requested is recorded too.
